@@ -1,0 +1,45 @@
+# Everything starts from here: `make reproduce` and `make test` set themselves up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= reproduction
+STAMP := $(VENV)/.complete
+
+.PHONY: help setup reproduce test lint format bench docs clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## Make .venv from the pinned versions
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev,docs]'
+	@touch $(STAMP)
+
+reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
+	$(BIN)/oar reproduce --out $(OUT)
+
+test: $(STAMP)  ## Run all tests, doctests included
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: $(STAMP)  ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## Measure ratios, side by side in one run
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## Build the documentation into docs/_build
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
+
+clean:  ## Remove the environment and everything built
+	rm -rf $(VENV) docs/_build build dist

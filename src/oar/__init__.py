@@ -1,0 +1,44 @@
+"""Online algorithmic recourse by collective action.
+
+A group of people whose data a model is trained on each make a small, bounded change; the operator retrains; the
+new model gives somebody the prediction that they want. `oar` computes who should change what, certifies it, and
+audits it by really retraining.
+"""
+
+from oar import solvers
+from oar.actions import Perturb
+from oar.audit import audit
+from oar.errors import DataError, OARError, OptionError, Status, StorageError
+from oar.models import NearestCentroid
+from oar.people import Population
+from oar.plans import Audit, Card, Plan, Result
+from oar.problem import Problem, Query
+from oar.questions import break_even, minimal_budget, minimal_coalition
+from oar.recourse import collective, individual, joint
+from oar.version import __version__
+
+__all__ = [
+    "Audit",
+    "Card",
+    "DataError",
+    "NearestCentroid",
+    "OARError",
+    "OptionError",
+    "Perturb",
+    "Plan",
+    "Population",
+    "Problem",
+    "Query",
+    "Result",
+    "Status",
+    "StorageError",
+    "__version__",
+    "audit",
+    "break_even",
+    "collective",
+    "individual",
+    "joint",
+    "minimal_budget",
+    "minimal_coalition",
+    "solvers",
+]

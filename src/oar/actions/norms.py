@@ -1,0 +1,146 @@
+"""The p-balls that bound a move: lengths, projections, and linear and distance maximisers.
+
+Everything works on the last axis and broadcasts a radius over the others. `p` is 1, 2 or ∞.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The p-norm on ℝᵈ and its ball.
+
+    >>> Norm.of("inf").length(np.array([3.0, -4.0]))
+    np.float64(4.0)
+    """
+
+    p: float
+
+    @staticmethod
+    def of(value: Any) -> Norm:
+        """Read 1, 2, `numpy.inf` or "inf"; anything else raises."""
+        if isinstance(value, Norm):
+            return value
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if (isinstance(value, str) and value == "inf") or (number and value in (1, 2, np.inf)):
+            return Norm(float(value))
+        raise OptionError(f"norm: must be 1, 2 or numpy.inf, got {value!r}.")
+
+    def __str__(self) -> str:
+        """1, 2 or ∞."""
+        return "∞" if self.p == np.inf else f"{self.p:g}"
+
+    @property
+    def dual(self) -> Norm:
+        """The norm q with 1/p + 1/q = 1."""
+        return {1.0: Norm(np.inf), 2.0: self, np.inf: Norm(1.0)}[self.p]
+
+    def length(self, vectors: Array) -> Array:
+        """Return ‖v‖_p."""
+        if self.p == 1:
+            return np.abs(vectors).sum(axis=-1)
+        if self.p == 2:
+            return euclidean(vectors)
+        return np.abs(vectors).max(axis=-1)
+
+    def project(self, vectors: Array, radius: Any) -> Array:
+        """Return the Euclidean projection of v onto the ball of this radius.
+
+        p=2 shrinks, p=∞ clips, p=1 soft-thresholds.
+        """
+        radius = np.asarray(radius, dtype=np.float64)[..., None]
+        if self.p == np.inf:
+            return np.clip(vectors, -radius, radius)
+        if self.p == 2:
+            length = euclidean(vectors)[..., None]
+            return vectors * np.where(length > radius, radius / np.where(length > 0, length, 1.0), 1.0)
+        return np.sign(vectors) * np.maximum(np.abs(vectors) - _threshold(np.abs(vectors), radius), 0.0)
+
+    def maximise(self, gradient: Array, radius: Any) -> Array:
+        """Return the point of the ball with the largest inner product; "stay" where the gradient is 0.
+
+        p=2: r g/‖g‖. p=∞: r sign(g). p=1: r sign(g_j) e_j at j = argmax |g_j|.
+        """
+        radius = np.asarray(radius, dtype=np.float64)[..., None]
+        if self.p == np.inf:
+            return radius * np.sign(gradient)
+        if self.p == 2:
+            length = euclidean(gradient)[..., None]
+            return radius * gradient / np.where(length > 0, length, 1.0)
+        return radius * _one_coordinate(gradient, np.sign)
+
+    def farthest(self, offset: Array, radius: Any) -> Array:
+        """Return the shift s in the ball that maximises ‖offset + s‖₂.
+
+        The same as `maximise(offset)`, except that a zero never means "stay": from the ball's own
+        centre every direction leads away, so a fixed one is taken.
+        """
+        radius = np.asarray(radius, dtype=np.float64)[..., None]
+        if self.p == np.inf:
+            return radius * _sign_or_one(offset)
+        if self.p == 2:
+            length = euclidean(offset)[..., None]
+            fixed = np.zeros_like(offset)
+            fixed[..., 0] = 1.0
+            return radius * np.where(length > 0, offset / np.where(length > 0, length, 1.0), fixed)
+        return radius * _one_coordinate(offset, _sign_or_one)
+
+    def farthest_distance(self, offset: Array, radius: Any) -> Array:
+        """Return max ‖offset + s‖₂ over the ball, in closed form.
+
+        With a the offset: p=2: ‖a‖₂ + r. p=∞: √(‖a‖₂² + 2r‖a‖₁ + d r²). p=1: √(‖a‖₂² + 2r‖a‖_∞ + r²).
+        """
+        straight = euclidean(offset)
+        if self.p == 2:
+            return straight + radius
+        dimensions = offset.shape[-1] if self.p == np.inf else 1
+        return np.sqrt(straight**2 + 2 * radius * self.dual.length(offset) + dimensions * np.square(radius))
+
+    def nearest_distance(self, offset: Array, radius: Any) -> Array:
+        """Return min ‖offset + s‖₂ over the ball: the distance from the origin to a ball around `offset`."""
+        if self.p == 2:
+            return np.maximum(euclidean(offset) - radius, 0.0)
+        offset = np.broadcast_to(offset, (*np.broadcast_shapes(offset.shape[:-1], np.shape(radius)), offset.shape[-1]))
+        if self.p == np.inf:
+            return euclidean(np.maximum(np.abs(offset) - np.asarray(radius)[..., None], 0.0))
+        return euclidean(offset - self.project(offset, radius))
+
+
+def euclidean(vectors: Array) -> Array:
+    """Return ‖v‖₂ over the last axis."""
+    return np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+
+
+def _sign_or_one(values: Array) -> Array:
+    return np.where(values < 0, -1.0, 1.0)
+
+
+def _one_coordinate(values: Array, sign: Any) -> Array:
+    """Return sign(v_j) e_j at the coordinate j of largest size."""
+    place = np.abs(values).argmax(axis=-1)[..., None]
+    unit = np.zeros_like(values)
+    np.put_along_axis(unit, place, sign(np.take_along_axis(values, place, axis=-1)), axis=-1)
+    return unit
+
+
+def _threshold(sizes: Array, radius: Array) -> Array:
+    """Return the τ ≥ 0 with Σ max(|v_j| − τ, 0) = r, or 0 where ‖v‖₁ ≤ r already.
+
+    Sort the sizes downwards; with the j largest above the threshold, τ_j = (Σ_{i≤j} |v|_(i) − r)/j.
+    The right j is the last one whose own size still exceeds τ_j.
+    """
+    ordered = -np.sort(-sizes, axis=-1)
+    counts = np.arange(1, sizes.shape[-1] + 1)
+    candidates = (np.cumsum(ordered, axis=-1) - radius) / counts
+    last = np.maximum((ordered > candidates).sum(axis=-1, keepdims=True), 1) - 1
+    return np.maximum(np.take_along_axis(candidates, last, axis=-1), 0.0)

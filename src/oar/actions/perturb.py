@@ -1,0 +1,114 @@
+"""Moving one's features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.norms import Norm
+from oar.actions.participation import check_participants, participation_mask
+from oar.errors import DataError
+from oar.people import Population
+from oar.people.tables import row_values
+
+
+@dataclass(frozen=True, eq=False)
+class Perturb:
+    """Bounded moves of the members' own features.
+
+    Args:
+        budget: ε, one number for all or one for each person; in the units of the features.
+        norm: 1, 2 or numpy.inf.
+        participants: who takes part: None (everyone), a boolean mask, a share between 0 and 1 (drawn
+            at random), or a function that is given the Population and returns a mask.
+        seed: with a share: the seed of the draw (0 if left out).
+
+    >>> Perturb(0.5, norm="inf", participants=0.2, seed=7)
+    Perturb(budget=0.5, norm=∞, participants=0.2, seed=7)
+    """
+
+    budget: Any
+    norm: Any = 2
+    participants: Any = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the people."""
+        object.__setattr__(self, "norm", Norm.of(self.norm))
+        check_participants(self.participants, self.seed)
+        if is_single_budget(self.budget):
+            object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
+
+    def allowance(self, people: Population) -> Allowance:
+        """Say what each of these people may do; raises where shapes disagree."""
+        mask = participation_mask(self.participants, self.seed, people)
+        if is_single_budget(self.budget):
+            return Allowance(self.norm, float(self.budget), mask)
+        return Allowance(self.norm, row_values(self.budget, people.size, people.index, "budget"), mask)
+
+    def __repr__(self) -> str:
+        """Show what was set, arrays by their size."""
+        parts = [f"budget={_brief(self.budget)}", f"norm={self.norm}"]
+        if self.participants is not None:
+            parts.append(f"participants={_brief(self.participants)}")
+        if self.seed is not None:
+            parts.append(f"seed={self.seed}")
+        return f"Perturb({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """A resolved action: the norm, the budget of one or of each, and who takes part (None: all)."""
+
+    norm: Norm
+    budget: float | NDArray[np.float64]
+    mask: NDArray[np.bool_] | None = field(default=None)
+
+    @property
+    def single(self) -> bool:
+        """Whether all have the same budget."""
+        return isinstance(self.budget, float)
+
+    @property
+    def same_for_everyone(self) -> bool:
+        """Whether everyone takes part, with the same budget."""
+        return self.single and self.mask is None
+
+    def of(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the radius of each of some consecutive people: ε_i, or 0 for those who stay out."""
+        if isinstance(self.budget, float):
+            radii = np.full(stop - start, self.budget)
+        else:
+            radii = self.budget[start:stop]
+        return radii if self.mask is None else np.where(self.mask[start:stop], radii, 0.0)
+
+    def everyones(self, size: int) -> NDArray[np.float64]:
+        """Return the radius of every person, 0 for those who stay out."""
+        return self.of(0, size)
+
+
+def is_single_budget(budget: Any) -> bool:
+    """Report whether this is one number rather than one for each person."""
+    return np.ndim(budget) == 0
+
+
+def check_budget(budget: Any, argument: str) -> float:
+    """Return a budget as a float; raise unless it is a finite number ≥ 0."""
+    try:
+        if isinstance(budget, bool | str):
+            raise TypeError
+        value = float(budget)
+    except (TypeError, ValueError):
+        raise DataError(f"{argument}: must be a number ≥ 0 (or one for each person), got {budget!r}.") from None
+    if not 0.0 <= value < np.inf:
+        raise DataError(f"{argument}: must be finite and ≥ 0, got {budget}.")
+    return value
+
+
+def _brief(value: Any) -> str:
+    if np.ndim(value) == 0:
+        return getattr(value, "__name__", None) or repr(value)
+    return f"<{np.size(value)} values>"

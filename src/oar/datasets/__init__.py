@@ -1,0 +1,1 @@
+"""What ships with the package, and loaders for what does not."""

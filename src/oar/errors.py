@@ -1,0 +1,90 @@
+"""What can go wrong, and how a result stands.
+
+Every message follows one grammar: the argument's name, what it must be, what was got, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class OARError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class DataError(OARError, ValueError):
+    """An argument that cannot be what it claims to be (shape, range, missing value, unknown label)."""
+
+
+class OptionError(OARError, ValueError):
+    """An option that is not known, or that does not go with another one."""
+
+
+class StorageError(OARError, OSError):
+    """A file that is missing, damaged, of another version, or that cannot be written."""
+
+
+class Status(StrEnum):
+    """How a result stands. `status.advice` says what it means and what to do next.
+
+    >>> Status.ACHIEVED
+    <Status.ACHIEVED: 'achieved'>
+    >>> Status.ACHIEVED.advice
+    'A fresh refit on the moved data gives the query the goal prediction.'
+    """
+
+    advice: str
+
+    def __new__(cls, value: str, advice: str) -> Status:
+        """Attach the advice to the string value."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.advice = advice
+        return member
+
+    ACHIEVED = "achieved", "A fresh refit on the moved data gives the query the goal prediction."
+    ALREADY = (
+        "already",
+        "The query has the goal prediction without any move; the goal loss was lowered all the same.",
+    )
+    IMPROVED = (
+        "improved",
+        "The goal loss fell, but the goal was not reached and nothing proves that it cannot be: "
+        "allow a larger budget or more participants, or try another solver.",
+    )
+    NOT_IMPROVED = (
+        "not improved",
+        "The goal loss did not fall. With a zero budget or no participants nothing can move; "
+        "otherwise try another solver.",
+    )
+    IMPOSSIBLE = (
+        "impossible",
+        "Proved: no moves within these limits reach the goal. The explanation says what would.",
+    )
+    STOPPED_EARLY = (
+        "stopped early",
+        "The solver ran out of steps before its certificate closed; this is the best point it saw. Allow more steps.",
+    )
+    REFUSED = (
+        "refused",
+        "The audit found moves that break a limit, so nothing is claimed. Please report this as a bug.",
+    )
+
+
+def choose(argument: str, got: object, known: Iterable[str]) -> str:
+    """Return `got` if it is one of the `known` names; otherwise raise, with the nearest name.
+
+    >>> choose("solver", "exakt", ["exact", "paper"])
+    Traceback (most recent call last):
+    ...
+    oar.errors.OptionError: solver: must be one of 'exact', 'paper', got 'exakt'. Did you mean 'exact'?
+    """
+    names = list(known)
+    if isinstance(got, str) and got in names:
+        return got
+    listing = ", ".join(repr(name) for name in names)
+    near = difflib.get_close_matches(str(got), names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")

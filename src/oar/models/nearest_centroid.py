@@ -1,0 +1,110 @@
+"""The paper's model: each class is its mean, and nearer means likelier.
+
+    p(y | x) = exp(−‖x − μ_y‖) / Σ_c exp(−‖x − μ_c‖)          (distance, not squared)
+
+The loss at goal g is −log p(g | x) = log(1 + Σ_{c≠g} exp(d_g − d_c)), with d_c = ‖x − μ_c‖.
+Where two centroids are equally near, `predict` names the class with the lower code; the audit does
+not count such a tie as a success.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+from oar.people import Population
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """What nearest centroid learns: one mean a class, and the class's total training weight."""
+
+    positions: NDArray[np.float64]
+    class_weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NearestCentroid:
+    """Nearest centroid with distances as logits.
+
+    >>> people = Population([[0.0], [2.0], [5.0]], ["no", "no", "yes"])
+    >>> NearestCentroid().fit(people).positions.ravel()
+    array([1., 5.])
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which cards and reports know it."""
+        return "nearest-centroid"
+
+    def check(self, people: Population) -> None:
+        """Raise unless there are at least two classes."""
+        if len(people.classes) < 2:
+            raise DataError(
+                f"labels: nearest centroid needs at least two classes, got only {people.classes[0]!r}; "
+                "add people of another class."
+            )
+
+    def fit(self, people: Population) -> Centroids:
+        """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""
+        from scipy.sparse import csc_array
+
+        classes = len(people.classes)
+        sums = np.zeros((classes, people.dimensions))
+        totals = np.zeros(classes)
+        ones = pointer = np.empty(0)
+        for chunk in people.chunks():
+            rows = len(chunk.features)
+            if ones.size < rows:
+                ones, pointer = np.ones(rows), np.arange(rows + 1, dtype=np.int32)
+            terms = ones[:rows] if chunk.weights is None else chunk.weights
+            # Σ_{i∈c} w_i x_i is the product of the (k × rows) indicator matrix with the rows. In column
+            # form its sparse kernel adds each person's row to its class's sum: one contiguous read.
+            indicator = csc_array((terms, chunk.codes, pointer[: rows + 1]), shape=(classes, rows))
+            sums += indicator @ chunk.features
+            totals += np.bincount(chunk.codes, weights=chunk.weights, minlength=classes)
+        return Centroids(sums / totals[:, None], totals)
+
+    def distances(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
+        """Return Euclidean distances to every centroid, shape (..., k)."""
+        offsets = np.asarray(features, dtype=np.float64)[..., None, :] - parameters.positions
+        return np.sqrt(np.einsum("...d,...d->...", offsets, offsets))
+
+    def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
+        """Return class probabilities, shape (..., k)."""
+        distances = self.distances(parameters, features)
+        likelihood = np.exp(distances.min(axis=-1, keepdims=True) - distances)
+        return likelihood / likelihood.sum(axis=-1, keepdims=True)
+
+    def loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
+        """Return −log p(goal | x), shape (...)."""
+        return goal_loss(self.distances(parameters, features), goal)
+
+    def predict(self, parameters: Centroids, features: Any) -> NDArray[np.intp]:
+        """Return the code of the nearest class, shape (...)."""
+        return self.distances(parameters, features).argmin(axis=-1)
+
+
+def goal_loss(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
+    """Return log(1 + Σ_{c≠g} exp(d_g − d_c)) over the last axis.
+
+    Written so that neither a large exponent overflows nor a small loss drowns in the 1.
+    """
+    exponents = np.delete(distances[..., goal, None] - distances, goal, axis=-1)
+    highest = np.maximum(exponents.max(axis=-1), 0.0)
+    total = np.exp(exponents - highest[..., None]).sum(axis=-1)
+    # With m = highest: log(1 + Σ e^t) = m + log(e^(−m) + Σ e^(t − m)) = m + log1p(Σ e^(t − m) − (1 − e^(−m))).
+    return highest + np.log1p(total + np.expm1(-highest))
+
+
+def tie_tolerance(parameters: Centroids, features: NDArray[np.float64]) -> float:
+    """Return the difference of distances below which two classes count as equally near.
+
+    Means of many numbers carry a rounding error in proportion to the coordinates, so an exact tie comes
+    out as a difference of some 1e-15 of them; 1e-13 is safely above that and far below anything real.
+    """
+    return 1e-13 * max(np.abs(parameters.positions).max(), np.abs(features).max())

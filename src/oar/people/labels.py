@@ -1,0 +1,144 @@
+"""Labels of any hashable type, as small codes.
+
+Classes are in sorted order where they can be sorted, otherwise in order of first appearance.
+Integer labels within a narrow range are coded through a lookup table, chunk by chunk, so that ten
+million of them cost no memory; every other kind is coded once through a hash table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+
+Codes = NDArray[np.int32]
+WIDEST_TABLE = 1 << 16
+CHUNK = 1 << 18
+
+
+def label_array(labels: Any, argument: str = "labels") -> NDArray:
+    """Return labels as a one-dimensional array without changing their kind.
+
+    Lists go through Python objects, because `np.asarray([1, "a"])` would turn 1 into a string and
+    `np.asarray([(1, 2), (3, 4)])` would turn tuples into rows.
+    """
+    if hasattr(labels, "to_numpy"):
+        labels = labels.to_numpy()
+    if not isinstance(labels, np.ndarray):
+        if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
+            raise DataError(f"{argument}: must be one label for each person, got {labels!r}.")
+        values = list(labels)
+        if values and all(type(value) is int for value in values):
+            return np.asarray(values)
+        labels = np.empty(len(values), dtype=object)
+        for position, value in enumerate(values):
+            labels[position] = value
+    if labels.ndim != 1:
+        raise DataError(
+            f"{argument}: must be one-dimensional, got shape {labels.shape}; give one label for each person."
+        )
+    return labels
+
+
+def plain(label: Any) -> Any:
+    """Turn a NumPy scalar into the Python value that it equals (so that it prints and stores well).
+
+    >>> plain(np.int64(3)), plain("a")
+    (3, 'a')
+    """
+    if isinstance(label, np.bool_ | np.integer | np.floating | np.str_):
+        return label.item()
+    return label
+
+
+class LabelCoding:
+    """The classes of a population and the way from labels to codes 0 … k−1."""
+
+    def __init__(self, labels: NDArray, unused: list | None = None) -> None:
+        """Find the classes; `unused` are categories that were declared but that nobody has."""
+        if unused:
+            raise DataError(
+                f"labels: class {plain(unused[0])!r} has no members, so it cannot be fitted; remove the unused "
+                "category (labels.cat.remove_unused_categories()) or add people who have it."
+            )
+        self._table: Codes | None = None
+        self._lowest = 0
+        self._positions: dict[Hashable, int] = {}
+        if labels.dtype.kind in "iu" and labels.size:
+            lowest, highest = int(labels.min()), int(labels.max())
+            if highest - lowest < WIDEST_TABLE:
+                self._use_table(labels, lowest, highest)
+                return
+        self._use_hash(labels)
+
+    def _use_table(self, labels: NDArray, lowest: int, highest: int) -> None:
+        present = np.zeros(highest - lowest + 1, dtype=bool)
+        for start in range(0, labels.size, CHUNK):
+            present[labels[start : start + CHUNK].astype(np.int64) - lowest] = True
+        self._lowest = lowest
+        self._table = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
+        self.classes = tuple(int(value) + lowest for value in np.flatnonzero(present))
+        self._positions = {label: code for code, label in enumerate(self.classes)}
+
+    def _use_hash(self, labels: NDArray) -> None:
+        _, seen = _factorise(labels, "labels")
+        try:
+            seen.sort()
+        except TypeError:
+            pass  # Labels of kinds that do not compare stay in order of first appearance.
+        self.classes = tuple(seen)
+        self._positions = {label: code for code, label in enumerate(seen)}
+
+    def position(self, label: Any, argument: str) -> int:
+        """Return the code of one label, or raise with the known classes."""
+        try:
+            return self._positions[plain(label)]
+        except (KeyError, TypeError):
+            raise DataError(f"{argument}: must be one of the classes {self._listing()}, got {label!r}.") from None
+
+    def encode(self, labels: NDArray, argument: str = "labels") -> Codes:
+        """Return the codes of an array of labels; unknown labels raise."""
+        if labels.size == 0:
+            return np.empty(0, dtype=np.int32)
+        if self._table is not None and labels.dtype.kind in "iu":
+            shifted = labels.astype(np.int64) - self._lowest
+            if shifted.min() < 0 or shifted.max() >= self._table.size:
+                outside = (shifted < 0) | (shifted >= self._table.size)
+                self.position(labels[np.argmax(outside)], argument)
+            codes = self._table[shifted]
+            if codes.min() < 0:
+                self.position(labels[np.argmin(codes)], argument)
+            return codes
+        local, seen = _factorise(labels, argument)
+        return np.asarray([self.position(label, argument) for label in seen], dtype=np.int32)[local]
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether coding is so cheap that it is done chunk by chunk rather than stored."""
+        return self._table is not None
+
+    def _listing(self) -> str:
+        shown = ", ".join(repr(label) for label in self.classes[:12])
+        return shown + (", …" if len(self.classes) > 12 else "")
+
+
+def _factorise(labels: NDArray, argument: str) -> tuple[NDArray[np.intp], list]:
+    """Return codes by first appearance, and the distinct labels; missing or unhashable ones raise."""
+    import pandas
+
+    try:
+        codes, seen = pandas.factorize(labels)
+    except TypeError as error:
+        raise DataError(f"{argument}: must be hashable ({error}); use strings, numbers or tuples.") from None
+    missing = np.flatnonzero(codes < 0)
+    if missing.size:
+        more = f" and {missing.size - 1} more" if missing.size > 1 else ""
+        raise DataError(
+            f"{argument}: must not be missing, got {labels[missing[0]]!r} at position {missing[0]}{more}; "
+            "drop or label these people."
+        )
+    return codes, [plain(label) for label in seen]

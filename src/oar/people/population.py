@@ -1,0 +1,151 @@
+"""The data subjects: features, labels and weights, read chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+from oar.people.labels import Codes, LabelCoding, label_array
+from oar.people.tables import CHUNK_ROWS, as_table, check_index, row_values
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive people: positions `start` to `start + len(features)`."""
+
+    start: int
+    features: NDArray[np.float64]
+    codes: Codes
+    weights: NDArray[np.float64] | None
+
+    @property
+    def stop(self) -> int:
+        """The position after the last person."""
+        return self.start + len(self.features)
+
+
+class Population:
+    """The people whose data the operator trains on.
+
+    Args:
+        features: (n, d) numbers, an array or a DataFrame; kept as given, never copied or changed.
+        labels: n labels of any hashable type.
+        weights: n non-negative training weights; None means that all weigh 1.
+
+    >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
+    >>> people
+    Population(3 people, 1 feature, classes 'no', 'yes')
+    """
+
+    def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
+        """Check everything once; a mistake raises here and changes nothing."""
+        self._table = as_table(features)
+        if hasattr(labels, "index") and hasattr(labels, "to_numpy"):
+            check_index(labels, self._table.index, "labels")
+        unused = _unused_categories(labels)
+        self._labels = label_array(labels)
+        if self._labels.size != self.size:
+            raise DataError(f"labels: must be one for each of the {self.size} people, got {self._labels.size}.")
+        self._coding = LabelCoding(self._labels, unused)
+        self._codes = None if self._coding.in_chunks else self._coding.encode(self._labels)
+        self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
+        if self.weights is not None:
+            self._check_class_weights()
+
+    def _check_class_weights(self) -> None:
+        for code, total in enumerate(self.class_sums(None)):
+            if total <= 0:
+                raise DataError(
+                    f"weights: every class needs some weight to be fitted, got a total of {total} "
+                    f"for class {self.classes[code]!r}."
+                )
+
+    @property
+    def size(self) -> int:
+        """How many people there are."""
+        return self._table.values.shape[0]
+
+    @property
+    def dimensions(self) -> int:
+        """How many features each person has."""
+        return self._table.values.shape[1]
+
+    @property
+    def classes(self) -> tuple:
+        """The labels that occur, in the order of their codes."""
+        return self._coding.classes
+
+    @property
+    def features(self) -> NDArray:
+        """The features as given (an array; a DataFrame's values)."""
+        return self._table.values
+
+    @property
+    def labels(self) -> NDArray:
+        """The labels as given."""
+        return self._labels
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The DataFrame's column names, or None for a plain array."""
+        return self._table.names
+
+    @property
+    def index(self) -> Any:
+        """The DataFrame's index, or None for a plain array."""
+        return self._table.index
+
+    @property
+    def coding(self) -> LabelCoding:
+        """The way from labels to codes."""
+        return self._coding
+
+    def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+        """Walk over everyone once, in order; each chunk is O(rows · d) of memory at most."""
+        for start in range(0, self.size, rows):
+            stop = min(start + rows, self.size)
+            yield Chunk(
+                start,
+                self._table.rows(start, stop),
+                self.codes(start, stop),
+                None if self.weights is None else self.weights[start:stop],
+            )
+
+    def codes(self, start: int, stop: int) -> Codes:
+        """Return the class codes of some consecutive people."""
+        if self._codes is not None:
+            return self._codes[start:stop]
+        return self._coding.encode(self._labels[start:stop])
+
+    def class_sums(self, values: NDArray | None) -> NDArray[np.float64]:
+        """Return the weighted sum of one value a person, class by class; None counts each person once."""
+        totals = np.zeros(len(self.classes))
+        for start in range(0, self.size, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, self.size)
+            terms = None if values is None else values[start:stop]
+            if self.weights is not None:
+                weights = self.weights[start:stop]
+                terms = weights if terms is None else weights * terms
+            totals += np.bincount(self.codes(start, stop), weights=terms, minlength=totals.size)
+        return totals
+
+    def __repr__(self) -> str:
+        """Show sizes and classes."""
+        plural = "feature" if self.dimensions == 1 else "features"
+        shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
+        return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
+
+
+def _unused_categories(labels: Any) -> list:
+    """Return declared categories of a pandas Categorical that nobody has."""
+    categorical = getattr(labels, "cat", labels)
+    categories = getattr(categorical, "categories", None)
+    if categories is None:
+        return []
+    present = set(labels)
+    return [category for category in categories if category not in present]

@@ -1,0 +1,117 @@
+"""What comes out: everyone's move, as a function that each can evaluate alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.perturb import check_budget, is_single_budget
+from oar.errors import DataError
+from oar.people import Chunk
+from oar.people.labels import label_array
+from oar.people.tables import as_table, check_index, is_frame, row_values
+from oar.plans.card import Card
+from oar.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Moves for members and query.
+
+    For nearest centroid a member's best move depends only on its class c and its own budget:
+    δ_i = ε_i s_c, with one direction s_c, ‖s_c‖_p ≤ 1, for each class (zero means "stay").
+
+    Attributes:
+        problem: what it was made for.
+        directions: (k, d), one row a class, in the order of `problem.people.classes`.
+        query_move: (d,), the query's own move; zero in purely collective plans.
+    """
+
+    problem: Problem
+    directions: NDArray[np.float64]
+    query_move: NDArray[np.float64]
+
+    def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
+        """Return (n, d) moves in the units of the features: a DataFrame for a DataFrame, else float64.
+
+        Without arguments: for the problem's own population. With `features` and `labels`: for these
+        people. Where everyone may move equally far they may be any people; where participation or
+        budgets differ from person to person they must be the population, in the same order, or their
+        budgets must be given (`budget`: one number, or one for each).
+
+        Integer features do not make integer moves: nothing is rounded.
+        """
+        people = self.problem.people
+        if features is None and labels is None:
+            everyone = np.concatenate([self.of_chunk(chunk) for chunk in people.chunks()])
+            return _like(everyone, people.names, people.index)
+        if features is None or labels is None:
+            raise DataError("features and labels: must be given together, got only one; give both or neither.")
+        table = as_table(features)
+        if table.values.shape[1] != people.dimensions:
+            raise DataError(f"features: must have {people.dimensions} columns, got {table.values.shape[1]}.")
+        if table.names is not None and people.names is not None and table.names != people.names:
+            raise DataError(f"features: columns must be {list(people.names)}, got {list(table.names)}.")
+        if is_frame(features) and hasattr(labels, "index"):
+            check_index(labels, table.index, "labels")
+        codes = people.coding.encode(label_array(labels))
+        size = len(table.values)
+        if codes.size != size:
+            raise DataError(f"labels: must be one for each of the {size} people, got {codes.size}.")
+        return _like(self._scaled(codes, self._radii(size, table.index, budget)), table.names, table.index)
+
+    def _radii(self, size: int, index: Any, budget: Any) -> float | NDArray[np.float64]:
+        if budget is not None:
+            return (
+                check_budget(budget, "budget")
+                if is_single_budget(budget)
+                else row_values(budget, size, index, "budget")
+            )
+        allowance = self.problem.allowance
+        if allowance.same_for_everyone:
+            return float(allowance.budget)
+        if size != self.problem.people.size:
+            raise DataError(
+                f"features: must be the plan's own {self.problem.people.size} people, in order, because participation "
+                f"or budgets differ between them; got {size}. Give these people's own limits as budget=..."
+            )
+        return allowance.everyones(size)
+
+    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
+        """Return the moves of some consecutive people of the problem's population."""
+        allowance = self.problem.allowance
+        if allowance.same_for_everyone:
+            return self._scaled(chunk.codes, float(allowance.budget))
+        return self._scaled(chunk.codes, allowance.of(chunk.start, chunk.stop))
+
+    def _scaled(self, codes: NDArray[np.int32], radii: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        if isinstance(radii, float):
+            return (radii * self.directions).take(codes, axis=0)
+        moves = self.directions.take(codes, axis=0)
+        moves *= radii[:, None]
+        return moves
+
+    def card(self) -> Card:
+        """Return what can be published: directions, norm and common budget, and nobody's data."""
+        people, allowance = self.problem.people, self.problem.allowance
+        return Card(
+            model=self.problem.model.name,
+            norm=allowance.norm,
+            budget=float(allowance.budget) if allowance.single else None,
+            goal=self.problem.people.classes[self.problem.goal],
+            classes=people.classes,
+            features=people.names,
+            directions=self.directions,
+        )
+
+
+def _like(moves: NDArray[np.float64], names: tuple[str, ...] | None, index: Any) -> Any:
+    """Return moves as a DataFrame where there are names, otherwise as they are."""
+    if names is None:
+        return moves
+    import pandas
+
+    return pandas.DataFrame(moves, index=index, columns=list(names))

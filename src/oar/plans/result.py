@@ -1,0 +1,155 @@
+"""What a solver proposes, what the audit found, and the result that puts both before the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oar.errors import Status
+from oar.plans.plan import Plan
+from oar.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A solver's answer: a plan, and claims about it that the audit will check.
+
+    Attributes:
+        plan: the moves.
+        claimed_loss: the goal loss that the solver expects after the refit.
+        gap: first-order certificate (Frank–Wolfe gap), ≥ 0 and zero at a stationary plan.
+        bound: proved lower bound on the goal loss of any moves within the limits.
+        exact: whether this is proved to be the global optimum.
+        impossible: whether it is proved that no moves within the limits reach the goal.
+        finished: False where the solver ran out of steps before its certificate closed.
+        steps: iterations taken. passes: times that all the data were read.
+        suffices: a sentence on what would be enough, or "".
+    """
+
+    plan: Plan
+    solver: str
+    claimed_loss: float
+    gap: float
+    bound: float
+    exact: bool
+    impossible: bool
+    finished: bool
+    steps: int
+    passes: int
+    suffices: str = ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a fresh refit on the moved data says; made by `oar.audit` alone.
+
+    Attributes:
+        loss_before, loss: goal loss at the query, before any move and after all moves.
+        prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one.
+        margin: how much nearer the goal's centroid is than the nearest other; a success is > `tie`.
+        success: goal predicted, not by a tie, and no limit broken.
+        movers: how many members move. effort: the sum of their moves' norms.
+        violations: every broken limit, in words.
+        witness: what did the refit.
+    """
+
+    loss_before: float
+    loss: float
+    prediction_before: Any
+    prediction: Any
+    margin: float
+    tie: float
+    success: bool
+    movers: int
+    effort: float
+    violations: tuple[str, ...]
+    witness: str
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit."""
+
+    problem: Problem
+    proposal: Proposal
+    audit: Audit
+
+    @property
+    def plan(self) -> Plan:
+        """Everyone's moves."""
+        return self.proposal.plan
+
+    @property
+    def loss_before(self) -> float:
+        """The goal loss before any move (audited)."""
+        return self.audit.loss_before
+
+    @property
+    def loss(self) -> float:
+        """The goal loss after the refit (audited)."""
+        return self.audit.loss
+
+    @property
+    def prediction(self) -> Any:
+        """The query's label after the refit (audited)."""
+        return self.audit.prediction
+
+    @property
+    def success(self) -> bool:
+        """Whether the refitted model strictly prefers the goal and every limit was kept (audited)."""
+        return self.audit.success
+
+    @property
+    def exact(self) -> bool:
+        """Whether the plan is proved to be globally optimal."""
+        return self.proposal.exact
+
+    @property
+    def gap(self) -> float:
+        """First-order certificate: how much loss a linear model thinks could still be gained."""
+        return self.proposal.gap
+
+    @property
+    def bound(self) -> float:
+        """Proved lower bound on the goal loss of any moves within the limits."""
+        return self.proposal.bound
+
+    @property
+    def passes(self) -> int:
+        """How often the solver read all the data (the audit adds one)."""
+        return self.proposal.passes
+
+    @property
+    def status(self) -> Status:
+        """How the result stands; `status.advice` says what to do."""
+        if self.audit.violations:
+            return Status.REFUSED
+        if self.audit.success:
+            return Status.ALREADY if self.audit.prediction_before == self._goal else Status.ACHIEVED
+        if self.proposal.impossible:
+            return Status.IMPOSSIBLE
+        if not self.proposal.finished:
+            return Status.STOPPED_EARLY
+        return Status.IMPROVED if self.loss < self.loss_before else Status.NOT_IMPROVED
+
+    @property
+    def _goal(self) -> Any:
+        return self.problem.people.classes[self.problem.goal]
+
+    @property
+    def explanation(self) -> str:
+        """What happened, what binds and what would suffice, in a few sentences."""
+        if self.audit.violations:
+            return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
+        sentences = [self.status.advice]
+        if not self.success and self.proposal.suffices:
+            sentences.append(self.proposal.suffices)
+        return " ".join(sentences)
+
+    def __repr__(self) -> str:
+        """Show the outcome in one line."""
+        return (
+            f"Result({self.status}: predicts {self.prediction!r}, goal {self._goal!r}; goal loss "
+            f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
+            f"{', exact' if self.exact else ''}, gap {self.gap:.1e})"
+        )

@@ -1,0 +1,105 @@
+"""WHAT IS ASKED: a query with a goal, put to a population, a model and an action."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Allowance, Perturb
+from oar.actions.perturb import check_budget
+from oar.errors import DataError
+from oar.models import NearestCentroid
+from oar.people import Population
+from oar.people.tables import as_vector
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """The query subject: its features, and the prediction that it wants.
+
+    Args:
+        features: (d,) numbers; a Series, a dict or a one-row frame is matched to the columns by name.
+        goal: the label that the model should predict.
+        budget: how far the query itself may move (for `individual` and `joint`); None means the
+            members' common budget.
+    """
+
+    features: Any
+    goal: Any
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the query's own budget."""
+        if self.budget is not None:
+            object.__setattr__(self, "budget", check_budget(self.budget, "Query budget"))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that a solver needs; checked when it is made.
+
+    >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
+    >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
+    Problem(nearest-centroid, 3 people × 1, goal 'yes', Perturb(budget=0.5, norm=2))
+    """
+
+    people: Population
+    model: NearestCentroid
+    query: Query
+    action: Perturb
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together, naming the argument."""
+        for argument, kind in (("people", Population), ("query", Query), ("action", Perturb)):
+            if not isinstance(getattr(self, argument), kind):
+                raise DataError(f"{argument}: must be an oar.{kind.__name__}, got {getattr(self, argument)!r}.")
+        if not isinstance(self.model, NearestCentroid):
+            raise DataError(f"model: must be an oar.NearestCentroid(), got {self.model!r}.")
+        self.model.check(self.people)
+        _ = self.goal, self.query_features, self.allowance
+
+    @cached_property
+    def goal(self) -> int:
+        """The goal's class code."""
+        return self.people.coding.position(self.query.goal, "goal")
+
+    @cached_property
+    def query_features(self) -> NDArray[np.float64]:
+        """The query's features, in the order of the population's columns."""
+        return as_vector(self.query.features, self.people.names, self.people.dimensions, "query features")
+
+    @cached_property
+    def allowance(self) -> Allowance:
+        """What each member may do. Those whose data weigh nothing are told to stay: they would move in vain."""
+        allowance = self.action.allowance(self.people)
+        weights = self.people.weights
+        if weights is None or weights.min() > 0:
+            return allowance
+        useful = weights > 0
+        return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
+
+    @property
+    def query_budget(self) -> float:
+        """How far the query itself may move."""
+        if self.query.budget is not None:
+            return self.query.budget
+        if self.allowance.single:
+            return float(self.allowance.budget)
+        raise DataError(
+            "Query budget: must be given where the members' budgets differ, got none; "
+            "use oar.Query(x, goal, budget=...)."
+        )
+
+    def with_action(self, **changes: Any) -> Problem:
+        """Return the same problem with some settings of its action changed."""
+        return dataclasses.replace(self, action=dataclasses.replace(self.action, **changes))
+
+    def __repr__(self) -> str:
+        """Show the essentials in one line."""
+        size = f"{self.people.size:,} people × {self.people.dimensions}"
+        return f"Problem({self.model.name}, {size}, goal {self.query.goal!r}, {self.action!r})"

@@ -1,0 +1,281 @@
+"""What people really ask: how far must we go, how many of us, and when is it better than going alone?
+
+For nearest centroid all three are exact: each is the root of a monotone function of the classes' radii
+(`solvers.reach`), so nothing is searched by trial. Each answer carries an audited result that shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import Status
+from oar.plans import Result
+from oar.problem import Problem
+from oar.recourse import collective, individual
+from oar.solvers.centroid import why_never
+from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetAnswer:
+    """How far each participant must be able to go.
+
+    Attributes:
+        value: the infimum of the budgets that suffice: any larger one does, and at the value itself the goal at
+            best ties. Where budgets differ between people: the factor on all of them. inf if impossible.
+        status: ACHIEVED (audited just above the value), ALREADY (no move is needed), or IMPOSSIBLE (proved).
+        binding: the class that is beaten last, or None.
+        explanation: the answer in words.
+        result: the audited collective result just above the value; None if impossible.
+    """
+
+    value: float
+    status: Status
+    binding: Any
+    explanation: str
+    result: Result | None
+
+    def __float__(self) -> float:
+        """The value."""
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class CoalitionAnswer:
+    """How few members suffice at the given budget, and who.
+
+    Attributes:
+        size: the least number of members; None if even all eligible ones do not suffice.
+        by_class: how many of each class.
+        members: (n,) mask of such a coalition.
+        status: ACHIEVED (audited), ALREADY (no member is needed), or IMPOSSIBLE (proved).
+        explanation: the answer in words.
+        result: the audited collective result of just these members; None if impossible.
+    """
+
+    size: int | None
+    by_class: dict[Any, int]
+    members: NDArray[np.bool_]
+    status: Status
+    explanation: str
+    result: Result | None
+
+    def __int__(self) -> int:
+        """The size; raises if there is none."""
+        if self.size is None:
+            raise ValueError(f"no coalition suffices: {self.explanation}")
+        return self.size
+
+
+@dataclass(frozen=True, eq=False)
+class ShareAnswer:
+    """From which share of participants on the collective does better than the individual at the same budget.
+
+    Attributes:
+        share: if this share of each class's eligible members takes part, the collective's exact loss equals the
+            individual's; any larger share does strictly better. None if all eligible members do worse.
+        at_most: the same share if the individual's loss were as low as its proved bound; None if out of reach.
+            Equal to `share` where the individual's optimum is proved (`individual.exact`).
+        status: ACHIEVED (audited with whole members), or IMPOSSIBLE.
+        explanation: the answer in words.
+        individual: the audited individual result.
+        result: the audited collective result with that share, rounded up to whole members; None if impossible.
+    """
+
+    share: float | None
+    at_most: float | None
+    status: Status
+    explanation: str
+    individual: Result
+    result: Result | None
+
+    def __float__(self) -> float:
+        """The share; raises if there is none."""
+        if self.share is None:
+            raise ValueError(f"there is no break-even: {self.explanation}")
+        return self.share
+
+
+def minimal_budget(problem: Problem) -> BudgetAnswer:
+    """Return the smallest budget with which the participants reach the goal (the problem's own is ignored).
+
+    For p = 2 and everyone taking part this is max(0, (d_g − min_{c≠g} d_c)/2).
+    """
+    reach = reach_of(problem)
+    value, blocker = smallest_scale(reach)
+    classes, what = problem.people.classes, "budget" if problem.allowance.single else "factor on the budgets"
+    if value == np.inf:
+        return BudgetAnswer(
+            value,
+            Status.IMPOSSIBLE,
+            classes[blocker or 0],
+            f"Impossible with any {what}: {why_never(problem, reach, blocker)}",
+            None,
+        )
+    if reach.margin(np.zeros_like(reach.unit)) > reach.tie:
+        result = collective(_scaled(problem, 0.0))
+        return BudgetAnswer(0.0, result.status, None, "No move is needed: the query has the goal already.", result)
+    result = collective(_scaled(problem, _just_above(reach, value)))
+    binding = None if blocker is None else classes[blocker]
+    explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
+    return BudgetAnswer(value, result.status, binding, explanation, result)
+
+
+def _just_above(reach: Reach, value: float) -> float:
+    """Return a scale a millionth above the value, or as little more as it takes to be clear of a tie."""
+    step = 1e-6 * value if value > 0 else reach.tie
+    while reach.margin(reach.unit * (value + step)) <= 2 * reach.tie:
+        step *= 2
+    return value + step
+
+
+def _scaled(problem: Problem, scale: float) -> Problem:
+    """Return the problem with the common budget set to `scale`, or everyone's own multiplied by it."""
+    if problem.allowance.single:
+        return problem.with_action(budget=scale)
+    return problem.with_action(budget=scale * problem.allowance.everyones(problem.people.size))
+
+
+def minimal_coalition(problem: Problem) -> CoalitionAnswer:
+    """Return the fewest of the eligible participants who reach the goal within their budgets.
+
+    A class's radius is the sum of its members' contributions w_i ε_i / W_c, so for any number of members from
+    a class the best are those who contribute most. With t members of the goal's class its distance is known; each
+    other class then needs the first m_c members that put it farther away than that. Scan all t.
+    """
+    people = problem.people
+    reach = reach_of(problem)
+    ranked, prefix = _ranked_members(problem)
+    needed, distances = _members_needed(reach, prefix)
+    totals = needed.sum(axis=1)
+    members = np.zeros(people.size, dtype=bool)
+    if totals.min() == np.inf:
+        with_all = reach.margin(reach.radii)
+        explanation = (
+            f"Impossible: even with all {sum(len(order) for order in ranked):,} eligible members the goal stays "
+            f"{-with_all:.3g} farther away than another class. {_more_budget(reach)}"
+        )
+        return CoalitionAnswer(None, {}, members, Status.IMPOSSIBLE, explanation, None)
+    # Of all smallest coalitions take the one with the widest margin.
+    smallest = np.flatnonzero(totals == totals.min())
+    counts = needed[smallest].astype(np.intp)
+    best = max(range(len(smallest)), key=lambda row: margin(_at(distances, counts[row]), reach.goal))
+    for code, count in enumerate(counts[best]):
+        members[ranked[code][:count]] = True
+    result = collective(problem.with_action(participants=members, seed=None))
+    by_class = {label: int(count) for label, count in zip(people.classes, counts[best], strict=True)}
+    size = int(members.sum())
+    explanation = (
+        f"{size:,} members suffice ({', '.join(f'{count:,} of {label!r}' for label, count in by_class.items() if count)}), "
+        "and no fewer do."
+        if size
+        else "No member needs to move: the query has the goal already."
+    )
+    return CoalitionAnswer(size, by_class, members, result.status, explanation, result)
+
+
+def _ranked_members(problem: Problem) -> tuple[list[NDArray[np.intp]], list[Array]]:
+    """Return, for each class, its eligible members by falling contribution, and the radius of the first m."""
+    people = problem.people
+    codes = people.codes(0, people.size)
+    radii = problem.allowance.everyones(people.size)
+    contributions = radii if people.weights is None else radii * people.weights
+    class_weights = people.class_sums(None)
+    ranked, prefix = [], []
+    for code in range(len(people.classes)):
+        able = np.flatnonzero((codes == code) & (contributions > 0))
+        able = able[np.argsort(-contributions[able], kind="stable")]
+        # Extended precision, so that a million small terms do not add up to a false tie.
+        sums = np.cumsum(contributions[able], dtype=np.longdouble) / class_weights[code]
+        ranked.append(able)
+        prefix.append(np.concatenate([[0.0], sums.astype(np.float64)]))
+    return ranked, prefix
+
+
+def _members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array]]:
+    """Return (t, k) members needed of each class for every number t of goal members, and distances by number."""
+    norm, goal = reach.norm, reach.goal
+    distances = [
+        (norm.nearest_distance if code == goal else norm.farthest_distance)(reach.offsets[code], radii)
+        for code, radii in enumerate(prefix)
+    ]
+    needed = np.empty((len(prefix[goal]), len(prefix)))
+    needed[:, goal] = np.arange(len(prefix[goal]))
+    for code in reach.others:
+        first = np.searchsorted(distances[code], distances[goal] + reach.tie, side="right")
+        needed[:, code] = np.where(first < len(prefix[code]), first, np.inf)
+    return needed, distances
+
+
+def _at(distances: list[Array], counts: NDArray[np.intp]) -> Array:
+    return np.array([values[count] for values, count in zip(distances, counts, strict=True)])
+
+
+def _more_budget(reach: Reach) -> str:
+    scale, _ = smallest_scale(reach)
+    if scale == np.inf:
+        return "No larger budget would help them either."
+    if reach.scale > 0:
+        return f"With more than {scale / reach.scale:.4g} times the budget all of them would suffice."
+    return f"With a budget above {scale:.6g} all of them would suffice."
+
+
+def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
+    """Return the share of participants at which the collective overtakes the individual at the same budget.
+
+    With a share s of every class's eligible members all radii are s times those of all of them, and the collective's
+    exact loss falls in s. The individual's problem is not convex: its best found loss gives the share, its
+    proved bound gives the most that the share can be.
+
+    Args:
+        problem: what is asked.
+        solver: the solver for the individual, as in `oar.individual`.
+    """
+    alone = individual(problem, solver=solver)
+    reach = reach_of(problem)
+    share = _share_at_loss(reach, alone.loss)
+    at_most = share if alone.exact else _share_at_loss(reach, alone.bound)
+    if share is None:
+        explanation = (
+            f"Impossible: with all eligible members the collective's best loss is {reach.loss(reach.radii):.6g}, "
+            f"above the individual's {alone.loss:.6g}. Let more members take part, or give them larger budgets."
+        )
+        return ShareAnswer(None, at_most, Status.IMPOSSIBLE, explanation, alone, None)
+    result = collective(problem.with_action(participants=_first_members(problem, share), seed=None))
+    surely = (
+        "" if alone.exact else f" (at most {1.0 if at_most is None else at_most:.1%}, whatever the individual does)"
+    )
+    explanation = f"The collective overtakes the individual once {share:.1%} of each class take part{surely}."
+    return ShareAnswer(share, at_most, Status.ACHIEVED, explanation, alone, result)
+
+
+def _share_at_loss(reach: Reach, loss: float) -> float | None:
+    """Return the share at which the collective's loss has fallen to `loss`; None if it never does."""
+    from scipy.optimize import brentq
+
+    def excess(share: float) -> float:
+        return float(reach.loss(share * reach.radii)) - loss
+
+    if excess(0.0) <= 0:
+        return 0.0
+    at_all = excess(1.0)
+    if at_all > 1e-12 * loss + 10 * reach.tie:
+        return None
+    if at_all >= 0:
+        return 1.0
+    return float(brentq(excess, 0.0, 1.0, xtol=1e-15, rtol=4 * np.finfo(float).eps, maxiter=500))
+
+
+def _first_members(problem: Problem, share: float) -> NDArray[np.bool_]:
+    """Return a mask of, class by class, as many members as hold at least this share of the class's radius."""
+    ranked, prefix = _ranked_members(problem)
+    members = np.zeros(problem.people.size, dtype=bool)
+    for order, radii in zip(ranked, prefix, strict=True):
+        members[order[: np.searchsorted(radii, share * radii[-1], side="left")]] = True
+    return members

@@ -1,0 +1,45 @@
+"""The front door's three verbs: alone, together, both. Each solves, then audits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oar.audit import audit
+from oar.plans import Proposal, Result
+from oar.problem import Problem
+from oar.solvers import propose_collective, propose_individual, propose_joint
+
+
+def individual(problem: Problem, *, solver: Any = "auto") -> Result:
+    """Return the query's own best move while the model stays as it is (equation 2 of the paper).
+
+    Args:
+        problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
+        solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
+    """
+    return _audited(propose_individual(problem, solver))
+
+
+def collective(problem: Problem, *, solver: Any = "auto") -> Result:
+    """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
+
+    Args:
+        problem: what is asked.
+        solver: "auto" or "exact" (the global optimum), "projected-gradient", "paper", or settings from
+            `oar.solvers`.
+    """
+    return _audited(propose_collective(problem, solver))
+
+
+def joint(problem: Problem, *, solver: Any = "auto") -> Result:
+    """Return moves of members and query together; each may use its whole budget.
+
+    Args:
+        problem: what is asked.
+        solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
+    """
+    return _audited(propose_joint(problem, solver))
+
+
+def _audited(proposal: Proposal) -> Result:
+    return Result(proposal.plan.problem, proposal, audit(proposal.plan))

@@ -1,0 +1,1 @@
+"""Plot data, figures and pages."""

@@ -1,0 +1,118 @@
+"""Spectral projected gradient (Birgin, Martínez & Raydan 2000), many problems at a time.
+
+One iteration, for each problem:
+
+    d = P(x − α g) − x                       projected step; a descent direction unless x is stationary
+    x ← x + λ d                              λ by halving, until f falls below the worst of the last few
+    α ← ⟨s, s⟩ / ⟨s, y⟩                      Barzilai–Borwein, with s the step and y the change of gradient
+
+Points have shape (problems, ...); `rows` are the positions of those still under way, so that finished
+problems cost nothing. Inner products are the caller's, so that it can choose the metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+MEMORY = 8
+SUFFICIENT = 1e-4
+HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Problems to be minimised side by side. `rows` says which problems the points belong to.
+
+    Attributes:
+        evaluate: (points, rows) → values (b,), gradients like points.
+        project: (points, rows) → points inside the limits.
+        inner: (points, points, rows) → inner products (b,).
+        gap: (points, gradients, rows) → Frank–Wolfe gaps (b,).
+    """
+
+    evaluate: Callable[[Array, Rows], tuple[Array, Array]]
+    project: Callable[[Array, Rows], Array]
+    inner: Callable[[Array, Array, Rows], Array]
+    gap: Callable[[Array, Array, Rows], Array]
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The best points seen, with values, whether each search's gap closed, and iterations taken."""
+
+    points: Array
+    values: Array
+    finished: NDArray[np.bool_]
+    steps: int
+
+
+def minimise(objective: Objective, start: Array, first_step: Array, max_steps: int, tolerance: float) -> Minimum:
+    """Minimise each problem from its start until its gap is at most `tolerance` times its value.
+
+    `first_step` (b,) is the first α. The best point seen is returned, so no problem ends above its start.
+    """
+    count = len(start)
+    rows = np.arange(count)
+    points = objective.project(start, rows)
+    values, gradients = objective.evaluate(points, rows)
+    best_points, best_values = points.copy(), values.copy()
+    finished = objective.gap(points, gradients, rows) <= tolerance * values
+    alphas = np.array(first_step, dtype=np.float64)
+    history = np.full((count, MEMORY), -np.inf)
+    history[:, 0] = values
+
+    steps = 0
+    rows = rows[~finished]
+    points, values, gradients = points[~finished], values[~finished], gradients[~finished]
+    while rows.size and steps < max_steps:
+        steps += 1
+        moves = objective.project(points - _column(alphas[rows], points) * gradients, rows) - points
+        slopes = objective.inner(gradients, moves, rows)
+        accepted, new_values, new_gradients = _line_search(objective, rows, points, moves, slopes, history[rows].max(1))
+        change, bend = accepted - points, new_gradients - gradients
+        lengths, curvature = objective.inner(change, change, rows), objective.inner(change, bend, rows)
+        # Where curvature is not positive the model says "as far as possible": take a long step.
+        usable = (curvature > 0) & (lengths > 0)
+        alphas[rows] = np.where(usable, lengths / np.where(usable, curvature, 1.0), 10.0 * alphas[rows])
+        alphas[rows] = np.clip(alphas[rows], 1e-12 * first_step[rows], 1e12 * first_step[rows])
+        points, values, gradients = accepted, new_values, new_gradients
+        history[rows, steps % MEMORY] = values
+
+        gaps = objective.gap(points, gradients, rows)
+        better = values < best_values[rows]
+        best_points[rows[better]], best_values[rows[better]] = points[better], values[better]
+        closed, stuck = gaps <= tolerance * values, lengths == 0
+        finished[rows[closed]] = True
+        going = ~(closed | stuck)
+        rows, points, values, gradients = rows[going], points[going], values[going], gradients[going]
+    return Minimum(best_points, best_values, finished, steps)
+
+
+def _line_search(
+    objective: Objective, rows: Rows, points: Array, moves: Array, slopes: Array, ceilings: Array
+) -> tuple[Array, Array, Array]:
+    """Halve each step until it lies enough below the recent ceiling; a problem that never does stays put."""
+    accepted, sizes = points + moves, np.ones(len(rows))
+    values, gradients = objective.evaluate(accepted, rows)
+    waiting = np.flatnonzero(~(values <= ceilings + SUFFICIENT * slopes))
+    for halving in range(HALVINGS):
+        if not waiting.size:
+            break
+        # The last try is a step of zero: where nothing helps, the point stays where it was.
+        sizes[waiting] = 0.0 if halving == HALVINGS - 1 else 0.5 * sizes[waiting]
+        accepted[waiting] = points[waiting] + _column(sizes[waiting], points) * moves[waiting]
+        values[waiting], gradients[waiting] = objective.evaluate(accepted[waiting], rows[waiting])
+        good = values[waiting] <= ceilings[waiting] + SUFFICIENT * sizes[waiting] * slopes[waiting]
+        waiting = waiting[~good]
+    return accepted, values, gradients
+
+
+def _column(factors: Array, like: Array) -> Array:
+    return factors.reshape(-1, *([1] * (like.ndim - 1)))
