@@ -2,14 +2,14 @@
 
 The audit takes a plan, has everyone make the very moves that the plan hands out, refits the model on the
 moved data and looks at the query. It shares no code with the solvers: centroids come from sorting people
-by class and averaging their moved rows, distances from `numpy.linalg.norm`, and every member's move is
+by class and averaging their moved rows, distances from `math.dist`, and every member's move is
 measured again against that member's own limit. It reads the data once and keeps O(chunk + k·d) in memory.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +113,13 @@ class _Verdict:
 
 
 def _judge(centroids: Array, point: Array, goal: int) -> _Verdict:
-    distances = np.linalg.norm(centroids - point, axis=1)
+    distances = np.array([math.dist(centroid, point) for centroid in centroids])
     rivals = np.delete(distances, goal)
     margin = float(rivals.min() - distances[goal])
     tie = TIE_SHARE * float(max(np.abs(centroids).max(), np.abs(point).max()))
-    nearest: Any = goal
-    if margin <= tie:
+    nearest = goal
+    if not margin > tie:  # also where the margin is not a number
         nearest = int(np.argmin(np.where(np.arange(distances.size) == goal, np.inf, distances)))
-    return _Verdict(float(np.logaddexp.reduce([0.0, *(distances[goal] - rivals)])), nearest, margin, tie)
+    with np.errstate(invalid="ignore"):
+        loss = float(np.logaddexp.reduce([0.0, *(distances[goal] - rivals)]))
+    return _Verdict(loss, nearest, margin, tie)

@@ -171,12 +171,10 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     result = collective(problem.with_action(participants=members, seed=None))
     by_class = {label: int(count) for label, count in zip(people.classes, counts[best], strict=True)}
     size = int(members.sum())
-    explanation = (
-        f"{size:,} members suffice ({', '.join(f'{count:,} of {label!r}' for label, count in by_class.items() if count)}), "
-        "and no fewer do."
-        if size
-        else "No member needs to move: the query has the goal already."
-    )
+    listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
+    explanation = "No member needs to move: the query has the goal already."
+    if size:
+        explanation = f"{size:,} members suffice ({listing}), and no fewer do."
     return CoalitionAnswer(size, by_class, members, result.status, explanation, result)
 
 
@@ -252,6 +250,8 @@ def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
         "" if alone.exact else f" (at most {1.0 if at_most is None else at_most:.1%}, whatever the individual does)"
     )
     explanation = f"The collective overtakes the individual once {share:.1%} of each class take part{surely}."
+    if result.loss > alone.loss * (1 + 1e-9):
+        return ShareAnswer(share, at_most, Status.REFUSED, "The audit does not confirm the share.", alone, result)
     return ShareAnswer(share, at_most, Status.ACHIEVED, explanation, alone, result)
 
 

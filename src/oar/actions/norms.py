@@ -104,7 +104,10 @@ class Norm:
         if self.p == 2:
             return straight + radius
         dimensions = offset.shape[-1] if self.p == np.inf else 1
-        return np.sqrt(straight**2 + 2 * radius * self.dual.length(offset) + dimensions * np.square(radius))
+        unit = np.maximum(straight, radius)  # divided out, so that nothing is squared that is very large or small
+        unit = np.where(unit > 0, unit, 1.0)
+        near, far = straight / unit, radius / unit
+        return unit * np.sqrt(near**2 + 2 * far * (self.dual.length(offset) / unit) + dimensions * far**2)
 
     def nearest_distance(self, offset: Array, radius: Any) -> Array:
         """Return min ‖offset + s‖₂ over the ball: the distance from the origin to a ball around `offset`."""
@@ -117,8 +120,14 @@ class Norm:
 
 
 def euclidean(vectors: Array) -> Array:
-    """Return ‖v‖₂ over the last axis."""
-    return np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+    """Return ‖v‖₂ over the last axis, for vectors of any size: where squares would overflow or vanish, rescale."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("...d,...d->...", vectors, vectors)
+    if np.all((squares > 1e-290) & (squares < 1e290)):
+        return np.sqrt(squares)
+    size = np.abs(vectors).max(axis=-1)
+    scaled = vectors / np.where(size > 0, size, 1.0)[..., None]
+    return size * np.sqrt(np.einsum("...d,...d->...", scaled, scaled))
 
 
 def _sign_or_one(values: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.people.tables import check_index
+from oar.people.tables import check_index, is_series
 
 Mask = NDArray[np.bool_]
 Participants = None | float | NDArray[np.bool_] | Callable[[Population], Any]
@@ -26,7 +26,7 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
         participants = participants(people)
         if participants is None:
             raise DataError("participants: the function must return a boolean mask, got None.")
-    if hasattr(participants, "index") and hasattr(participants, "to_numpy"):
+    if is_series(participants):
         check_index(participants, people.index, "participants")
         participants = participants.to_numpy()
     mask = np.asarray(participants)

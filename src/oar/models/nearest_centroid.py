@@ -67,12 +67,14 @@ class NearestCentroid:
             indicator = csc_array((terms, chunk.codes, pointer[: rows + 1]), shape=(classes, rows))
             sums += indicator @ chunk.features
             totals += np.bincount(chunk.codes, weights=chunk.weights, minlength=classes)
+        if not np.isfinite(sums).all():
+            raise DataError("features: so large that their sums overflow; rescale them (for example to thousands).")
         return Centroids(sums / totals[:, None], totals)
 
     def distances(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
         """Return Euclidean distances to every centroid, shape (..., k)."""
         offsets = np.asarray(features, dtype=np.float64)[..., None, :] - parameters.positions
-        return np.sqrt(np.einsum("...d,...d->...", offsets, offsets))
+        return np.linalg.norm(offsets, axis=-1)
 
     def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.labels import Codes, LabelCoding, label_array
-from oar.people.tables import CHUNK_ROWS, as_table, check_index, row_values
+from oar.people.tables import CHUNK_ROWS, as_table, check_index, is_series, row_values
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Population:
     def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
         """Check everything once; a mistake raises here and changes nothing."""
         self._table = as_table(features)
-        if hasattr(labels, "index") and hasattr(labels, "to_numpy"):
+        if is_series(labels):
             check_index(labels, self._table.index, "labels")
         unused = _unused_categories(labels)
         self._labels = label_array(labels)

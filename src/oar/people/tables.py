@@ -32,6 +32,11 @@ def is_frame(features: Any) -> bool:
     return hasattr(features, "columns") and hasattr(features, "to_numpy") and hasattr(features, "dtypes")
 
 
+def is_series(values: Any) -> bool:
+    """Report whether this is a pandas Series, without importing pandas."""
+    return hasattr(values, "index") and hasattr(values, "to_numpy") and not is_frame(values)
+
+
 def as_table(features: Any, argument: str = "features") -> Table:
     """Check shape, kind and finiteness, and return the table."""
     names, index = None, None
@@ -118,7 +123,7 @@ def as_vector(values: Any, names: tuple[str, ...] | None, size: int, argument: s
         if len(values) != 1:
             raise DataError(f"{argument}: must be one person, got a frame of {len(values)} rows; pass one row.")
         values = values.iloc[0]
-    if isinstance(values, Mapping) or (hasattr(values, "index") and hasattr(values, "to_numpy")):
+    if isinstance(values, Mapping) or is_series(values):
         values = _by_name(dict(values.items()), names, argument)
     try:
         vector = np.asarray(values, dtype=np.float64)
@@ -147,7 +152,7 @@ def _by_name(values: dict, names: tuple[str, ...] | None, argument: str) -> list
 
 def row_values(values: Any, size: int, index: Any, argument: str) -> NDArray[np.float64]:
     """Return one finite, non-negative number a person; a Series must carry the population's own index."""
-    if hasattr(values, "index") and hasattr(values, "to_numpy"):
+    if is_series(values):
         check_index(values, index, argument)
         values = values.to_numpy()
     try:

@@ -21,7 +21,7 @@ from oar.actions.perturb import check_budget
 from oar.errors import DataError, OARError, StorageError
 from oar.files import replace_atomically
 from oar.people.labels import plain
-from oar.people.tables import as_vector
+from oar.people.tables import as_vector, is_series
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-card", 1
@@ -66,7 +66,7 @@ class Card:
                 raise DataError("budget: this card has no common budget, so give your own, got none.")
             budget = self.budget
         move = check_budget(budget, "budget") * self.directions[matches[0]]
-        if self.features is not None and hasattr(features, "index") and hasattr(features, "to_numpy"):
+        if self.features is not None and is_series(features):
             import pandas
 
             return pandas.Series(move, index=list(self.features))

@@ -12,7 +12,7 @@ from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError
 from oar.people import Chunk
 from oar.people.labels import label_array
-from oar.people.tables import as_table, check_index, is_frame, row_values
+from oar.people.tables import as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.problem import Problem
 
@@ -55,7 +55,7 @@ class Plan:
             raise DataError(f"features: must have {people.dimensions} columns, got {table.values.shape[1]}.")
         if table.names is not None and people.names is not None and table.names != people.names:
             raise DataError(f"features: columns must be {list(people.names)}, got {list(table.names)}.")
-        if is_frame(features) and hasattr(labels, "index"):
+        if is_series(labels):
             check_index(labels, table.index, "labels")
         codes = people.coding.encode(label_array(labels))
         size = len(table.values)
@@ -65,11 +65,9 @@ class Plan:
 
     def _radii(self, size: int, index: Any, budget: Any) -> float | NDArray[np.float64]:
         if budget is not None:
-            return (
-                check_budget(budget, "budget")
-                if is_single_budget(budget)
-                else row_values(budget, size, index, "budget")
-            )
+            if is_single_budget(budget):
+                return check_budget(budget, "budget")
+            return row_values(budget, size, index, "budget")
         allowance = self.problem.allowance
         if allowance.same_for_everyone:
             return float(allowance.budget)

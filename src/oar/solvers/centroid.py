@@ -26,26 +26,28 @@ def propose(
     *,
     solver: str,
     exact: bool = False,
-    finished: bool = True,
+    tolerance: float = np.inf,
     steps: int = 1,
     passes: int = 1,
 ) -> Proposal:
     """Put moves, their claims and their certificates together.
 
     A plan of any solver whose loss meets the proved lower bound is the global optimum, and is called exact.
+    The solver is said to have finished if the gap is at most `tolerance` times the loss.
     """
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
     bound = float(reach.loss(reach.relaxed))
+    gap = reach.gap(directions, query_move)
     impossible = bool(reach.margin(reach.relaxed) <= reach.tie)
     return Proposal(
         plan=Plan(problem, directions, query_move),
         solver=solver,
         claimed_loss=loss,
-        gap=reach.gap(directions, query_move),
+        gap=gap,
         bound=bound,
         exact=exact or loss <= bound * (1 + 1e-12 + 10 * reach.tie),
         impossible=impossible,
-        finished=finished,
+        finished=gap <= tolerance * loss,
         steps=steps,
         passes=passes,
         suffices=what_suffices(problem, reach) if reach.query_budget == 0 else "",

@@ -61,7 +61,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     starts = [np.zeros((1, movers.size, people.dimensions))]
     if allowance.same_for_everyone:
         own = dataclasses.replace(problem, query=Query(problem.query_features, problem.query.goal))
-        individual = query_moves.solve(own, members=False, settings=settings).plan.query_move
+        individual = query_moves.solve(own, members=False, settings=ProjectedGradient()).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))
     start = min(starts, key=lambda moves: float(evaluate(moves, np.zeros(1, dtype=np.intp))[0][0]))
     found = minimise(
@@ -81,7 +81,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         directions + 0.0,
         np.zeros(people.dimensions),
         solver="projected-gradient",
-        finished=bool(found.finished[0]),
+        tolerance=settings.tolerance,
         steps=found.steps,
         passes=1 + len(starts) - 1 + found.steps,
     )

@@ -10,8 +10,8 @@ search starts from many points, side by side, and keeps the best. What is proved
 (`Reach.relaxed`), not that the best start was among them.
 
 F has a kink where the query touches the goal's ball (near = 0), and optima like to sit in it; there a gradient
-method bounces. A search that ends unfinished is therefore carried on with near blurred to √(near² + τ²) − τ,
-for smaller and smaller τ.
+method bounces. So the search is made twice: freely, and among the moves that touch, where near is 0 and the rest
+is smooth. The better answer wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Array, Minimum, Objective, Rows, minimise
 
 MOST_RIVALS = 12
-BLURS = (1e-2, 1e-4, 1e-6, 1e-8)
+DYKSTRA_ROUNDS = 200
 
 
 def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Proposal:
@@ -48,7 +48,7 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
         at_query.directions(),
         query_move,
         solver="projected-gradient",
-        finished=bool(found.finished[0]),
+        tolerance=settings.tolerance,
         steps=found.steps,
     )
 
@@ -66,36 +66,40 @@ class QueryBatch:
 
 def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
     """Return the best move (b, d) of each query, over all starts."""
+    everyone = np.arange(len(batch.goals))
     starts = start_moves(batch, settings)
-    count, tries, dimensions = starts.shape
-    owner = np.repeat(np.arange(count), tries)
-    found = _search(batch, owner, starts.reshape(-1, dimensions), 0.0, settings)
-    chosen = found.values.reshape(count, tries).argmin(axis=1) + tries * np.arange(count)
-    points, values, finished = found.points[chosen], found.values[chosen], found.finished[chosen]
-
-    steps, unsure = found.steps, np.flatnonzero(~finished)
-    exactly = _objective(batch, unsure, 0.0)
-    blurred = points[unsure]
-    for blur in BLURS if unsure.size else ():
-        softened = _search(batch, unsure, blurred, blur, settings)
-        blurred, steps = softened.points, steps + softened.steps
-        true_values, _ = exactly.evaluate(blurred, np.arange(unsure.size))
-        better = true_values < values[unsure]
-        points[unsure[better]], values[unsure[better]] = blurred[better], true_values[better]
-        finished[unsure] = softened.finished
-    return Minimum(points, values, finished, steps)
+    best = _search(batch, everyone, starts, settings, touching=False)
+    goal_radii = batch.radii[everyone, batch.goals]
+    apart = batch.norm.length(batch.offsets[everyone, batch.goals])
+    able = np.flatnonzero((goal_radii > 0) & (apart <= batch.budgets + goal_radii))
+    if not able.size:
+        return best
+    touching = _search(batch, able, starts[able], settings, touching=True)
+    better = touching.values < best.values[able]
+    best.points[able[better]], best.values[able[better]] = touching.points[better], touching.values[better]
+    best.finished[able[better]] = touching.finished[better]
+    return Minimum(best.points, best.values, best.finished, best.steps + touching.steps)
 
 
 def _search(
-    batch: QueryBatch, owner: NDArray[np.intp], starts: Array, blur: float, settings: ProjectedGradient
+    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, touching: bool
 ) -> Minimum:
+    """Return the best move of each of some queries, from its own starts (q, s, d)."""
+    count, tries, dimensions = starts.shape
+    owner = np.repeat(queries, tries)
     # Distances have slope 1, so a first step of the budget's size reaches across the ball.
     first = np.maximum(batch.budgets[owner], np.finfo(float).tiny)
-    return minimise(_objective(batch, owner, blur), starts, first, settings.max_steps, settings.tolerance)
+    objective = _objective(batch, owner, first, touching)
+    found = minimise(objective, starts.reshape(-1, dimensions), first, settings.max_steps, settings.tolerance)
+    chosen = found.values.reshape(count, tries).argmin(axis=1) + tries * np.arange(count)
+    return Minimum(found.points[chosen], found.values[chosen], found.finished[chosen], found.steps)
 
 
 def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
-    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones."""
+    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones.
+
+    The random ones are extreme points of the ball, each once at full length and once drawn inwards.
+    """
     count, classes, dimensions = batch.offsets.shape
     everyone = np.arange(count)
     to_goal = batch.offsets[everyone, batch.goals]
@@ -103,23 +107,22 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     distances[everyone, batch.goals] = np.inf
     rivals = distances.argsort(axis=1)[:, : min(classes - 1, MOST_RIVALS)]
     to_rivals = np.take_along_axis(batch.offsets, rivals[..., None], axis=1)
-    random = np.random.default_rng(settings.seed).normal(size=(count, settings.random_starts, dimensions))
+    generator = np.random.default_rng(settings.seed)
+    random = generator.normal(size=(count, settings.random_starts, dimensions))
+    inwards = generator.random((count, settings.random_starts, 1))
     headings = np.concatenate([-to_rivals, to_goal[:, None] - to_rivals, random], axis=1)
     budgets = batch.budgets[:, None]
+    extreme = batch.norm.maximise(headings, np.broadcast_to(budgets, headings.shape[:2]))
+    scattered = batch.norm.project(random * budgets[..., None], budgets) * inwards
     return np.concatenate(
-        [
-            np.zeros((count, 1, dimensions)),
-            batch.norm.project(to_goal[:, None], budgets),
-            batch.norm.maximise(headings, np.broadcast_to(budgets, headings.shape[:2])),
-        ],
-        axis=1,
+        [np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets), extreme, scattered], axis=1
     )
 
 
-def _objective(batch: QueryBatch, owner: NDArray[np.intp], blur: float) -> Objective:
+def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool) -> Objective:
     """Return F and its gradient over moves (b, d); row j of the points belongs to query owner[j].
 
-    `blur` is τ as a share of the query's budget.
+    With `touching`, moves are confined to those from which the goal's centroid can be brought onto the query.
     """
     norm = batch.norm
 
@@ -132,13 +135,10 @@ def _objective(batch: QueryBatch, owner: NDArray[np.intp], blur: float) -> Objec
         ends = offsets + norm.farthest(offsets, radii)
         goal_offsets = offsets[each, goals]
         ends[each, goals] = goal_offsets + norm.project(-goal_offsets, radii[each, goals])
+        if touching:
+            ends[each, goals] = 0.0
         distances = euclidean(ends)
         units = ends / np.where(distances > 0, distances, 1.0)[..., None]
-        if blur:
-            width, near = blur * batch.budgets[queries], distances[each, goals]
-            softened = np.hypot(near, width)
-            distances[each, goals] = softened - width
-            units[each, goals] *= (near / softened)[:, None]
         exponents = distances[each, goals][:, None] - distances
         exponents[each, goals] = -np.inf
         highest = np.maximum(exponents.max(axis=1), 0.0)[:, None]
@@ -149,13 +149,59 @@ def _objective(batch: QueryBatch, owner: NDArray[np.intp], blur: float) -> Objec
         gradients = np.einsum("bc,bcd->bd", pulls, units) - pulls.sum(axis=1)[:, None] * units[each, goals]
         return values, gradients
 
+    def project(moves: Array, rows: Rows) -> Array:
+        queries = owner[rows]
+        budgets = batch.budgets[queries]
+        if not touching:
+            return norm.project(moves, budgets)
+        goals = batch.goals[queries]
+        return project_onto_both(norm, moves, budgets, batch.offsets[queries, goals], batch.radii[queries, goals])
+
     def gap(moves: Array, gradients: Array, rows: Rows) -> Array:
+        if touching:  # no linear maximiser over two balls: measure by a projected step instead
+            steps = project(moves - first[rows][:, None] * gradients, rows) - moves
+            return np.maximum(-(gradients * steps).sum(axis=1), 0.0)
         budgets = batch.budgets[owner[rows]]
         return np.maximum(budgets * norm.dual.length(gradients) + (gradients * moves).sum(axis=1), 0.0)
 
-    return Objective(
-        evaluate=evaluate,
-        project=lambda moves, rows: norm.project(moves, batch.budgets[owner[rows]]),
-        inner=lambda left, right, rows: np.einsum("bd,bd->b", left, right),
-        gap=gap,
-    )
+    return Objective(evaluate, project, lambda left, right, rows: np.einsum("bd,bd->b", left, right), gap)
+
+
+def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array, radii: Array) -> Array:
+    """Project each point (b, d) onto the ball of `budgets` around 0 that meets the ball of `radii` around `centres`.
+
+    p=∞: two boxes meet in a box. p=2: the nearest point of one ball if it lies in the other, else the point of the
+    two spheres' common circle in the direction of the point. p=1: Dykstra's alternating projections.
+    """
+    if norm.p == np.inf:
+        low = np.maximum(-budgets[:, None], centres - radii[:, None])
+        high = np.minimum(budgets[:, None], centres + radii[:, None])
+        return np.clip(points, np.minimum(low, high), high)
+    if norm.p == 1:
+        return _dykstra(norm, points, budgets, centres, radii)
+    own = norm.project(points, budgets)
+    goals = centres + norm.project(points - centres, radii)
+    distances = np.maximum(euclidean(centres), np.finfo(float).tiny)[:, None]
+    axes = centres / distances
+    along = (distances**2 + budgets[:, None] ** 2 - radii[:, None] ** 2) / (2 * distances)
+    across = points - np.einsum("bd,bd->b", points, axes)[:, None] * axes
+    width = np.sqrt(np.maximum(budgets[:, None] ** 2 - along**2, 0.0))
+    length = euclidean(across)[:, None]
+    circle = along * axes + width * across / np.where(length > 0, length, 1.0)
+    own_fits = (euclidean(own - centres) <= radii)[:, None]
+    goals_fit = (euclidean(goals) <= budgets)[:, None]
+    return np.where(own_fits, own, np.where(goals_fit, goals, circle))
+
+
+def _dykstra(norm: Norm, points: Array, budgets: Array, centres: Array, radii: Array) -> Array:
+    """Project onto two p-balls by turns, each turn correcting for what the last one on that ball took away."""
+    own_excess, goal_excess = np.zeros_like(points), np.zeros_like(points)
+    for _ in range(DYKSTRA_ROUNDS):
+        own = norm.project(points + own_excess, budgets)
+        own_excess += points - own
+        goals = centres + norm.project(own + goal_excess - centres, radii)
+        goal_excess += own - goals
+        points = goals
+        if np.abs(goals - own).max() <= 1e-13 * np.abs(goals).max():  # in both balls; points alone may stall
+            break
+    return norm.project(goals, budgets)

@@ -213,7 +213,7 @@ def smallest_scale(reach: Reach) -> tuple[float, int | None]:
 
 def _duel_scale(reach: Reach, code: int, goal_distance: float, distance: float) -> float:
     """Return the scale at which class `code` and the goal are equally near (0 if the goal is nearer already)."""
-    goal_unit, unit = reach.unit[reach.goal], reach.unit[code]
+    goal_unit, unit = float(reach.unit[reach.goal]), float(reach.unit[code])
     if distance >= goal_distance:
         return 0.0
     if reach.norm.p == 2:

@@ -27,7 +27,7 @@ class ProjectedGradient:
     Args:
         max_steps: iterations at the most.
         tolerance: stop when the gap is at most this times the loss.
-        random_starts: for the query's own move: random starts beside the fixed ones.
+        random_starts: for the query's own move: pairs of random starts beside the fixed ones.
         seed: the seed of the random starts.
     """
 

@@ -23,7 +23,8 @@ Rows = NDArray[np.intp]
 
 MEMORY = 8
 SUFFICIENT = 1e-4
-HALVINGS = 40
+HALVINGS = 25
+PATIENCE = 12
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def minimise(objective: Objective, start: Array, first_step: Array, max_steps: i
     history[:, 0] = values
 
     steps = 0
+    best_lately = best_values.copy()
     rows = rows[~finished]
     points, values, gradients = points[~finished], values[~finished], gradients[~finished]
     while rows.size and steps < max_steps:
@@ -91,6 +93,9 @@ def minimise(objective: Objective, start: Array, first_step: Array, max_steps: i
         closed, stuck = gaps <= tolerance * values, lengths == 0
         finished[rows[closed]] = True
         going = ~(closed | stuck)
+        if steps % PATIENCE == 0:  # at a kink steps go to and fro for ever: give up on those that gain nothing
+            going &= best_values[rows] < best_lately[rows] * (1 - 0.01 * tolerance)
+            best_lately = best_values.copy()
         rows, points, values, gradients = rows[going], points[going], values[going], gradients[going]
     return Minimum(best_points, best_values, finished, steps)
 

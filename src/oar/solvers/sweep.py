@@ -52,10 +52,12 @@ def sweep(
 
     Args:
         people: the data subjects.
-        queries: (m, d) features. goals: m labels.
-        budgets: the common budgets. shares: participation shares, drawn (nested) with `seed`, as by
-            `Perturb(budget, participants=share, seed=seed)`.
+        queries: (m, d) features.
+        goals: m labels.
+        budgets: the common budgets.
+        shares: participation shares, drawn (nested) as by `Perturb(budget, participants=share, seed=seed)`.
         norm: 1, 2 or numpy.inf.
+        seed: the seed of the draws.
         centroids: of these people, where they are known already; saves the pass.
     """
     points = np.atleast_2d(np.asarray(queries, dtype=np.float64))

@@ -1,0 +1,22 @@
+"""Shared fixtures. Problems that tests draw at random live in `worlds`."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("oar", deadline=None, max_examples=60, derandomize=True)
+hypothesis.settings.load_profile("oar")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of raw public data beside the checkout; skip where it is absent."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        reason = "the raw data sets are not beside this checkout"
+        if os.environ.get("OAR_REQUIRE_ALL") == "1":
+            pytest.fail(f"{reason}, but OAR_REQUIRE_ALL=1 allows no test to skip")
+        pytest.skip(reason)
+    return folder

@@ -1,0 +1,224 @@
+import datetime
+import enum
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oar
+from oar.people.labels import LabelCoding, label_array
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+ROWS = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 3.0]]
+LABELS = {
+    "int": [5, 5, -2, 7],
+    "huge int": [10**15, 1, 1, 2],
+    "str": ["b", "a", "b", "c"],
+    "bool": [True, False, True, True],
+    "float": [0.5, 1.5, 0.5, 2.5],
+    "tuple": [(1, "a"), (1, "b"), (1, "a"), (2, "a")],
+    "mixed": [1, "a", (2,), "a"],
+    "enum": [Colour.RED, Colour.BLUE, Colour.RED, Colour.RED],
+    "date": [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)] * 2,
+    "frozenset": [frozenset({1}), frozenset({2}), frozenset({1}), frozenset({2})],
+    "bytes": [b"a", b"b", b"a", b"b"],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_labels_of_any_hashable_type(labels):
+    people = oar.Population(ROWS, labels)
+    assert set(people.classes) == set(labels)
+    assert [people.classes[code] for code in people.codes(0, 4)] == labels
+    assert all(type(label) is type(labels[0]) for label in people.classes) or len({type(x) for x in labels}) > 1
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_the_whole_way_with_any_label(labels):
+    people = oar.Population(ROWS, labels)
+    for goal in people.classes:
+        problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([9.0, -9.0], goal), oar.Perturb(30.0))
+        result = oar.collective(problem)
+        assert result.prediction == goal
+        assert result.plan.moves(ROWS, labels).shape == (4, 2)
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=30))
+def test_integer_labels_are_coded_as_by_numpy(labels):
+    coding = LabelCoding(label_array(labels))
+    classes, codes = np.unique(np.array(labels), return_inverse=True)
+    assert list(coding.classes) == classes.tolist()
+    np.testing.assert_array_equal(coding.encode(np.array(labels)), codes)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint64", "int32", "<U3", "object", "float32", "bool"])
+def test_label_arrays_of_any_dtype(dtype):
+    labels = np.array([0, 1, 1, 0]).astype(dtype)
+    people = oar.Population(ROWS, labels)
+    assert len(people.classes) == 2
+    np.testing.assert_array_equal(people.codes(0, 4), [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "message"),
+    [
+        ([[0.0], [np.nan]], [0, 1], r"features: must be finite, got nan in row 1, column 0"),
+        ([[0.0], [np.inf]], [0, 1], r"features: must be finite, got inf in row 1"),
+        ([0.0, 1.0], [0, 1], r"features: must be two-dimensional"),
+        ([[0.0], [1.0, 2.0]], [0, 1], r"features: must be a rectangle"),
+        (np.zeros((0, 2)), [], r"at least one person"),
+        (np.zeros((2, 0)), [0, 1], r"at least one person and one feature"),
+        ([["a"], ["b"]], [0, 1], r"features: must be real numbers"),
+        (np.array([[1j], [2j]]), [0, 1], r"features: must be real numbers"),
+        (np.array([[1, "x"], [2, "y"]], dtype=object), [0, 1], r"features: must be numbers"),
+        ([[0.0], [1.0]], [0], r"labels: must be one for each of the 2 people, got 1"),
+        ([[0.0], [1.0]], [[0], [1]], r"labels: must be hashable"),
+        ([[0.0], [1.0]], np.array([[0], [1]]), r"labels: must be one-dimensional"),
+        ([[0.0], [1.0]], [0, None], r"labels: must not be missing, got None at position 1"),
+        ([[0.0], [1.0]], [0.0, np.nan], r"labels: must not be missing"),
+        ([[0.0], [1.0]], "ab", r"labels: must be one label for each person"),
+        ([[0.0], [1.0]], 3, r"labels: must be one label for each person"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(features, labels, message):
+    with pytest.raises(oar.DataError, match=message):
+        oar.Population(features, labels)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, -1.0], "weights: must not be negative"),
+        ([1.0, np.nan], "weights: must be finite"),
+        ([1.0], "weights: must have one value for each of the 2 people"),
+        ([1.0, 0.0], r"weights: every class needs some weight.*class 1"),
+        (["a", "b"], "weights: must be numbers"),
+    ],
+)
+def test_bad_weights(weights, message):
+    with pytest.raises(oar.DataError, match=message):
+        oar.Population([[0.0], [1.0]], [0, 1], weights)
+
+
+def test_an_empty_class_is_refused():
+    labels = pd.Series(pd.Categorical(["a", "b"], categories=["a", "b", "c"]))
+    with pytest.raises(oar.DataError, match=r"class 'c' has no members"):
+        oar.Population([[0.0], [1.0]], labels)
+    with pytest.raises(oar.DataError, match=r"class 'c' has no members"):
+        oar.Population([[0.0], [1.0]], pd.Categorical(["a", "b"], categories=["a", "b", "c"]))
+
+
+def test_finite_values_whose_sum_overflows_are_not_called_infinite():
+    people = oar.Population([[1.7e308], [1.7e308], [0.0]], [0, 0, 1])
+    with pytest.raises(oar.DataError, match="rescale"):
+        oar.NearestCentroid().fit(people)
+
+
+def frame(**changes):
+    columns = {"age": [20, 30, 40, 50], "income": [1.5, 2.5, 3.5, 4.5]} | changes
+    return pd.DataFrame(columns, index=["p", "q", "r", "s"])
+
+
+def test_a_frame_keeps_names_and_index():
+    people = oar.Population(frame(), [0, 0, 1, 1])
+    assert people.names == ("age", "income")
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query({"income": 2.0, "age": 25}, 1), oar.Perturb(3.0))
+    np.testing.assert_array_equal(problem.query_features, [25.0, 2.0])
+    moves = oar.collective(problem).plan.moves()
+    assert list(moves.columns) == ["age", "income"]
+    assert list(moves.index) == ["p", "q", "r", "s"]
+    pd.testing.assert_frame_equal(oar.collective(problem).plan.moves(frame(), [0, 0, 1, 1]), moves)
+
+
+def test_integer_features_do_not_truncate_moves():
+    features = np.array([[0], [1], [5], [6]])
+    problem = oar.Problem(
+        oar.Population(features, [0, 0, 1, 1]), oar.NearestCentroid(), oar.Query([2], 1), oar.Perturb(0.25)
+    )
+    moves = oar.collective(problem).plan.moves(features, [0, 0, 1, 1])
+    assert moves.dtype == np.float64
+    np.testing.assert_allclose(np.abs(moves), 0.25)
+    mixed = oar.Population(frame(), [0, 0, 1, 1])
+    result = oar.collective(
+        oar.Problem(mixed, oar.NearestCentroid(), oar.Query([25, 2.0], 1), oar.Perturb(0.25, norm=np.inf))
+    )
+    assert (result.plan.moves().dtypes == np.float64).all()
+    np.testing.assert_allclose(np.abs(result.plan.moves()), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "column names must differ, got 'a' twice"),
+        (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "got column 'b' of type"),
+        (pd.DataFrame({"a": [1.0, np.nan]}), "missing value in row 1, column 'a'"),
+        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), "missing value in row 1, column 'a'"),
+        (pd.DataFrame({"a": [1.0, np.inf]}), "got inf in row 1, column 'a'"),
+    ],
+)
+def test_bad_frames(features, message):
+    with pytest.raises(oar.DataError, match=message):
+        oar.Population(features, [0, 1])
+
+
+def test_a_series_in_another_order_is_refused():
+    shuffled = pd.Series([0, 0, 1, 1], index=["q", "p", "r", "s"])
+    with pytest.raises(oar.DataError, match="labels: its index must equal"):
+        oar.Population(frame(), shuffled)
+    people = oar.Population(frame(), [0, 0, 1, 1])
+    for change in ({"budget": shuffled}, {"budget": 1.0, "participants": shuffled == 1}):
+        with pytest.raises(oar.DataError, match="its index must equal"):
+            oar.Problem(people, oar.NearestCentroid(), oar.Query([1, 1], 1), oar.Perturb(**change))
+
+
+def test_nothing_is_copied_or_changed():
+    features, labels = np.arange(8.0).reshape(4, 2), np.array([0, 0, 1, 1])
+    before = features.copy(), labels.copy()
+    people = oar.Population(features, labels)
+    assert people.features is features
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1, 1], 1), oar.Perturb(1.0))
+    oar.joint(problem)
+    np.testing.assert_array_equal(features, before[0])
+    np.testing.assert_array_equal(labels, before[1])
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "float32", "read-only"])
+def test_any_memory_layout(layout):
+    rng = np.random.default_rng(0)
+    plain, labels = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    features = {
+        "C": plain,
+        "F": np.asfortranarray(plain),
+        "strided": np.repeat(plain, 2, axis=1)[:, ::2],
+        "float32": plain.astype(np.float32),
+        "read-only": plain.copy(),
+    }[layout]
+    features.flags.writeable = False
+    centroids = oar.NearestCentroid().fit(oar.Population(features, labels)).positions
+    expected = [plain[labels == code].mean(axis=0) for code in range(3)]
+    np.testing.assert_allclose(centroids, expected, rtol=1e-6 if layout == "float32" else 1e-12)
+
+
+def test_memory_is_one_chunk():
+    features, labels = np.random.default_rng(0).random((500_000, 4)), np.arange(500_000) % 3
+    problem = oar.Problem(
+        oar.Population(features, labels), oar.NearestCentroid(), oar.Query([0.5] * 4, 1), oar.Perturb(0.1)
+    )
+    oar.collective(problem)  # imports done
+    tracemalloc.start()
+    problem = oar.Problem(
+        oar.Population(features, labels), oar.NearestCentroid(), oar.Query([0.5] * 4, 1), oar.Perturb(0.1)
+    )
+    oar.collective(problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < features.nbytes / 2
+    assert peak < 8e6

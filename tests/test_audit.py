@@ -1,0 +1,87 @@
+"""The audit must catch a plan that lies."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import oar
+from oar.plans import Plan
+from worlds import random_world, seeds
+
+PEOPLE = oar.Population([[0.0], [4.0]], ["no", "yes"])
+PROBLEM = oar.Problem(PEOPLE, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(1.5))
+
+
+def test_an_honest_plan_passes():
+    result = oar.collective(PROBLEM)
+    assert result.success
+    assert result.audit.movers == 2
+    assert result.audit.effort == pytest.approx(3.0)
+    assert result.audit.violations == ()
+
+
+def test_a_move_beyond_the_limit_is_no_success():
+    honest = oar.collective(PROBLEM)
+    greedy = Plan(PROBLEM, 1.01 * honest.plan.directions, np.zeros(1))
+    found = oar.audit(greedy)
+    assert not found.success
+    assert "person 0 moves by 1.515, limit 1.5" in found.violations[0]
+    refused = dataclasses.replace(honest, audit=found)
+    assert refused.status is oar.Status.REFUSED
+    assert "person 0" in refused.explanation
+
+
+def test_a_query_that_moves_too_far_is_no_success():
+    found = oar.audit(Plan(PROBLEM, np.zeros((2, 1)), np.array([1.6])))
+    assert not found.success
+    assert "the query moves by 1.6, limit 1.5" in found.violations[0]
+
+
+def test_moves_that_are_not_numbers_are_no_success():
+    found = oar.audit(Plan(PROBLEM, np.full((2, 1), np.nan), np.zeros(1)))
+    assert not found.success
+    assert found.violations
+
+
+def test_an_outsider_who_moves_is_no_success():
+    class Leaky(Plan):
+        def of_chunk(self, chunk):
+            return np.ones((len(chunk.codes), 1))
+
+    problem = PROBLEM.with_action(participants=np.array([True, False]))
+    found = oar.audit(Leaky(problem, np.zeros((2, 1)), np.zeros(1)))
+    assert not found.success
+    assert "person 1 moves by 1, limit 0" in found.violations[0]
+
+
+def test_claims_play_no_part():
+    """A proposal that claims a success which the refit does not confirm is not one."""
+    lazy = oar.audit(Plan(PROBLEM, np.zeros((2, 1)), np.zeros(1)))
+    assert not lazy.success
+    assert lazy.prediction == "no"
+    assert lazy.loss == lazy.loss_before
+
+
+def test_the_audit_sees_data_changed_behind_its_back():
+    features = np.array([[0.0], [4.0]])
+    people = oar.Population(features, ["no", "yes"])
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(1.5))
+    plan = oar.collective(problem).plan
+    features[1] = 40.0
+    assert not oar.audit(plan).success
+
+
+@given(seeds)
+def test_the_audits_refit_is_the_moved_data(seed):
+    world = random_world(seed)
+    result = oar.joint(world.problem())
+    moved = world.features + result.plan.moves()
+    means = [
+        np.average(moved[world.labels == code], axis=0, weights=world.weights[world.labels == code])
+        for code in world.classes
+    ]
+    distances = np.linalg.norm(means - (world.query + result.plan.query_move), axis=1)
+    assert result.audit.loss == pytest.approx(np.logaddexp.reduce(distances[world.goal] - distances), abs=1e-9)
+    assert result.audit.margin == pytest.approx(np.delete(distances, world.goal).min() - distances[world.goal])
