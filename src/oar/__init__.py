@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import solvers
+from oar import datasets, solvers
 from oar.actions import Perturb
 from oar.audit import audit
 from oar.errors import DataError, OARError, OptionError, Status, StorageError
@@ -36,6 +36,7 @@ __all__ = [
     "audit",
     "break_even",
     "collective",
+    "datasets",
     "individual",
     "joint",
     "minimal_budget",

@@ -148,8 +148,9 @@ class Result:
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
+        gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self._goal!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
-            f"{', exact' if self.exact else ''}, gap {self.gap:.1e})"
+            f"{' (proved optimal)' if self.exact else ''}, {gap})"
         )
