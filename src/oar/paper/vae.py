@@ -17,15 +17,18 @@ checkpoint ends with the same bits as one that was not.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, StorageError
+from oar.errors import DataError, OptionError, StorageError
 from oar.files import read_npz, replace_atomically
 
 Parameters = dict[str, NDArray[np.float32]]
@@ -44,6 +47,19 @@ class VAESettings:
     momentum: float = 0.9
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with, before anything is read or written."""
+        for name in ("latent", "hidden", "epochs", "batch_size"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise OptionError(f"{name}: must be a whole number of at least 1, got {getattr(self, name)!r}.")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise OptionError(f"learning_rate: must be a positive number, got {self.learning_rate}.")
+        if not 0 <= self.momentum < 1:
+            raise OptionError(f"momentum: must be at least 0 and below 1, got {self.momentum}.")
+        if not (isinstance(self.seed, int) and 0 <= self.seed < 2**31):
+            # JAX keeps 32 bits of a seed, so larger ones would silently share their noise.
+            raise OptionError(f"seed: must be a whole number from 0 to {2**31 - 1}, got {self.seed!r}.")
+
 
 @dataclass
 class TrainingState:
@@ -53,6 +69,17 @@ class TrainingState:
     velocity: Parameters
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
+
+
+def require_jax() -> None:
+    """Raise, with the remedy, where JAX is not installed."""
+    try:
+        import jax  # noqa: F401
+    except ImportError as error:
+        raise OptionError(
+            f"training the autoencoder needs JAX, which cannot be imported ({error}); "
+            "install it with: pip install 'oar-recourse[jax]'"
+        ) from error
 
 
 def layer_sizes(settings: VAESettings) -> dict[str, list[tuple[int, int]]]:
@@ -84,17 +111,20 @@ def _dense_stack(parameters, part: str, inputs, maximum):
     return second @ parameters[f"{part}_w2"] + parameters[f"{part}_b2"]
 
 
-def encode(parameters: Parameters, images: NDArray[np.uint8], chunk: int = 10_000) -> NDArray[np.float32]:
+def encode(parameters: Parameters, images: NDArray[np.uint8], chunk: int = 5_000) -> NDArray[np.float32]:
     """Return the encoder's means, one row an image."""
-    latent = parameters["encoder_b2"].size // 2
+    # Summed in float64 and rounded at the end: in float32 the last digits would depend on the machine's
+    # matrix product, and the same weights would give other files elsewhere.
+    wide = {name: value.astype(np.float64) for name, value in parameters.items() if name.startswith("encoder")}
+    latent = wide["encoder_b2"].size // 2
     means = np.empty((len(images), latent), dtype=np.float32)
     for start in range(0, len(images), chunk):
-        grey = images[start : start + chunk].reshape(-1, PIXELS).astype(np.float32) / 255.0
-        means[start : start + chunk] = _dense_stack(parameters, "encoder", grey, np.maximum)[:, :latent]
+        grey = images[start : start + chunk].reshape(-1, PIXELS) / 255.0
+        means[start : start + chunk] = _dense_stack(wide, "encoder", grey, np.maximum)[:, :latent]
     return means
 
 
-def decode(parameters: Parameters, codes: NDArray[np.floating]) -> NDArray[np.float32]:
+def decode(parameters: Mapping[str, NDArray[np.float32]], codes: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return grey levels in [0, 1], shape (n, 28, 28), for latent codes of shape (n, latent)."""
     logits = _dense_stack(parameters, "decoder", np.asarray(codes, dtype=np.float32), np.maximum)
     # 1/(1 + exp(-t)) = (1 + tanh(t/2))/2, which cannot overflow.
@@ -114,8 +144,12 @@ def negative_elbo(parameters, grey, noise):
     return jnp.mean(reconstruction + divergence)
 
 
-def _epoch_step(settings: VAESettings):
-    """Compile one epoch: SGD with heavy-ball momentum, scanned over the epoch's batches."""
+@lru_cache(maxsize=4)
+def _epoch_step(latent: int, learning_rate: float, momentum: float):
+    """Compile one epoch: SGD with heavy-ball momentum, scanned over the epoch's batches.
+
+    Remembered, because a second training with the same settings should not be compiled again.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -124,10 +158,11 @@ def _epoch_step(settings: VAESettings):
             parameters, velocity = carry
             number, rows = step
             grey = images[rows].astype(jnp.float32) / 255.0
-            noise = jax.random.normal(jax.random.fold_in(key, number), (rows.size, settings.latent))
+            # The type is named so that a caller who switched JAX to 64 bits gets the same bits.
+            noise = jax.random.normal(jax.random.fold_in(key, number), (rows.size, latent), jnp.float32)
             loss, gradient = jax.value_and_grad(negative_elbo)(parameters, grey, noise)
-            velocity = jax.tree.map(lambda v, g: settings.momentum * v + g, velocity, gradient)
-            parameters = jax.tree.map(lambda p, v: p - settings.learning_rate * v, parameters, velocity)
+            velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient)
+            parameters = jax.tree.map(lambda p, v: p - learning_rate * v, parameters, velocity)
             return (parameters, velocity), loss
 
         steps = (jnp.arange(order.shape[0]), order)
@@ -146,22 +181,32 @@ def train(
 ) -> TrainingState:
     """Train to `settings.epochs`, going on from `checkpoint` where that file exists.
 
-    `on_epoch(epoch, loss)` is called after every epoch with its number (from 1) and mean loss.
+    Args:
+        images: (n, 28, 28) or (n, 784) grey levels from 0 to 255, as unsigned bytes.
+        settings: see `VAESettings`; those of a checkpoint must agree, but for `epochs`, which may be raised.
+        checkpoint: the file to go on from and to save to; None saves nothing.
+        checkpoint_every: how many epochs a kill may cost.
+        on_epoch: called as `on_epoch(epoch, loss)` after every epoch, with its number (from 1) and mean loss.
     """
+    require_jax()
     import jax
     import jax.numpy as jnp
 
-    if len(images) < settings.batch_size:
-        raise DataError(f"images: need at least one batch of {settings.batch_size} images, got {len(images)}.")
+    _check_images(images, settings)
+    digest = hashlib.sha256(images.tobytes()).hexdigest()
     state = initial_state(settings)
     if checkpoint is not None and checkpoint.exists():
-        state = load_checkpoint(checkpoint, settings)
+        state = load_checkpoint(checkpoint, settings, digest)
+    if checkpoint is not None and state.epoch < settings.epochs:
+        # Saved before the first epoch too: a place that cannot be written to is better known now.
+        save_checkpoint(checkpoint, state, settings, digest)
 
     pixels = jnp.asarray(images.reshape(-1, PIXELS))
     batches = len(images) // settings.batch_size
-    run_epoch = _epoch_step(settings)
-    parameters = jax.tree.map(jnp.asarray, state.parameters)
-    velocity = jax.tree.map(jnp.asarray, state.velocity)
+    run_epoch = _epoch_step(settings.latent, settings.learning_rate, settings.momentum)
+    # Copies on the way in and out, because the compiled epoch overwrites its arguments.
+    parameters = jax.tree.map(jnp.array, state.parameters)
+    velocity = jax.tree.map(jnp.array, state.velocity)
     root_key = jax.random.key(settings.seed)
 
     for epoch in range(state.epoch, settings.epochs):
@@ -180,43 +225,71 @@ def train(
         state.epoch = epoch + 1
         last = state.epoch == settings.epochs
         if last or (checkpoint is not None and state.epoch % checkpoint_every == 0):
-            state.parameters = {name: np.asarray(value) for name, value in parameters.items()}
-            state.velocity = {name: np.asarray(value) for name, value in velocity.items()}
+            state.parameters = {name: np.array(value) for name, value in parameters.items()}
+            state.velocity = {name: np.array(value) for name, value in velocity.items()}
             if checkpoint is not None:
-                save_checkpoint(checkpoint, state, settings)
+                save_checkpoint(checkpoint, state, settings, digest)
         if on_epoch is not None:
             on_epoch(state.epoch, loss)
     return state
 
 
-def save_checkpoint(path: Path, state: TrainingState, settings: VAESettings) -> None:
+def _check_images(images: NDArray[np.uint8], settings: VAESettings) -> None:
+    if images.dtype != np.uint8 or images.shape[1:] not in {(28, 28), (PIXELS,)}:
+        raise DataError(
+            "images: must be unsigned bytes of shape (n, 28, 28) or (n, 784), "
+            f"got {images.dtype} of shape {images.shape}."
+        )
+    if len(images) < settings.batch_size:
+        raise DataError(f"images: need at least one batch of {settings.batch_size} images, got {len(images)}.")
+
+
+def save_checkpoint(path: Path, state: TrainingState, settings: VAESettings, images_sha256: str = "") -> None:
     """Write the state so that the file is always a whole one, even if killed while writing."""
     arrays = {f"parameter_{name}": value for name, value in state.parameters.items()}
     arrays |= {f"velocity_{name}": value for name, value in state.velocity.items()}
     arrays["losses"] = np.asarray(state.losses)
     # The number of epochs may be raised on resuming, so it is not part of what must agree.
     arrays["settings"] = np.asarray(json.dumps(_resumable(settings)))
+    arrays["images_sha256"] = np.asarray(images_sha256)
     with replace_atomically(path) as file:
         np.savez(file, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
 
 
-def load_checkpoint(path: Path, settings: VAESettings) -> TrainingState:
-    """Read a state written by `save_checkpoint`; refuse one of a run with other settings."""
+def load_checkpoint(path: Path, settings: VAESettings, images_sha256: str = "") -> TrainingState:
+    """Read a state written by `save_checkpoint`; refuse one of another run.
+
+    The images are compared where both the file and the caller know their sha256.
+    """
     arrays = read_npz(path)
-    stored = json.loads(str(arrays["settings"]))
-    wanted = _resumable(settings)
-    if stored != wanted:
-        different = sorted(name for name in wanted if stored.get(name) != wanted[name])
+    try:
+        stored = json.loads(str(arrays["settings"]))
+        losses = arrays["losses"].tolist()
+        expected = initial_state(settings).parameters
+        _refuse_other_settings(path, stored, _resumable(settings))
+        parameters = {name: arrays[f"parameter_{name}"] for name in expected}
+        velocity = {name: arrays[f"velocity_{name}"] for name in expected}
+    except (KeyError, ValueError) as error:
+        raise StorageError(f"checkpoint: {path} is not a checkpoint of this training ({error}).") from error
+    known = str(arrays.get("images_sha256", ""))
+    if known and images_sha256 and known != images_sha256:
+        raise StorageError(f"checkpoint: {path} was trained on other images; give another checkpoint file.")
+    if len(losses) > settings.epochs:
         raise StorageError(
-            f"checkpoint: {path} was written with other settings ({', '.join(different)}). "
+            f"checkpoint: {path} has already had {len(losses)} epochs, more than the {settings.epochs} asked for. "
+            f"Ask for at least {len(losses)}, or give another checkpoint file."
+        )
+    return TrainingState(parameters, velocity, epoch=len(losses), losses=losses)
+
+
+def _refuse_other_settings(path: Path, stored: dict[str, float], wanted: dict[str, float]) -> None:
+    different = [name for name in wanted if stored.get(name) != wanted[name]]
+    if different:
+        changes = ", ".join(f"{name} {stored.get(name)}, now {wanted[name]}" for name in sorted(different))
+        raise StorageError(
+            f"checkpoint: {path} was written with other settings ({changes}). "
             "Use the same settings, or give another checkpoint file."
         )
-    parameters, velocity = initial_state(settings).parameters, {}
-    for name in list(parameters):
-        parameters[name] = arrays[f"parameter_{name}"]
-        velocity[name] = arrays[f"velocity_{name}"]
-    losses = arrays["losses"].tolist()
-    return TrainingState(parameters, velocity, epoch=len(losses), losses=losses)
 
 
 def _resumable(settings: VAESettings) -> dict[str, float]:
