@@ -48,7 +48,7 @@ def replace_atomically(path: Path) -> Iterator[IO[bytes]]:
 def read_npz(path: Path) -> dict[str, NDArray]:
     """Read every array of an npz file, without pickle; a damaged file is named."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise StorageError(f"{path} does not exist.") from None

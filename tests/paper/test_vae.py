@@ -336,7 +336,6 @@ class TestRefusals:
             train(images(), dataclasses.replace(TINY, epochs=1), tmp_path / "c.npz")
 
     # NumPy leaves half a zip file to the garbage collector instead of closing it.
-    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half", b"something else"])
     def test_damaged_checkpoint(self, tmp_path, content):
         (tmp_path / "c.npz").write_bytes(content)
