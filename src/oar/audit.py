@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 # Rounding in ε·(v/‖v‖) may exceed ε by a few units in the last place, never by this.
 LIMIT_SLACK = 1e-9
-# Differences of distance below this share of the coordinates' size are ties, and a tie is not a success.
+# Differences of distance below this share of the largest coordinate are ties, and a tie is not a success.
 TIE_SHARE = 1e-13
 WITNESS = "class averages of the moved rows (numpy)"
 
@@ -41,8 +41,8 @@ def audit(plan: Plan) -> Audit:
     limits.check_query(plan.query_move)
 
     goal, point = problem.goal, problem.query_features
-    old = _judge(before.centroids(), point, goal)
-    new = _judge(after.centroids(), point + plan.query_move, goal)
+    old = _judge(before, point, goal)
+    new = _judge(after, point + plan.query_move, goal)
     return Audit(
         loss_before=old.loss,
         loss=new.loss,
@@ -64,8 +64,10 @@ class _Means:
     def __init__(self, people: Population) -> None:
         self.sums = np.zeros((len(people.classes), people.dimensions))
         self.weights = np.zeros(len(people.classes))
+        self.largest = 0.0
 
     def add(self, chunk: Chunk, rows: Array) -> None:
+        self.largest = max(self.largest, float(rows.max()), -float(rows.min()))
         order = np.argsort(chunk.codes, kind="stable")
         present, starts = np.unique(chunk.codes[order], return_index=True)
         weights = np.ones(len(rows)) if chunk.weights is None else chunk.weights
@@ -112,11 +114,11 @@ class _Verdict:
     tie: float
 
 
-def _judge(centroids: Array, point: Array, goal: int) -> _Verdict:
-    distances = np.array([math.dist(centroid, point) for centroid in centroids])
+def _judge(means: _Means, point: Array, goal: int) -> _Verdict:
+    distances = np.array([math.dist(centroid, point) for centroid in means.centroids()])
     rivals = np.delete(distances, goal)
     margin = float(rivals.min() - distances[goal])
-    tie = TIE_SHARE * float(max(np.abs(centroids).max(), np.abs(point).max()))
+    tie = TIE_SHARE * max(means.largest, float(np.abs(point).max()))
     nearest = goal
     if not margin > tie:  # also where the margin is not a number
         nearest = int(np.argmin(np.where(np.arange(distances.size) == goal, np.inf, distances)))

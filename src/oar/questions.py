@@ -129,7 +129,7 @@ def minimal_budget(problem: Problem) -> BudgetAnswer:
 
 def _just_above(reach: Reach, value: float) -> float:
     """Return a scale a millionth above the value, or as little more as it takes to be clear of a tie."""
-    step = 1e-6 * value if value > 0 else reach.tie
+    step = max(1e-6 * value, reach.tie)
     while reach.margin(reach.unit * (value + step)) <= 2 * reach.tie:
         step *= 2
     return value + step

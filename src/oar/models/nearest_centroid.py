@@ -103,10 +103,10 @@ def goal_loss(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
     return highest + np.log1p(total + np.expm1(-highest))
 
 
-def tie_tolerance(parameters: Centroids, features: NDArray[np.float64]) -> float:
+def tie_tolerance(people: Population, features: NDArray[np.float64]) -> float:
     """Return the difference of distances below which two classes count as equally near.
 
-    Means of many numbers carry a rounding error in proportion to the coordinates, so an exact tie comes
-    out as a difference of some 1e-15 of them; 1e-13 is safely above that and far below anything real.
+    Means of many numbers carry a rounding error in proportion to the numbers, so an exact tie comes out as
+    a difference of some 1e-15 of them; 1e-13 is safely above that and far below anything real.
     """
-    return 1e-13 * max(np.abs(parameters.positions).max(), np.abs(features).max())
+    return 1e-13 * max(people.largest, float(np.abs(features).max()))

@@ -91,6 +91,11 @@ class Population:
         return self._labels
 
     @property
+    def largest(self) -> float:
+        """The size of the largest feature value."""
+        return self._table.largest
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """The DataFrame's column names, or None for a plain array."""
         return self._table.names

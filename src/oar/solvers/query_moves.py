@@ -75,8 +75,10 @@ def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
     if not able.size:
         return best
     touching = _search(batch, able, starts[able], settings, touching=True)
-    better = touching.values < best.values[able]
-    best.points[able[better]], best.values[able[better]] = touching.points[better], touching.values[better]
+    # Judged as it is, not as it would be if the projection onto both balls had no rounding.
+    values, _ = _objective(batch, able, batch.budgets, touching=False).evaluate(touching.points, np.arange(able.size))
+    better = values < best.values[able]
+    best.points[able[better]], best.values[able[better]] = touching.points[better], values[better]
     best.finished[able[better]] = touching.finished[better]
     return Minimum(best.points, best.values, best.finished, best.steps + touching.steps)
 
@@ -181,7 +183,8 @@ def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array,
         return _dykstra(norm, points, budgets, centres, radii)
     own = norm.project(points, budgets)
     goals = centres + norm.project(points - centres, radii)
-    distances = np.maximum(euclidean(centres), np.finfo(float).tiny)[:, None]
+    distances = euclidean(centres)[:, None]
+    distances = np.where(distances > 0, distances, 1.0)  # concentric: one ball holds the other, and no circle is needed
     axes = centres / distances
     along = (distances**2 + budgets[:, None] ** 2 - radii[:, None] ** 2) / (2 * distances)
     across = points - np.einsum("bd,bd->b", points, axes)[:, None] * axes

@@ -173,7 +173,7 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
         unit=unit,
         scale=float(problem.allowance.budget) if problem.allowance.single else 1.0,
         norm=problem.allowance.norm,
-        tie=tie_tolerance(centroids, problem.query_features),
+        tie=tie_tolerance(problem.people, problem.query_features),
         query_budget=query_budget,
     )
 

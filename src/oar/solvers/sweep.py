@@ -75,7 +75,7 @@ def sweep(
     for position, (point, goal) in enumerate(zip(points, goals, strict=True)):
         point = as_vector(point, None, people.dimensions, f"queries[{position}]")
         code = people.coding.position(goal, f"goals[{position}]")
-        tie = tie_tolerance(centroids, point)
+        tie = tie_tolerance(people, point)
         reach = Reach(centroids.positions - point, code, np.ones(len(people.classes)), 1.0, Norm.of(norm), tie)
         distances = reach.distances(radii)
         losses[position] = goal_loss(distances, code)
