@@ -165,7 +165,8 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     # Of all smallest coalitions take the one with the widest margin.
     smallest = np.flatnonzero(totals == totals.min())
     counts = needed[smallest].astype(np.intp)
-    best = max(range(len(smallest)), key=lambda row: margin(_at(distances, counts[row]), reach.goal))
+    reached = np.stack([values[counts[:, code]] for code, values in enumerate(distances)], axis=1)
+    best = int(margin(reached, reach.goal).argmax())
     for code, count in enumerate(counts[best]):
         members[ranked[code][:count]] = True
     result = collective(problem.with_action(participants=members, seed=None))
@@ -209,10 +210,6 @@ def _members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Arra
         first = np.searchsorted(distances[code], distances[goal] + reach.tie, side="right")
         needed[:, code] = np.where(first < len(prefix[code]), first, np.inf)
     return needed, distances
-
-
-def _at(distances: list[Array], counts: NDArray[np.intp]) -> Array:
-    return np.array([values[count] for values, count in zip(distances, counts, strict=True)])
 
 
 def _more_budget(reach: Reach) -> str:

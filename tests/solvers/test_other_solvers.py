@@ -19,7 +19,7 @@ def test_projected_gradient_agrees_with_the_exact_solver(seed):
     assert not other.audit.violations
     if world.norm == 2:
         # Where the query can be touched the loss has a kink, and gradient steps only come close to it.
-        assert other.loss <= exact.loss + 0.01 * (exact.loss_before - exact.loss) + 1e-9
+        assert other.loss <= exact.loss + 1e-3 * (exact.loss_before - exact.loss) + 1e-9
         if other.proposal.finished:
             assert other.loss == pytest.approx(exact.loss, rel=1e-5, abs=1e-9)
 

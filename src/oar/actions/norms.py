@@ -121,9 +121,8 @@ class Norm:
 
 def euclidean(vectors: Array) -> Array:
     """Return ‖v‖₂ over the last axis, for vectors of any size: where squares would overflow or vanish, rescale."""
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("...d,...d->...", vectors, vectors)
-    if np.all((squares > 1e-290) & (squares < 1e290)):
+    squares = np.einsum("...d,...d->...", vectors, vectors)  # einsum overflows without a warning
+    if squares.min(initial=1.0) > 1e-290 and squares.max(initial=1.0) < 1e290:
         return np.sqrt(squares)
     size = np.abs(vectors).max(axis=-1)
     scaled = vectors / np.where(size > 0, size, 1.0)[..., None]

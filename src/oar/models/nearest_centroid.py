@@ -92,15 +92,24 @@ class NearestCentroid:
 
 
 def goal_loss(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
-    """Return log(1 + Σ_{c≠g} exp(d_g − d_c)) over the last axis.
+    """Return log(1 + Σ_{c≠g} exp(d_g − d_c)) over the last axis."""
+    return loss_and_margin(distances, goal)[0]
 
-    Written so that neither a large exponent overflows nor a small loss drowns in the 1.
+
+def loss_and_margin(distances: NDArray[np.float64], goal: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return log(1 + Σ_{c≠g} exp(d_g − d_c)) and min_{c≠g} d_c − d_g, both over the last axis.
+
+    Written so that neither a large exponent overflows nor a small loss drowns in the 1, and so that the memory
+    order of the distances is kept: a sweep's lie class by class, where sums over classes are fastest.
     """
-    exponents = np.delete(distances[..., goal, None] - distances, goal, axis=-1)
-    highest = np.maximum(exponents.max(axis=-1), 0.0)
-    total = np.exp(exponents - highest[..., None]).sum(axis=-1)
+    exponents = distances[..., goal, None] - distances
+    exponents[..., goal] = -np.inf  # leaves the goal out of maximum and sum
+    lead = exponents.max(axis=-1)
+    highest = np.maximum(lead, 0.0)
+    exponents -= highest[..., None]
+    total = np.exp(exponents, out=exponents).sum(axis=-1)
     # With m = highest: log(1 + Σ e^t) = m + log(e^(−m) + Σ e^(t − m)) = m + log1p(Σ e^(t − m) − (1 − e^(−m))).
-    return highest + np.log1p(total + np.expm1(-highest))
+    return highest + np.log1p(total + np.expm1(-highest)), -lead
 
 
 def tie_tolerance(people: Population, features: NDArray[np.float64]) -> float:

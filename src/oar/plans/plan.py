@@ -46,7 +46,9 @@ class Plan:
         """
         people = self.problem.people
         if features is None and labels is None:
-            everyone = np.concatenate([self.of_chunk(chunk) for chunk in people.chunks()])
+            everyone = np.empty((people.size, people.dimensions))
+            for chunk in people.chunks():
+                everyone[chunk.start : chunk.stop] = self.of_chunk(chunk)
             return _like(everyone, people.names, people.index)
         if features is None or labels is None:
             raise DataError("features and labels: must be given together, got only one; give both or neither.")

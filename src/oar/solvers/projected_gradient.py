@@ -9,6 +9,8 @@ respect to each δ_i, step, projection onto each member's ball.
 * Warm start. Where everyone may move equally far, "all members move by minus the individual's best move"
   gives the query exactly what its own move would (training is translation-equivariant). The search starts
   from the better of that and staying put, so it never ends above the individual's loss.
+* Kink. Where the goal's centroid can reach the query, the loss has a kink that gradient steps bounce around; a search
+  that ends unfinished is carried on with that kink rounded off, less and less.
 * At the end each class's moves are averaged in proportion to budgets, which changes no centroid and breaks
   no limit (balls are convex), so that the plan can be published.
 """
@@ -19,19 +21,21 @@ import dataclasses
 
 import numpy as np
 
-from oar.actions.norms import euclidean
-from oar.models.nearest_centroid import goal_loss
 from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.solvers import query_moves
 from oar.solvers.centroid import propose
 from oar.solvers.reach import reach_of
 from oar.solvers.settings import ProjectedGradient
-from oar.solvers.spectral import Array, Objective, Rows, minimise
+from oar.solvers.spectral import Array, Minimum, Objective, Rows, minimise
+
+BLURS = (1e-2, 1e-4, 1e-6)
 
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Minimise the goal loss over all members' moves."""
+    from scipy.sparse import csc_array
+
     people, allowance, reach = problem.people, problem.allowance, reach_of(problem)
     everyones = allowance.everyones(people.size)
     movers = np.flatnonzero(everyones > 0)
@@ -40,41 +44,48 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     weights = np.ones(movers.size) if people.weights is None else people.weights[movers]
     masses = weights / people.class_sums(None)[codes]  # m_i: by how much member i's move shifts its centroid
 
-    def shifts(moves: Array) -> Array:
-        weighted = masses[:, None] * moves
-        return np.stack([np.bincount(codes, weights=column, minlength=classes) for column in weighted.T], axis=1)
+    # Column i holds m_i in the row of i's class, so that the product with moves (n, d) gives the classes' shifts.
+    averaging = csc_array((masses, codes, np.arange(movers.size + 1)), shape=(classes, movers.size))
 
-    def evaluate(points: Array, rows: Rows) -> tuple[Array, Array]:
-        offsets = reach.offsets + shifts(points[0])
-        return goal_loss(euclidean(offsets), reach.goal)[None], reach.gradients(offsets)[codes][None]
+    def shifts(moves: Array) -> Array:
+        return averaging @ moves
+
+    def evaluate(points: Array, blur: float = 0.0) -> tuple[Array, Array]:
+        loss, gradients = reach.loss_and_gradients(reach.offsets + shifts(points[0]), blur)
+        return np.array([loss]), gradients.take(codes, axis=0)[None]
 
     def gap(points: Array, gradients: Array, rows: Rows) -> Array:
-        each = radii * reach.norm.dual.length(gradients[0]) + (gradients[0] * points[0]).sum(axis=1)
-        return np.array([masses @ np.maximum(each, 0.0)])
+        each = radii * reach.norm.dual.length(gradients[0]) + np.einsum("nd,nd->n", gradients[0], points[0])
+        return np.array([(masses * np.maximum(each, 0.0)).sum()])
 
-    objective = Objective(
-        evaluate=evaluate,
-        project=lambda points, rows: reach.norm.project(points, radii[None]),
-        inner=lambda left, right, rows: np.array([masses @ (left[0] * right[0]).sum(axis=1)]),
-        gap=gap,
-    )
+    def search(start: Array, blur: float, max_steps: int) -> Minimum:
+        objective = Objective(
+            evaluate=lambda points, rows: evaluate(points, blur),
+            project=lambda points, rows: reach.norm.project(points, radii[None]),
+            inner=lambda left, right, rows: np.array([(masses * np.einsum("nd,nd->n", left[0], right[0])).sum()]),
+            gap=gap,
+        )
+        first = np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)])
+        return minimise(objective, start, first, max_steps, settings.tolerance)
+
     starts = [np.zeros((1, movers.size, people.dimensions))]
     if allowance.same_for_everyone:
         own = dataclasses.replace(problem, query=Query(problem.query_features, problem.query.goal))
         individual = query_moves.solve(own, members=False, settings=ProjectedGradient()).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))
-    start = min(starts, key=lambda moves: float(evaluate(moves, np.zeros(1, dtype=np.intp))[0][0]))
-    found = minimise(
-        objective,
-        start,
-        np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)]),
-        settings.max_steps,
-        settings.tolerance,
-    )
+    start = min(starts, key=lambda moves: float(evaluate(moves)[0][0]))
+    found = search(start, 0.0, settings.max_steps)
+    best, steps = found, found.steps
+    for blur in BLURS if not best.finished[0] else ():
+        found = search(found.points, blur * float(reach.radii[reach.goal]), settings.max_steps - steps)
+        steps += found.steps
+        true_value, _ = evaluate(found.points)
+        if true_value[0] < best.values[0]:
+            best = Minimum(found.points, true_value, found.finished, found.steps)
 
     # s_c = Σ m_i δ_i / Σ m_i ε_i, so that δ_i = ε_i s_c has the same class means.
     total = np.bincount(codes, weights=masses * radii, minlength=classes)[:, None]
-    directions = shifts(found.points[0]) / np.where(total > 0, total, 1.0)
+    directions = shifts(best.points[0]) / np.where(total > 0, total, 1.0)
     return propose(
         problem,
         reach,
@@ -82,6 +93,6 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         np.zeros(people.dimensions),
         solver="projected-gradient",
         tolerance=settings.tolerance,
-        steps=found.steps,
-        passes=1 + len(starts) - 1 + found.steps,
+        steps=steps,
+        passes=len(starts) + steps,
     )

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.norms import Norm, euclidean
-from oar.models.nearest_centroid import Centroids, goal_loss, tie_tolerance
+from oar.models.nearest_centroid import Centroids, goal_loss, loss_and_margin, tie_tolerance
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -60,10 +60,8 @@ class Reach:
 
     def distances(self, radii: Array) -> Array:
         """Return the best distances (..., k) for radii (..., k): least for the goal, greatest for the others."""
-        best = np.empty(np.shape(radii))
-        for code, offset in enumerate(self.offsets):
-            measure = self.norm.nearest_distance if code == self.goal else self.norm.farthest_distance
-            best[..., code] = measure(offset, radii[..., code])
+        best = self.norm.farthest_distance(self.offsets, radii)
+        best[..., self.goal] = self.norm.nearest_distance(self.offsets[self.goal], radii[..., self.goal])
         return best
 
     def loss(self, radii: Array) -> Array:
@@ -85,16 +83,26 @@ class Reach:
         return directions + 0.0  # Turns −0 into 0.
 
     def gradients(self, offsets: Array) -> Array:
-        """Return ∂loss/∂μ_c (k, d) where the centroids lie at `offsets` from the query.
+        """Return ∂loss/∂μ_c (k, d) where the centroids lie at `offsets` from the query."""
+        return self.loss_and_gradients(offsets)[1]
+
+    def loss_and_gradients(self, offsets: Array, blur: float = 0.0) -> tuple[float, Array]:
+        """Return the loss, and ∂loss/∂μ_c (k, d), where the centroids lie at `offsets` from the query.
 
         With t_c = d_g − d_c and q_c = e^{t_c}/(1 + Σ e^t): ∂L/∂μ_g = (Σ q_c) a_g/d_g and ∂L/∂μ_c = −q_c a_c/d_c.
-        At distance 0 the norm has no gradient; 0 ("stay") is taken.
+        At distance 0 the norm has no gradient; 0 ("stay") is taken. With `blur` the goal's distance is rounded off
+        to √(d_g² + blur²) − blur, which has one everywhere.
         """
-        distances = euclidean(offsets)
-        pulls = -np.exp(distances[self.goal] - distances - goal_loss(distances, self.goal))
+        straight = euclidean(offsets)
+        distances, lengths = straight.copy(), np.where(straight > 0, straight, 1.0)
+        if blur:
+            lengths[self.goal] = np.hypot(straight[self.goal], blur)
+            distances[self.goal] = lengths[self.goal] - blur
+        loss = float(goal_loss(distances, self.goal))
+        pulls = -np.exp(distances[self.goal] - distances - loss)
         pulls[self.goal] = 0.0
         pulls[self.goal] = -pulls.sum()
-        return pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
+        return loss, pulls[:, None] * offsets / lengths[:, None]
 
     def after(self, directions: Array, query_move: Array) -> Array:
         """Return the offsets (k, d) once the members have moved along `directions` and the query by its move."""
@@ -111,7 +119,7 @@ class Reach:
         gradients, dual = self.gradients(offsets), self.norm.dual
         touching = euclidean(offsets[self.goal]) <= CONTACT * (self.radii[self.goal] + self.query_budget)
         slopes = [gradients[self.goal]]
-        if self.query_budget > 0 and touching:
+        if touching:
             slopes = self._contact_slopes(gradients, directions[self.goal], query_move)
         others = np.delete(np.arange(len(gradients)), self.goal)
         members = self.radii[others] * (
@@ -159,7 +167,7 @@ class Reach:
 
 def margin(distances: Array, goal: int) -> Array:
     """Return min_{c≠g} d_c − d_g over the last axis."""
-    return np.delete(distances, goal, axis=-1).min(axis=-1) - distances[..., goal]
+    return loss_and_margin(distances, goal)[1]
 
 
 def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Reach:
@@ -198,11 +206,12 @@ def smallest_scale(reach: Reach) -> tuple[float, int | None]:
     other class cannot move (u_c = 0) and its distance is no more than the least that the goal's distance
     can become (0 where the goal's class can move, its present one where it cannot).
     """
-    goal_now = float(euclidean(reach.offsets[reach.goal]))
+    distances = euclidean(reach.offsets)
+    goal_now = float(distances[reach.goal])
     goal_least = 0.0 if reach.unit[reach.goal] > 0 else goal_now
     worst, blocker = 0.0, None
     for code in reach.others:
-        distance = float(euclidean(reach.offsets[code]))
+        distance = float(distances[code])
         if reach.unit[code] == 0 and distance <= goal_least + reach.tie:
             return np.inf, code
         scale = _duel_scale(reach, code, goal_now, distance)

@@ -25,7 +25,7 @@ class ProjectedGradient:
     """Projected gradient with spectral steps and a non-monotone line search.
 
     Args:
-        max_steps: iterations at the most.
+        max_steps: iterations at the most; for the query's own move, of each of its two searches.
         tolerance: stop when the gap is at most this times the loss.
         random_starts: for the query's own move: pairs of random starts beside the fixed ones.
         seed: the seed of the random starts.

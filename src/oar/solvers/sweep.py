@@ -17,10 +17,10 @@ from oar.actions.norms import Norm
 from oar.actions.participation import members_in_share, random_order
 from oar.errors import DataError
 from oar.models import Centroids, NearestCentroid
-from oar.models.nearest_centroid import goal_loss, tie_tolerance
+from oar.models.nearest_centroid import loss_and_margin, tie_tolerance
 from oar.people import Population
-from oar.people.tables import as_vector
-from oar.solvers.reach import Reach, margin
+from oar.people.tables import check_finite
+from oar.solvers.reach import Reach
 
 Array = NDArray[np.float64]
 
@@ -62,24 +62,24 @@ def sweep(
     """
     points = np.atleast_2d(np.asarray(queries, dtype=np.float64))
     budgets, shares = np.asarray(budgets, dtype=np.float64), np.asarray(shares, dtype=np.float64)
-    _check(points, goals, budgets, shares)
+    _check(points, goals, budgets, shares, people.dimensions)
+    ball, everyone = Norm.of(norm), np.ones(len(people.classes))
     model = NearestCentroid()
     model.check(people)
     if centroids is None:
         centroids = model.fit(people)
-    # (shares × 1 × k) participating share of each class's weight, times (budgets × 1): radii of every cell.
-    unit = class_participation(people, centroids, shares, seed)
-    radii = unit[:, None, :] * budgets[:, None]
+    # Participating share of each class's weight, times budgets: the radii (shares, budgets, k) of every cell. They
+    # lie class by class in memory, because sums over the few classes then run along whole rows of cells.
+    unit = np.ascontiguousarray(class_participation(people, centroids, shares, seed).T)
+    radii = np.moveaxis(unit[:, :, None] * budgets, 0, -1)
     losses = np.empty((len(points), shares.size, budgets.size))
     reached = np.empty(losses.shape, dtype=bool)
     for position, (point, goal) in enumerate(zip(points, goals, strict=True)):
-        point = as_vector(point, None, people.dimensions, f"queries[{position}]")
         code = people.coding.position(goal, f"goals[{position}]")
         tie = tie_tolerance(people, point)
-        reach = Reach(centroids.positions - point, code, np.ones(len(people.classes)), 1.0, Norm.of(norm), tie)
-        distances = reach.distances(radii)
-        losses[position] = goal_loss(distances, code)
-        reached[position] = margin(distances, code) > tie
+        reach = Reach(centroids.positions - point, code, everyone, 1.0, ball, tie)
+        losses[position], margins = loss_and_margin(reach.distances(radii), code)
+        np.greater(margins, tie, out=reached[position])
     return Sweep(budgets, shares, losses, reached)
 
 
@@ -104,7 +104,12 @@ def class_participation(people: Population, centroids: Centroids, shares: Array,
     return held / centroids.class_weights
 
 
-def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array) -> None:
+def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, dimensions: int) -> None:
+    if points.ndim != 2 or points.shape[1] != dimensions:
+        raise DataError(
+            f"queries[0]: must have {dimensions} features like the population, got shape {points[0].shape}."
+        )
+    check_finite(points, "queries")
     if len(points) != len(goals):
         raise DataError(f"goals: must be one for each of the {len(points)} queries, got {len(goals)}.")
     if budgets.ndim != 1 or not budgets.size or not ((budgets >= 0) & np.isfinite(budgets)).all():
