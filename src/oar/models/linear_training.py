@@ -1,0 +1,246 @@
+"""A linear model bound to data: chunked passes, and refits by Newton on a frozen factor.
+
+**Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
+sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
+is a column and every reduction runs along memory.
+
+**Refits.** A refit that starts near the last one needs few steps, and the last Hessian's Cholesky factor serves for most
+of them: it is renewed only when a step shrinks the gradient too little. The same factor preconditions the conjugate
+gradients that solve H v = g, so one factorisation lasts for many refits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.training import Array, Fit
+
+if TYPE_CHECKING:
+    from oar.models.linear import Linear
+
+CHUNK = 1_000
+SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh factor
+MOST_STEPS = 200
+MOST_HALVINGS = 40
+MOST_PRODUCTS = 500
+
+
+class LinearTraining:
+    """Implements `Training` for z = W x + b with features (n, d), targets (n, o) and weights (n,) that sum to 1."""
+
+    def __init__(self, model: Linear, features: Array, targets: Array, weights: Array) -> None:
+        """Lay the data out in chunks, the last one padded with people of no weight."""
+        self.model, self.weights, self.passes = model, weights, 0
+        self.size, self.dimensions = features.shape
+        self.shape = (targets.shape[1], self.dimensions + 1)
+        self.parameter_count = self.shape[0] * self.shape[1]
+        self._features = features
+        self._rows = min(CHUNK, self.size)
+        self._chunks = -(-self.size // self._rows)
+        self._targets = self._pack(targets)
+        self._weights = self._pack(weights[:, None])[..., 0]
+        self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
+        self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
+        self._factor: Any = None
+
+    def _pack(self, array: Array) -> Array:
+        padded = np.zeros((self._chunks * self._rows, array.shape[1]))
+        padded[: self.size] = array
+        return padded.reshape(self._chunks, self._rows, array.shape[1])
+
+    def start(self) -> Array:
+        """Start from zero."""
+        return np.zeros(self.parameter_count)
+
+    def moved(self, moves: Array | None) -> Array:
+        """Return features in chunks."""
+        return self._pack(self._features if moves is None else self._features + moves)
+
+    def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
+        """Run one pass on all cores; return a result for each of them."""
+        self.passes += 1
+        run = compiled(self.model, kind)
+
+        def part(numbers: NDArray[np.intp]) -> Any:
+            import jax
+
+            some = slice(numbers[0], numbers[-1] + 1)
+            with jax.enable_x64(True):
+                return jax.tree.map(np.asarray, run(features[some], self._targets[some], self._weights[some], *arguments))
+
+        return [part(self._shards[0])] if self._pool is None else list(self._pool.map(part, self._shards))
+
+    def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
+        """Return the penalised risk and its gradient: one pass."""
+        matrix = parameters.reshape(self.shape)
+        parts = self._run("risk", features, matrix)
+        value = float(sum(part[0] for part in parts)) + self.model.penalty(matrix) + self.model.gauge(matrix)
+        gradient = sum(part[1] for part in parts) + self._penalty_product(matrix)
+        return float(value), gradient.ravel()
+
+    def _penalty_product(self, matrix: Array) -> Array:
+        """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
+        product = np.zeros_like(matrix)
+        product[:, :-1] = self.model.l2 * matrix[:, :-1]
+        if self.model.has_gauge:
+            product[:, -1] = matrix[:, -1].sum()
+        return product
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return H times a direction: one pass."""
+        matrix = direction.reshape(self.shape)
+        parts = self._run("product", features, parameters.reshape(self.shape), matrix)
+        return (sum(parts) + self._penalty_product(matrix)).ravel()
+
+    def hessian(self, parameters: Array, features: Array) -> Array:
+        """Return H (p, p): one (costlier) pass."""
+        total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
+        hessian = total.reshape(self.parameter_count, self.parameter_count)
+        columns = [self._penalty_product(unit.reshape(self.shape)).ravel() for unit in np.eye(self.parameter_count)]
+        return hessian + np.stack(columns)
+
+    def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
+        """Return ∇_x s_i for everyone: one pass."""
+        parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
+        return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size]
+
+    def _refresh(self, parameters: Array, features: Array) -> None:
+        from scipy.linalg import cho_factor
+
+        self._factor = cho_factor(self.hessian(parameters, features))
+
+    def _precondition(self, vector: Array) -> Array:
+        from scipy.linalg import cho_solve
+
+        return cho_solve(self._factor, vector)
+
+    def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
+        """Refit by damped Newton; the factor is kept for the next refit."""
+        parameters = start
+        value, gradient = self.risk_gradient(parameters, features)
+        size, fresh = float(np.linalg.norm(gradient)), False
+        if self._factor is None:
+            self._refresh(parameters, features)
+            fresh = True
+        for _ in range(MOST_STEPS):
+            if size <= tolerance:
+                break
+            step = -self._precondition(gradient)
+            slope, length, accepted = float(gradient @ step), 1.0, False
+            for _ in range(MOST_HALVINGS if fresh else 1):  # a stale factor gets one try, then it is renewed
+                trial = parameters + length * step
+                new_value, new_gradient = self.risk_gradient(trial, features)
+                new_size = float(np.linalg.norm(new_gradient))
+                # Near the minimum values are equal to rounding; there the gradient decides.
+                accepted = new_value <= value + 1e-4 * length * slope or new_size <= 0.9 * size
+                if accepted:
+                    break
+                length *= 0.5
+            if not accepted and fresh:
+                break  # no progress even with the true Hessian: rounding is the limit
+            slow = not accepted or new_size > SLOW * size
+            if accepted:
+                parameters, value, gradient, size, fresh = trial, new_value, new_gradient, new_size, False
+            if slow and size > tolerance:
+                self._refresh(parameters, features)
+                fresh = True
+        return Fit(parameters, features, size, size <= tolerance)
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Solve H v = right by conjugate gradients, preconditioned with the kept factor."""
+        solution, residual = np.zeros_like(right), right
+        if start is not None:
+            solution, residual = start, right - self.product(fit.parameters, fit.features, start)
+        enough = tolerance * float(np.linalg.norm(right))
+        scaled = self._precondition(residual)
+        direction, energy = scaled, float(residual @ scaled)
+        for _ in range(MOST_PRODUCTS):
+            if float(np.linalg.norm(residual)) <= enough:
+                break
+            image = self.product(fit.parameters, fit.features, direction)
+            length = energy / float(direction @ image)
+            solution, residual = solution + length * direction, residual - length * image
+            scaled = self._precondition(residual)
+            energy, last = float(residual @ scaled), energy
+            direction = scaled + (energy / last) * direction
+        return solution
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return L = φ(W x† + b, target) and its gradients, in closed form."""
+        matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
+        slopes = self.model.slopes(outputs, target)
+        return (
+            float(self.model.output_loss(outputs, target)),
+            np.outer(slopes, np.append(query, 1.0)).ravel(),
+            matrix[:, :-1].T @ slopes,
+        )
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return W x† + b."""
+        matrix = parameters.reshape(self.shape)
+        return matrix[:, :-1] @ query + matrix[:, -1]
+
+
+@lru_cache(maxsize=64)
+def compiled(model: Linear, kind: str) -> Callable[..., Any]:
+    """Compile one kind of pass for a model (compiled once for each shape, and kept)."""
+    import jax
+    import jax.numpy as jnp
+
+    def outputs(parameters: Any, rows: Any) -> Any:
+        return jnp.einsum("od,nd->on", parameters[:, :-1], rows) + parameters[:, -1:]
+
+    def weighted_sum(values: Any, rows: Any) -> Any:
+        """Σ_n values_on (x_n, 1): shape (o, d + 1)."""
+        return jnp.concatenate([jnp.einsum("on,nd->od", values, rows), values.sum(axis=1, keepdims=True)], axis=1)
+
+    def add_up(function: Callable[..., Any], chunks: Any, zero: Any) -> Any:
+        def step(total: Any, chunk: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, function(*chunk)), None
+
+        return jax.lax.scan(step, zero, chunks)[0]
+
+    def risk(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
+        def chunk(rows: Any, target: Any, weight: Any) -> Any:
+            out = outputs(parameters, rows)
+            loss = (weight * model.output_loss(out, target.T)).sum()
+            return loss, weighted_sum(model.slopes(out, target.T) * weight, rows)
+
+        return add_up(chunk, (features, targets, weights), (jnp.zeros(()), jnp.zeros_like(parameters)))
+
+    def product(features: Any, targets: Any, weights: Any, parameters: Any, direction: Any) -> Any:
+        def chunk(rows: Any, target: Any, weight: Any) -> Any:
+            bent = model.bend(outputs(parameters, rows), target.T, outputs(direction, rows))
+            return weighted_sum(bent * weight, rows)
+
+        return add_up(chunk, (features, targets, weights), jnp.zeros_like(parameters))
+
+    def hessian(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
+        count, width = parameters.shape
+
+        def chunk(rows: Any, target: Any, weight: Any) -> Any:
+            curvature = model.curvature(outputs(parameters, rows), target.T) * weight
+            extended = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
+            pairs = (extended[:, :, None] * extended[:, None, :]).reshape(rows.shape[0], -1)
+            return (curvature.reshape(count * count, -1) @ pairs).reshape(count, count, width, width)
+
+        total = add_up(chunk, (features, targets, weights), jnp.zeros((count, count, width, width)))
+        return total.transpose(0, 2, 1, 3)
+
+    def scores(features: Any, targets: Any, weights: Any, parameters: Any, signal: Any) -> Any:
+        def chunk(arguments: Any) -> Any:
+            rows, target = arguments
+            out = outputs(parameters, rows)
+            slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, outputs(signal, rows))
+            return jnp.einsum("od,on->nd", signal[:, :-1], slopes) + jnp.einsum("od,on->nd", parameters[:, :-1], bent)
+
+        return jax.lax.map(chunk, (features, targets))
+
+    return jax.jit({"risk": risk, "product": product, "hessian": hessian, "scores": scores}[kind])

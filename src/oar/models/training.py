@@ -1,0 +1,88 @@
+"""What planning asks of a model that is bound to data: refit it, and differentiate through the refit.
+
+A `Training` is made by `model.training(people)`. It knows the people's features and targets; their moves are given
+to it. Parameters are one flat float64 vector θ, whatever pytree the model keeps them in, so that a direction in
+parameter space (a signal v) is a vector of the same length.
+
+With R the training risk on the moved data, H = ∇²R, L the query's loss, g = ∇_θ L and v = H⁻¹ g, the query's loss
+changes with member i's move as −w̄_i ∇_x s_i, where s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) is the member's *score*. Every signal
+maker needs only what is listed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A refit: parameters θ (p,), the moved features that they were fitted to, and how well they were.
+
+    Attributes:
+        parameters: θ, flat.
+        features: the moved features, in whatever form the training keeps them.
+        residual: the norm of the training gradient at θ.
+        converged: whether the residual is below the tolerance that was asked for.
+    """
+
+    parameters: Array
+    features: Any
+    residual: float
+    converged: bool
+
+
+class Training(Protocol):
+    """A model bound to its people. Moves are (n, d) arrays, zero rows for those who stay; None means nobody moves."""
+
+    size: int
+    """How many people there are."""
+    dimensions: int
+    """How many features each has."""
+    parameter_count: int
+    """How long θ is."""
+    weights: Array
+    """w̄ (n,), which sum to 1."""
+    passes: int
+    """How often all the data were read so far."""
+
+    def start(self) -> Array:
+        """Return the θ that a refit from scratch starts from; always the same."""
+        ...
+
+    def moved(self, moves: Array | None) -> Any:
+        """Return everyone's features after the moves, in the form in which the other methods want them."""
+        ...
+
+    def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
+        """Refit from `start` until the gradient's norm is at most `tolerance`, or say that it did not converge."""
+        ...
+
+    def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
+        """Return the training risk (regulariser and gauge included) and its gradient (p,)."""
+        ...
+
+    def product(self, parameters: Array, features: Any, direction: Array) -> Array:
+        """Return H times a direction (p,)."""
+        ...
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return v with ‖H v − right‖ ≤ tolerance · ‖right‖; raise a NumericsError with the reason if H forbids it."""
+        ...
+
+    def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
+        """Return ∇_x s_i for everyone, (n, d); weights not included."""
+        ...
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return the query's loss L for its goal's target (o,), ∇_θ L (p,) and ∇_x L (d,)."""
+        ...
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return the model's outputs (o,) for one person: logits, or predicted values."""
+        ...
