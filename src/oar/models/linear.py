@@ -5,7 +5,7 @@ direction v in parameter space that belong to W, b, and u = V x + c:
 
     ∇_θ ℓ = a ⊗ (x, 1)          vᵀ∇_θ ℓ = aᵀu          H = Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ          ∇_x (aᵀu) = Vᵀa + Wᵀ B u
 
-The intercept is free, so these models are translation-equivariant.
+With a free intercept these models are translation-equivariant.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from oar.errors import DataError
 from oar.models.differentiable import Differentiable
 
 
 class Linear(Differentiable):
-    """z = W x + b. Parameters are one array (o, d + 1): the last column is the intercept, which is not penalised."""
+    """z = W x + b. Parameters are one array (o, d + 1): the last column is the intercept.
+
+    The functions below take outputs and targets as (o, ...): one column a person.
+    """
 
     convex = True
-    equivariant = True
+    penalise_intercept = False
     l2: float
 
     def initial(self, dimensions: int, outputs: int) -> Any:
@@ -34,7 +38,7 @@ class Linear(Differentiable):
         return parameters[:, :-1] @ features + parameters[:, -1]
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
-        """Return φ for outputs (o, ...) and targets (o, ...): shape (...)."""
+        """Return φ, shape (...)."""
         raise NotImplementedError
 
     def slopes(self, outputs: Any, target: Any) -> Any:
@@ -42,7 +46,7 @@ class Linear(Differentiable):
         raise NotImplementedError
 
     def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
-        """Return B u for directions u (o, ...), shape (o, ...)."""
+        """Return B u for directions u, shape (o, ...)."""
         raise NotImplementedError
 
     def curvature(self, outputs: Any, target: Any) -> Any:
@@ -54,50 +58,178 @@ class Linear(Differentiable):
         return self.output_loss(self.outputs(parameters, features), target)
 
     def penalty(self, parameters: Any) -> Any:
-        """Return l2/2 ‖W‖²."""
-        return 0.5 * self.l2 * (parameters[:, :-1] ** 2).sum()
+        """Return l2/2 ‖W‖², with b in W where the intercept is penalised too."""
+        penalised = parameters if self.penalise_intercept else parameters[:, :-1]
+        return 0.5 * self.l2 * (penalised**2).sum()
+
+    def fixes_gauge(self, outputs: int) -> bool:
+        """Report whether adding a constant to all intercepts moves no prediction, so that it must be ruled out."""
+        return False
+
+    def gauge(self, parameters: Any) -> Any:
+        """Return ½ (Σ b)² where that is needed."""
+        return 0.5 * parameters[:, -1].sum() ** 2 if self.fixes_gauge(len(parameters)) else 0.0
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return what the outputs are compared with, (n, o), for targets (n, k)."""
+        return targets
+
+
+def _check_l2(l2: float, needed: str = "") -> None:
+    if not 0 <= l2 < np.inf or (needed and l2 == 0):
+        raise DataError(f"l2: must be finite and {'> 0 ' + needed if needed else '≥ 0'}, got {l2!r}.")
 
 
 @dataclass(frozen=True)
 class SoftmaxRegression(Linear):
     """Multinomial logistic regression: mean cross-entropy + l2/2 ‖W‖², free intercept.
 
-    The same as scikit-learn's `LogisticRegression(C=1/(n·l2))`.
+    The same as scikit-learn's `LogisticRegression(C=1/(n·l2))`, which for two classes has a single logit.
     """
 
     l2: float = 1e-2
     name = "softmax-regression"
+    equivariant = True
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        _check_l2(self.l2)
+
+    def fixes_gauge(self, outputs: int) -> bool:
+        """Softmax over several logits does not see a common constant."""
+        return outputs > 1
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return all columns, but for two classes only the second's: a single logit."""
+        return targets[:, 1:] if targets.shape[1] == 2 else targets
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
-        """Return the cross-entropy log Σ e^z − yᵀz (y on the simplex)."""
+        """Return log Σ e^z − yᵀz, for targets y on the simplex."""
         import jax.numpy as jnp
 
-        highest = outputs.max(axis=0)
-        return highest + jnp.log(jnp.exp(outputs - highest).sum(axis=0)) - (target * outputs).sum(axis=0)
+        highest = _highest(outputs)
+        total = jnp.exp(outputs - highest).sum(axis=0) + _reference(outputs, highest)
+        return highest + jnp.log(total) - (target * outputs).sum(axis=0)
 
     def slopes(self, outputs: Any, target: Any) -> Any:
         """Return p − y."""
-        return _softmax(outputs) - target
+        return softmax(outputs) - target
 
     def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
         """Return (diag p − p pᵀ) u."""
-        shares = _softmax(outputs)
+        shares = softmax(outputs)
         return shares * (direction - (shares * direction).sum(axis=0))
 
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return diag p − p pᵀ."""
         import jax.numpy as jnp
 
-        shares = _softmax(outputs)
+        shares = softmax(outputs)
         return jnp.eye(len(shares))[..., None] * shares - shares[:, None] * shares[None]
 
-    def gauge(self, parameters: Any) -> Any:
-        """Return ½ (Σ b)²: adding a constant to all intercepts moves no prediction."""
-        return 0.5 * parameters[:, -1].sum() ** 2
+
+@dataclass(frozen=True)
+class Ridge(Linear):
+    """Linear regression on real vectors: mean ½‖z − y‖² + l2/2 ‖W‖², free intercept.
+
+    The same as scikit-learn's `Ridge(alpha=n·l2)`.
+    """
+
+    l2: float = 1e-2
+    name = "ridge"
+    equivariant = True
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        _check_l2(self.l2)
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return ½‖z − y‖²."""
+        return 0.5 * ((outputs - target) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return z − y."""
+        return outputs - target
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return u: the curvature is the identity."""
+        return direction
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return the identity for everyone."""
+        import jax.numpy as jnp
+
+        return jnp.broadcast_to(jnp.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
 
 
-def _softmax(outputs: Any) -> Any:
+@dataclass(frozen=True)
+class LinearSVM(Linear):
+    """Linear support vector machine with the squared hinge, one against the rest: differentiable everywhere.
+
+    Mean Σ_o max(0, 1 − t_o z_o)² + l2/2 ‖W‖² with t = ±1. With `penalise_intercept` it is scikit-learn's
+    `LinearSVC(C=1/(n·l2))`, which penalises its intercept and so is not translation-equivariant.
+    """
+
+    l2: float = 1e-2
+    penalise_intercept: bool = False
+    name = "linear-svm"
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        _check_l2(self.l2)
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return all columns, but for two classes only the second's: a single machine."""
+        return targets[:, 1:] if targets.shape[1] == 2 else targets
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether shifting everyone changes nothing: only with a free intercept."""
+        return not self.penalise_intercept
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return Σ max(0, 1 − t z)² for targets that are 0 or 1 (t = 2y − 1)."""
+        return (_shortfall(outputs, target) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return −2 t max(0, 1 − t z)."""
+        return -2 * (2 * target - 1) * _shortfall(outputs, target)
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return 2 t² u where the margin is violated, 0 elsewhere."""
+        return 2 * (2 * target - 1) ** 2 * (_shortfall(outputs, target) > 0) * direction
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return the diagonal 2 t² [margin violated]."""
+        import jax.numpy as jnp
+
+        diagonal = 2 * (2 * target - 1) ** 2 * (_shortfall(outputs, target) > 0)
+        return jnp.eye(len(outputs))[..., None] * diagonal
+
+
+def _shortfall(outputs: Any, target: Any) -> Any:
     import jax.numpy as jnp
 
-    exponentials = jnp.exp(outputs - outputs.max(axis=0))
-    return exponentials / exponentials.sum(axis=0)
+    return jnp.maximum(1 - (2 * target - 1) * outputs, 0.0)
+
+
+def softmax(outputs: Any) -> Any:
+    """Return e^z / Σ e^z over the first axis, safely; a single logit is measured against a second one that is 0."""
+    import jax.numpy as jnp
+
+    highest = _highest(outputs)
+    exponentials = jnp.exp(outputs - highest)
+    return exponentials / (exponentials.sum(axis=0) + _reference(outputs, highest))
+
+
+def _highest(outputs: Any) -> Any:
+    import jax.numpy as jnp
+
+    return outputs.max(axis=0) if len(outputs) > 1 else jnp.maximum(outputs[0], 0.0)
+
+
+def _reference(outputs: Any, highest: Any) -> Any:
+    """Return e^(0 − highest) for the logit that is not there where there is a single one."""
+    import jax.numpy as jnp
+
+    return 0.0 if len(outputs) > 1 else jnp.exp(-highest)

@@ -89,7 +89,9 @@ class LinearTraining:
         """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
         product = np.zeros_like(matrix)
         product[:, :-1] = self.model.l2 * matrix[:, :-1]
-        if self.model.has_gauge:
+        if self.model.penalise_intercept:
+            product[:, -1] = self.model.l2 * matrix[:, -1]
+        if self.model.fixes_gauge(self.shape[0]):
             product[:, -1] = matrix[:, -1].sum()
         return product
 
@@ -174,10 +176,14 @@ class LinearTraining:
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
+        import jax
+
         matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        slopes = self.model.slopes(outputs, target)
+        with jax.enable_x64(True):
+            slopes = np.asarray(self.model.slopes(outputs, target))
+            loss = float(self.model.output_loss(outputs, target))
         return (
-            float(self.model.output_loss(outputs, target)),
+            loss,
             np.outer(slopes, np.append(query, 1.0)).ravel(),
             matrix[:, :-1].T @ slopes,
         )
