@@ -22,6 +22,10 @@ class OptionError(OARError, ValueError):
     """An option that is not known, or that does not go with another one."""
 
 
+class NumericsError(OARError, ArithmeticError):
+    """A computation that cannot be trusted: a singular or indefinite Hessian, a series that diverges."""
+
+
 class StorageError(OARError, OSError):
     """A file that is missing, damaged, of another version, or that cannot be written."""
 

@@ -1,0 +1,165 @@
+"""What a signal maker is given, and what it must give back.
+
+A round of the outer loop has two halves, and only the second differs from maker to maker:
+
+    outcome = refit(training, moves, query, target, memory, tolerance)     the loss, at a true refit
+    step    = signal.differentiate(training, outcome, memory)              where the moves should go from there
+
+A line search judges its trial points by the first half alone, so it never trusts an approximation; and a maker cannot
+report a loss of its own making, because it is handed the outcome. `signal.at(...)` does both halves.
+
+**Gradients** are (n, d) rows −∇_x s_i, that is (dL/dδ_i) / w̄_i: the gradient in the metric Σ w̄_i ‖δ_i‖², in which the
+outer loop measures moves. Members of no weight have one too, and it moves nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from oar.errors import DataError, OptionError
+from oar.models.training import Array, Fit, Training
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What one round leaves to the next, to start it warm. None in its place means: start cold.
+
+    Attributes:
+        parameters: θ of the last true refit.
+        signal: v of the last round, if the maker has one.
+        own: what the maker keeps for itself; of no meaning to others.
+    """
+
+    parameters: Array
+    signal: Array | None = None
+    own: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the operator's retraining on the moved data means for the query.
+
+    Attributes:
+        moves: (n, d), or None where nobody moves.
+        query: x† (d,).
+        target: the goal's target (o,).
+        fit: the true refit θ*.
+        loss: L(θ*).
+        pull: g = ∇_θ L(θ*), (p,).
+        query_slope: ∇_x† L(θ*), (d,).
+    """
+
+    moves: Array | None
+    query: Array
+    target: Array
+    fit: Fit
+    loss: float
+    pull: Array
+    query_slope: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A gradient, the outcome that it starts from, and what to remember.
+
+    Attributes:
+        outcome: the true refit and the query's loss there.
+        gradient: −∇_x s_i for everyone (n, d); weights not included.
+        signal: v (p,), which with θ is all that a member needs; None where the maker has no single one.
+        memory: to be passed to the next round.
+        own_loss: the loss that the gradient truly belongs to, where that is not the outcome's (unrolled: at θ_T).
+        note: one sentence on how the gradient was made and how far it is to be trusted.
+    """
+
+    outcome: Outcome
+    gradient: Array
+    signal: Array | None
+    memory: Memory
+    own_loss: float | None
+    note: str
+
+    @property
+    def loss(self) -> float:
+        """The query's loss at the true refit."""
+        return self.outcome.loss
+
+    @property
+    def fit(self) -> Fit:
+        """The true refit."""
+        return self.outcome.fit
+
+
+class Signal(ABC):
+    """A way of differentiating through training; subclasses are frozen dataclasses of settings.
+
+    Attributes:
+        name: under which users ask for it.
+        exact: whether its gradient is that of the true refit's loss, up to solver tolerances.
+        needs: the methods of `Training` that it calls.
+    """
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]]
+
+    def refusal(self, training: Training) -> str | None:
+        """Return why this maker cannot work with this training; None if it can."""
+        missing = [method for method in self.needs if not callable(getattr(training, method, None))]
+        if not missing:
+            return None
+        return f"{type(training).__name__} has no {', '.join(f'`{method}`' for method in missing)}"
+
+    @abstractmethod
+    def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
+        """Return the gradient at an outcome."""
+
+    def at(
+        self,
+        training: Training,
+        moves: Array | None,
+        query: Array,
+        target: Array,
+        memory: Memory | None = None,
+        tolerance: float = 1e-8,
+    ) -> Step:
+        """Refit to `tolerance` and differentiate there; refuse what cannot work."""
+        reason = self.refusal(training)
+        if reason is not None:
+            raise OptionError(f"signal: {self.name!r} does not apply here: {reason}. Use signal='auto'.")
+        return self.differentiate(training, refit(training, moves, query, target, memory, tolerance), memory)
+
+
+def refit(
+    training: Training,
+    moves: Array | None,
+    query: Array,
+    target: Array,
+    memory: Memory | None = None,
+    tolerance: float = 1e-8,
+) -> Outcome:
+    """Retrain on the moved data, from the last refit if there is one, and judge the query there."""
+    start = training.start() if memory is None else memory.parameters
+    fit = training.fit(training.moved(moves), start, tolerance)
+    loss, pull, query_slope = training.goal(fit.parameters, query, target)
+    return Outcome(moves, query, target, fit, loss, pull, query_slope)
+
+
+def caution(fit: Fit) -> str:
+    """Return a warning to add to a note where the refit fell short of what was asked for."""
+    return "" if fit.converged else f" The refit stopped short, with a gradient of norm {fit.residual:.1e}."
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Refuse anything but a whole number from `least` on."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise DataError(f"{name}: must be a whole number ≥ {least}, got {value!r}.")
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Refuse anything but None or a finite number above 0."""
+    if value is not None and not 0 < value < np.inf:
+        raise DataError(f"{name}: must be a finite number > 0, got {value!r}.")

@@ -1,0 +1,36 @@
+"""How sharply the training risk bends: the largest |eigenvalue| of H, which bounds every stable step η < 2/‖H‖."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.models.training import Array, Training
+
+COLD, WARM = 12, 2  # power iterations without and with the direction of an earlier estimate
+SAFETY = 1.1  # power iteration looks from below
+
+
+def sharpness(
+    training: Training, parameters: Array, features: Any, earlier: Array | None = None
+) -> tuple[float, Array]:
+    """Estimate ‖H‖ by power iteration; return it, and the direction found, to start the next estimate from.
+
+    Args:
+        training: the model bound to its people.
+        parameters: θ.
+        features: moved features, as `training.moved` returns them.
+        earlier: the direction that an earlier call returned.
+    """
+    # A random start is orthogonal to the leading direction with probability zero; the seed keeps runs alike.
+    direction = np.random.default_rng(0).standard_normal(parameters.size) if earlier is None else earlier
+    direction = direction / np.linalg.norm(direction)
+    size = 0.0
+    for _ in range(COLD if earlier is None else WARM):
+        image = training.product(parameters, features, direction)
+        size = float(np.linalg.norm(image))
+        if size == 0.0:
+            break
+        direction = image / size
+    return SAFETY * size, direction

@@ -1,0 +1,43 @@
+"""The implicit signal: v = H⁻¹ g, from the implicit function theorem at the refit.
+
+∇R(θ*(Δ), Δ) = 0 for every Δ, so θ* moves with member i by dθ* = −w̄_i H⁻¹ ∂_x∇_θ ℓ_i dδ_i, and the query's loss by
+
+    dL = gᵀ dθ* = −w̄_i vᵀ ∂_x∇_θ ℓ_i dδ_i = −w̄_i ∇_x s_iᵀ dδ_i,        s_i = vᵀ∇_θ ℓ_i.
+
+Koh & Liang (2017), Understanding black-box predictions via influence functions; Lorraine, Vicol & Duvenaud (2020),
+Optimizing millions of hyperparameters by implicit differentiation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oar.models.training import Training
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_positive
+
+
+@dataclass(frozen=True)
+class Implicit(Signal):
+    """Solve H v = g. Exact up to the refit's and this solve's tolerance.
+
+    Args:
+        tolerance: ‖H v − g‖ at the most, as a share of ‖g‖.
+    """
+
+    tolerance: float = 1e-6
+    name: ClassVar[str] = "implicit"
+    exact: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("solve", "score_gradients")
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        check_positive("tolerance", self.tolerance)
+
+    def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
+        """Solve for v, from the last round's where there is one; one more pass turns it into gradients."""
+        fit = outcome.fit
+        signal = training.solve(fit, outcome.pull, None if memory is None else memory.signal, self.tolerance)
+        gradient = -training.score_gradients(fit.parameters, fit.features, signal)
+        note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖.{caution(fit)}"
+        return Step(outcome, gradient, signal, Memory(fit.parameters, signal), None, note)
