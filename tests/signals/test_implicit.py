@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from signal_worlds import TIGHT, finite_differences, softmax_world
 
 from oar.errors import DataError
 from oar.models.training import Fit
 from oar.signals import Implicit, Memory, refit
-from signal_worlds import TIGHT, finite_differences, softmax_world
 from worlds import seeds
 
 

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from signal_worlds import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError
 from oar.signals import Implicit, Memory, Neumann
 from oar.signals.curvature import sharpness
-from signal_worlds import cosine, softmax_world
 from worlds import seeds
 
 

@@ -32,11 +32,13 @@ class Memory:
         parameters: θ of the last true refit.
         signal: v of the last round, if the maker has one.
         own: what the maker keeps for itself; of no meaning to others.
+        maker: whose memory it is.
     """
 
     parameters: Array
     signal: Array | None = None
     own: Any = None
+    maker: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +114,10 @@ class Signal(ABC):
         if not missing:
             return None
         return f"{type(training).__name__} has no {', '.join(f'`{method}`' for method in missing)}"
+
+    def own(self, memory: Memory | None) -> Any:
+        """Return what this maker kept for itself; None where there is nothing, or where another maker left it."""
+        return memory.own if memory is not None and memory.maker == self.name else None
 
     @abstractmethod
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:

@@ -40,4 +40,4 @@ class Implicit(Signal):
         signal = training.solve(fit, outcome.pull, None if memory is None else memory.signal, self.tolerance)
         gradient = -training.score_gradients(fit.parameters, fit.features, signal)
         note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖.{caution(fit)}"
-        return Step(outcome, gradient, signal, Memory(fit.parameters, signal), None, note)
+        return Step(outcome, gradient, signal, Memory(fit.parameters, signal, maker=self.name), None, note)

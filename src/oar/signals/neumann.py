@@ -1,7 +1,7 @@
 """The truncated series: H⁻¹ = η Σ_j (I − ηH)^j for 0 < η < 2/‖H‖, cut after K terms.
 
-The partial sums are the iterates of v ← v + η (g − H v) from v = 0, one product with H a term. What is left out after K
-terms is (I − ηH)^K H⁻¹ g: flat directions of H (small eigenvalues μ) are found only after about 1/(ημ) terms, so a short
+The partial sums are the iterates of v ← v + η (g − H v) from v = 0, one product with H a term. After K terms there is
+(I − ηH)^K H⁻¹ g left out: flat directions of H (eigenvalues μ) are found only after about 1/(ημ) terms, so a short
 series damps them. Started from the last round's v instead of 0, the same iteration goes on improving v while the outer
 loop moves; a few terms a round are then enough.
 """
@@ -45,7 +45,7 @@ class Neumann(Signal):
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Sum the series; the direction in which H bends most is remembered beside v."""
         fit, pull = outcome.fit, outcome.pull
-        direction, step = None if memory is None else memory.own, self.step
+        direction, step = self.own(memory), self.step
         if step is None:
             bend, direction = sharpness(training, fit.parameters, fit.features, direction)
             step = 1.0 / bend if bend > 0 else 1.0
@@ -67,4 +67,4 @@ class Neumann(Signal):
         left = float(np.linalg.norm(rest)) / max(float(np.linalg.norm(pull)), 1e-300)
         gradient = -training.score_gradients(fit.parameters, fit.features, signal)
         note = f"Neumann: {self.terms} terms at step {step:.3g} left ‖H v − g‖ below {left:.1e} ‖g‖.{caution(fit)}"
-        return Step(outcome, gradient, signal, Memory(fit.parameters, signal, direction), None, note)
+        return Step(outcome, gradient, signal, Memory(fit.parameters, signal, direction, self.name), None, note)
