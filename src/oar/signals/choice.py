@@ -29,13 +29,12 @@ def as_signal(signal: Any, training: Training) -> tuple[Signal, str]:
             return choose_signal(training)
         signal = SIGNALS[name]()
     if not isinstance(signal, Signal):
+        names = ", ".join(repr(name) for name in ("auto", *SIGNALS))
         kinds = ", ".join(f"oar.signals.{kind.__name__}" for kind in SIGNALS.values())
-        raise OptionError(
-            f"signal: must be 'auto', {', '.join(map(repr, SIGNALS))}, or one of {kinds}; got {signal!r}."
-        )
+        raise OptionError(f"signal: must be one of {names}, or settings such as {kinds}; got {signal!r}.")
     reason = signal.refusal(training)
     if reason is not None:
-        raise OptionError(f"signal: {signal.name!r} does not apply here: {reason}. Use signal='auto'.")
+        raise OptionError(f"signal: {signal.name!r} does not apply here: {reason}. Or use signal='auto'.")
     return signal, f"Signal: {signal.name}, as asked for."
 
 
@@ -46,6 +45,7 @@ def choose_signal(training: Training) -> tuple[Signal, str]:
         (Unrolled(), "it can be run step by step, but H cannot be solved with"),
         (Hypernetwork(), "training can be refitted, but not differentiated"),
     ]
+    solved: tuple[Signal, str]
     if count <= FACTORED:
         solved = (Implicit(), f"with {count:,} parameters H v = g is cheap to solve, and the gradient is exact")
     elif count <= SOLVED:

@@ -1,9 +1,9 @@
 """The matched signal: v ∝ g, as if the Hessian were the identity.
 
 Witches' Brew moves members so that the training gradient they cause points along g = ∇_θ L, measured by the cosine of
-the two. To first order in the moves that is s_i = vᵀ∇_θ ℓ_i with v along g, and the cosine's normalisation only sets the
-length of v. Here the length is the one that makes v the best multiple of g for H v = g, so that the gradient predicts
-changes of the loss as well as its direction allows:
+the two. To first order in the moves that is s_i = vᵀ∇_θ ℓ_i with v along g; the cosine's normalisation sets the length
+of v. Here the length is the one that makes v the best multiple of g for H v = g, so that the gradient predicts changes
+of the loss as well as its direction allows:
 
     v = (‖g‖² / gᵀH g) g,        the first iterate of conjugate gradients from zero.
 

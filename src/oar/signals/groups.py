@@ -60,5 +60,5 @@ def target_codes(targets: Array) -> NDArray[np.intp]:
     """
     distinct, codes = np.unique(targets, axis=0, return_inverse=True)
     if len(distinct) > MOST_DISTINCT:
-        codes = targets[:, 0] > np.median(targets[:, 0])
+        return (targets[:, 0] > np.median(targets[:, 0])).astype(np.intp)
     return codes.reshape(-1).astype(np.intp)

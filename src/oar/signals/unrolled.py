@@ -50,6 +50,14 @@ class Unrolled(Signal):
         if self.checkpoint_every is not None:
             check_count("checkpoint_every", self.checkpoint_every)
 
+    def refusal(self, training: Training) -> str | None:
+        """A closed form is not reached step by step."""
+        model = getattr(training, "model", None)
+        if getattr(model, "closed_form", None) is not None:
+            name = getattr(model, "name", type(model).__name__)
+            return f"{name} is fitted in closed form, so there is no path to unroll; 'implicit' is exact for it"
+        return super().refusal(training)
+
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Unroll from scratch on the moved features."""
         fit, start = outcome.fit, training.start()
@@ -62,8 +70,8 @@ class Unrolled(Signal):
         path = unroll(training, fit.features, start, descent, outcome.query, outcome.target)
         apart = float(np.linalg.norm(path.last - fit.parameters))
         note = (
-            f"Unrolled: {self.steps} steps of {step:.3g} with momentum {self.momentum:g} end {apart:.1e} from the refit, "
-            f"at a loss of {path.loss:.6g} against {outcome.loss:.6g}.{caution(fit)}"
+            f"Unrolled: {self.steps} steps of {step:.3g} with momentum {self.momentum:g} end {apart:.1e} from the "
+            f"refit, at a loss of {path.loss:.6g} against {outcome.loss:.6g}.{caution(fit)}"
         )
         kept = Memory(fit.parameters, path.signal, step, self.name)
         return Step(outcome, path.gradient, path.signal, kept, path.loss, note)

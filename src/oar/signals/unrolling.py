@@ -14,7 +14,7 @@ Without momentum this is v_t = η λ_{t+1}, λ_t = (I − η H_t) λ_{t+1}. Memb
 
 The path is needed in reverse order. Only every `every`-th state is kept, and the stretch between two of them is run
 again when the way back comes to it: with every ≈ √T, memory is 2√T states for one more gradient pass a step.
-(Rectangular checkpoints rather than running the optimiser backwards as Maclaurin et al. do: nothing is lost to rounding.)
+(Checkpoints rather than running the optimiser itself backwards, as Maclaurin et al. do: nothing is lost to rounding.)
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from oar.errors import NumericsError
 from oar.models.training import Array, Training
 
 ALL_KEPT = 1 << 23  # floats; a path that fits into 64 MB is kept whole
+RUNAWAY = 1e30  # no model's parameters are this large
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _stretch(
         _, slope = training.risk_gradient(parameters, features)
         momentum = descent.momentum * momentum - descent.step * slope
         parameters = parameters + momentum
-        if not np.isfinite(parameters).all():
+        if not np.abs(parameters).max() < RUNAWAY:
             raise _diverged(descent)
         states.append((parameters, momentum))
     return states

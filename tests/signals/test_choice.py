@@ -1,0 +1,64 @@
+"""Signals by name, by settings, and chosen with a reason."""
+
+from types import SimpleNamespace
+
+import pytest
+from signal_worlds import softmax_world
+
+from oar.errors import OptionError
+from oar.signals import SIGNALS, Hypernetwork, Implicit, Neumann, Unrolled, as_signal, choose_signal
+
+METHODS = ("start", "moved", "fit", "risk_gradient", "product", "solve", "score_gradients", "goal", "outputs")
+
+
+def training_with(count, methods=METHODS, **more):
+    return SimpleNamespace(parameter_count=count, **{method: print for method in methods}, **more)
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "words"),
+    [
+        (15, Implicit, "with 15 parameters H v = g is cheap"),
+        (50_000, Implicit, "with 50,000 parameters H v = g is solved by conjugate gradients"),
+        (5_000_000, Neumann, "with 5,000,000 parameters a solve is out of reach"),
+    ],
+)
+def test_the_choice_follows_the_size(count, kind, words):
+    signal, sentence = choose_signal(training_with(count))
+    assert isinstance(signal, kind)
+    assert words in sentence
+    assert sentence.startswith(f"Signal: {signal.name}, because ")
+
+
+def test_the_choice_follows_what_the_training_can_do():
+    without_solve = [method for method in METHODS if method != "solve"]
+    assert isinstance(choose_signal(training_with(15, without_solve))[0], Unrolled)
+    refits = training_with(15, ["start", "moved", "fit", "goal"], targets=[[1.0]])
+    assert isinstance(choose_signal(refits)[0], Hypernetwork)
+    with pytest.raises(OptionError, match="none applies to this training .implicit: .* has no `solve`"):
+        choose_signal(training_with(15, ["start"]))
+
+
+def test_names_and_settings_are_read():
+    training = softmax_world(1).training
+    for name, kind in SIGNALS.items():
+        if name != "hypernetwork":
+            signal, sentence = as_signal(name, training)
+            assert isinstance(signal, kind)
+            assert sentence == f"Signal: {name}, as asked for."
+    assert as_signal(Neumann(terms=7), training)[0].terms == 7
+    assert isinstance(as_signal("auto", training)[0], Implicit)
+
+
+def test_what_is_not_known_or_does_not_apply_is_refused():
+    training = softmax_world(1).training
+    with pytest.raises(OptionError, match="signal: must be one of 'auto', .* Did you mean 'neumann'"):
+        as_signal("neuman", training)
+    with pytest.raises(OptionError, match="signal: must be one of .* or settings such as oar.signals.Implicit"):
+        as_signal(3, training)
+    with pytest.raises(OptionError, match="'implicit' does not apply here: SimpleNamespace has no `solve`"):
+        as_signal("implicit", training_with(3, ["fit"]))
+
+
+def test_only_the_implicit_signal_claims_to_be_exact():
+    assert [name for name, kind in SIGNALS.items() if kind.exact] == ["implicit"]
