@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import oar
-from oar.plans import Plan
+from oar.plans import ClassPlan
 from worlds import random_world, seeds
 
 PEOPLE = oar.Population([[0.0], [4.0]], ["no", "yes"])
@@ -24,7 +24,7 @@ def test_an_honest_plan_passes():
 
 def test_a_move_beyond_the_limit_is_no_success():
     honest = oar.collective(PROBLEM)
-    greedy = Plan(PROBLEM, 1.01 * honest.plan.directions, np.zeros(1))
+    greedy = ClassPlan(PROBLEM, np.zeros(1), 1.01 * honest.plan.directions)
     found = oar.audit(greedy)
     assert not found.success
     assert "person 0 moves by 1.515, limit 1.5" in found.violations[0]
@@ -34,31 +34,31 @@ def test_a_move_beyond_the_limit_is_no_success():
 
 
 def test_a_query_that_moves_too_far_is_no_success():
-    found = oar.audit(Plan(PROBLEM, np.zeros((2, 1)), np.array([1.6])))
+    found = oar.audit(ClassPlan(PROBLEM, np.array([1.6]), np.zeros((2, 1))))
     assert not found.success
     assert "the query moves by 1.6, limit 1.5" in found.violations[0]
 
 
 def test_moves_that_are_not_numbers_are_no_success():
-    found = oar.audit(Plan(PROBLEM, np.full((2, 1), np.nan), np.zeros(1)))
+    found = oar.audit(ClassPlan(PROBLEM, np.zeros(1), np.full((2, 1), np.nan)))
     assert not found.success
     assert found.violations
 
 
 def test_an_outsider_who_moves_is_no_success():
-    class Leaky(Plan):
+    class Leaky(ClassPlan):
         def of_chunk(self, chunk):
             return np.ones((len(chunk.codes), 1))
 
     problem = PROBLEM.with_action(participants=np.array([True, False]))
-    found = oar.audit(Leaky(problem, np.zeros((2, 1)), np.zeros(1)))
+    found = oar.audit(Leaky(problem, np.zeros(1), np.zeros((2, 1))))
     assert not found.success
     assert "person 1 moves by 1, limit 0" in found.violations[0]
 
 
 def test_claims_play_no_part():
     """A proposal that claims a success which the refit does not confirm is not one."""
-    lazy = oar.audit(Plan(PROBLEM, np.zeros((2, 1)), np.zeros(1)))
+    lazy = oar.audit(ClassPlan(PROBLEM, np.zeros(1), np.zeros((2, 1))))
     assert not lazy.success
     assert lazy.prediction == "no"
     assert lazy.loss == lazy.loss_before

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oar.actions import Allowance, Perturb
 from oar.actions.perturb import check_budget
 from oar.errors import DataError
-from oar.models import NearestCentroid
+from oar.models import Differentiable, NearestCentroid
 from oar.people import Population
 from oar.people.tables import as_vector
 
@@ -27,16 +27,20 @@ class Query:
         goal: the label that the model should predict.
         budget: how far the query itself may move (for `individual` and `joint`); None means the
             members' common budget.
+        within: for models that predict values: how near to the goal counts as reaching it.
     """
 
     features: Any
     goal: Any
     budget: float | None = None
+    within: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the query's own budget."""
+        """Check the query's own budget, and how near is near enough."""
         if self.budget is not None:
             object.__setattr__(self, "budget", check_budget(self.budget, "Query budget"))
+        if self.within is not None:
+            object.__setattr__(self, "within", check_budget(self.within, "Query within"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,7 @@ class Problem:
     """
 
     people: Population
-    model: NearestCentroid
+    model: NearestCentroid | Differentiable
     query: Query
     action: Perturb
 
@@ -58,15 +62,41 @@ class Problem:
         for argument, kind in (("people", Population), ("query", Query), ("action", Perturb)):
             if not isinstance(getattr(self, argument), kind):
                 raise DataError(f"{argument}: must be an oar.{kind.__name__}, got {getattr(self, argument)!r}.")
-        if not isinstance(self.model, NearestCentroid):
-            raise DataError(f"model: must be an oar.NearestCentroid(), got {self.model!r}.")
+        if not isinstance(self.model, NearestCentroid | Differentiable):
+            raise DataError(
+                f"model: must be oar.NearestCentroid() or one of oar.models, got {self.model!r}; "
+                "wrap a loss of your own in oar.models.Custom."
+            )
         self.model.check(self.people)
-        _ = self.goal, self.query_features, self.allowance
+        _ = self.goal_label, self.query_features, self.allowance
+        if self.regresses and self.query.within is None:
+            raise DataError("Query within: must say how near to the goal is near enough, for a model that predicts values.")
+        if not self.regresses and self.query.within is not None:
+            raise DataError(f"Query within: is for models that predict values; {self.model.name} predicts classes.")
+
+    @property
+    def regresses(self) -> bool:
+        """Whether the model predicts values rather than classes."""
+        return isinstance(self.model, Differentiable) and self.model.regresses
 
     @cached_property
     def goal(self) -> int:
         """The goal's class code."""
         return self.people.coding.position(self.query.goal, "goal")
+
+    @cached_property
+    def goal_label(self) -> Any:
+        """The goal as a prediction would show it: a class's label, or a value."""
+        if self.regresses:
+            value = self.goal_target
+            return float(value[0]) if value.size == 1 else value
+        return self.people.classes[self.goal]
+
+    @cached_property
+    def goal_target(self) -> NDArray[np.float64]:
+        """The goal as a target (o,) of a differentiable model."""
+        assert isinstance(self.model, Differentiable)
+        return self.model.goal_target(self.people, self.query.goal)
 
     @cached_property
     def query_features(self) -> NDArray[np.float64]:

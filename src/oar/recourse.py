@@ -20,25 +20,29 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
     return _audited(propose_individual(problem, solver))
 
 
-def collective(problem: Problem, *, solver: Any = "auto") -> Result:
+def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") -> Result:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
     Args:
         problem: what is asked.
-        solver: "auto" or "exact" (the global optimum), "projected-gradient", "paper", or settings from
-            `oar.solvers`.
+        solver: "auto"; for nearest centroid "exact" (the global optimum), "projected-gradient" or "paper"; for other
+            models "projected-gradient", "frank-wolfe" or "one-shot"; or settings from `oar.solvers`.
+        signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
+            from `oar.signals`.
     """
-    return _audited(propose_collective(problem, solver))
+    return _audited(propose_collective(problem, solver, signal))
 
 
-def joint(problem: Problem, *, solver: Any = "auto") -> Result:
+def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") -> Result:
     """Return moves of members and query together; each may use its whole budget.
 
     Args:
         problem: what is asked.
-        solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
+        solver: "auto"; for nearest centroid "projected-gradient" (from many starts) or "paper"; for other models as in
+            `collective`.
+        signal: as in `collective`.
     """
-    return _audited(propose_joint(problem, solver))
+    return _audited(propose_joint(problem, solver, signal))
 
 
 def _audited(proposal: Proposal) -> Result:

@@ -27,11 +27,13 @@ class Differentiable:
         convex: whether the risk has one minimum, whatever the start.
         equivariant: whether shifting all people and the query together changes nothing (then the collective
             never does worse than the individual).
+        regresses: whether targets are real values rather than classes.
     """
 
     name: str
     convex: bool
     equivariant: bool
+    regresses: bool = False
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return the parameters that every refit from scratch starts from."""
@@ -57,17 +59,48 @@ class Differentiable:
         """Return the loss at the query for its goal; the training loss unless a model says otherwise."""
         return self.example_loss(parameters, features, target)
 
+    def target_rows(self, targets: Any) -> Any:
+        """Return what the outputs are compared with, (n, o), for class shares or values (n, k)."""
+        return targets
+
+    def targets(self, people: Population) -> NDArray[np.float64]:
+        """Return everyone's target (n, o)."""
+        return self.target_rows(people.value_rows() if self.regresses else people.class_rows())
+
+    def goal_target(self, people: Population, goal: Any) -> NDArray[np.float64]:
+        """Return the target (o,) that belongs to a goal: a label, or a value."""
+        if not self.regresses:
+            shares = np.eye(len(people.classes))[people.coding.position(goal, "goal")]
+            return self.target_rows(shares[None])[0]
+        width = people.value_rows().shape[1]
+        try:
+            value = np.atleast_1d(np.asarray(goal, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise DataError(f"goal: must be {width} number(s) for {self.name}, got {goal!r}.") from None
+        if value.shape != (width,) or not np.isfinite(value).all():
+            raise DataError(f"goal: must be {width} finite number(s) for {self.name}, got {goal!r}.")
+        return value
+
+    def predicted_class(self, outputs: NDArray[np.float64]) -> int:
+        """Return the class code that outputs (o,) stand for."""
+        return int(outputs[0] > 0) if outputs.size == 1 else int(outputs.argmax())
+
     def check(self, people: Population) -> None:
         """Raise a DataError if this model cannot be fitted to these people."""
+        if self.regresses:
+            people.value_rows()
+            return
+        if people.has_label_rows:
+            rows = people.class_rows()
+            wrong = np.flatnonzero((rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > 1e-8))
+            if wrong.size:
+                raise DataError(
+                    f"labels: soft labels must be shares ≥ 0 that add up to 1, got {rows[wrong[0]]} "
+                    f"at position {wrong[0]}."
+                )
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "
                 "add people of another class."
             )
 
-
-def one_hot(codes: NDArray[np.int32], classes: int) -> NDArray[np.float64]:
-    """Return class codes (n,) as indicator rows (n, k)."""
-    rows = np.zeros((codes.size, classes))
-    rows[np.arange(codes.size), codes] = 1.0
-    return rows

@@ -17,6 +17,8 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.models.differentiable import Differentiable
+from oar.models.linear_training import LinearTraining
+from oar.people import Population
 
 
 class Linear(Differentiable):
@@ -70,9 +72,11 @@ class Linear(Differentiable):
         """Return ½ (Σ b)² where that is needed."""
         return 0.5 * parameters[:, -1].sum() ** 2 if self.fixes_gauge(len(parameters)) else 0.0
 
-    def target_rows(self, targets: Any) -> Any:
-        """Return what the outputs are compared with, (n, o), for targets (n, k)."""
-        return targets
+    def training(self, people: Population) -> LinearTraining:
+        """Bind the model to people: passes over their data, refits, and Hessian solves."""
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        features = np.ascontiguousarray(people.features, dtype=np.float64)
+        return LinearTraining(self, features, self.targets(people), weights / weights.sum())
 
 
 def _check_l2(l2: float, needed: str = "") -> None:
@@ -138,6 +142,7 @@ class Ridge(Linear):
     l2: float = 1e-2
     name = "ridge"
     equivariant = True
+    regresses = True
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""

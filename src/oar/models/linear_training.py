@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import NumericsError
 from oar.models.training import Array, Fit
 
 if TYPE_CHECKING:
@@ -114,9 +115,21 @@ class LinearTraining:
         return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size]
 
     def _refresh(self, parameters: Array, features: Array) -> None:
-        from scipy.linalg import cho_factor
+        """Factor H. It only steers steps and preconditions, so where H is singular a little may be added to it."""
+        from scipy.linalg import LinAlgError, cho_factor
 
-        self._factor = cho_factor(self.hessian(parameters, features))
+        hessian = self.hessian(parameters, features)
+        size = float(np.abs(np.diag(hessian)).max())
+        for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+            try:
+                self._factor = cho_factor(hessian + share * max(size, 1.0) * np.eye(len(hessian)))
+                return
+            except LinAlgError:
+                continue
+        raise NumericsError(
+            f"model: the training risk of {self.model.name} has no positive curvature here, so it cannot be refitted; "
+            "use a larger l2, or check the data."
+        )
 
     def _precondition(self, vector: Array) -> Array:
         from scipy.linalg import cho_solve
@@ -167,11 +180,19 @@ class LinearTraining:
             if float(np.linalg.norm(residual)) <= enough:
                 break
             image = self.product(fit.parameters, fit.features, direction)
-            length = energy / float(direction @ image)
+            curvature = float(direction @ image)
+            if not curvature > 0:
+                break  # a flat direction: the residual says what is left
+            length = energy / curvature
             solution, residual = solution + length * direction, residual - length * image
             scaled = self._precondition(residual)
             energy, last = float(residual @ scaled), energy
             direction = scaled + (energy / last) * direction
+        if not float(np.linalg.norm(residual)) <= max(enough, 1e-3 * float(np.linalg.norm(right))):
+            raise NumericsError(
+                f"signal: H v = g cannot be solved for {self.model.name} here, because the Hessian is singular in the "
+                "query's direction; use a larger l2."
+            )
         return solution
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:

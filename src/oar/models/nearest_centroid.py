@@ -42,7 +42,9 @@ class NearestCentroid:
         return "nearest-centroid"
 
     def check(self, people: Population) -> None:
-        """Raise unless there are at least two classes."""
+        """Raise unless there is one label a person, and at least two classes."""
+        if people.has_label_rows:
+            raise DataError("labels: nearest centroid needs one label a person, got rows of numbers; give hard labels.")
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: nearest centroid needs at least two classes, got only {people.classes[0]!r}; "

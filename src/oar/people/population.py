@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.labels import Codes, LabelCoding, label_array
-from oar.people.tables import CHUNK_ROWS, as_table, check_index, is_series, row_values
+from oar.people.tables import CHUNK_ROWS, Table, as_table, check_index, is_frame, is_series, row_values
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Population:
 
     Args:
         features: (n, d) numbers, an array or a DataFrame; kept as given, never copied or changed.
-        labels: n labels of any hashable type.
+        labels: n labels of any hashable type; or (n, k) numbers: soft labels (rows that are shares of k classes),
+            or k-dimensional values to be regressed. What they are is for the model to say.
         weights: n non-negative training weights; None means that all weigh 1.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
@@ -47,14 +48,21 @@ class Population:
         self._table = as_table(features)
         if is_series(labels):
             check_index(labels, self._table.index, "labels")
-        unused = _unused_categories(labels)
-        self._labels = label_array(labels)
-        if self._labels.size != self.size:
-            raise DataError(f"labels: must be one for each of the {self.size} people, got {self._labels.size}.")
-        self._coding = LabelCoding(self._labels, unused)
-        self._codes = None if self._coding.in_chunks else self._coding.encode(self._labels)
+        self._rows = _target_table(labels, self._table.index)
+        if self._rows is None:
+            unused = _unused_categories(labels)
+            self._labels = label_array(labels)
+            self._coding = LabelCoding(self._labels, unused)
+            self._codes = None if self._coding.in_chunks else self._coding.encode(self._labels)
+        else:
+            self._labels = self._rows.values
+            columns = self._rows.names or tuple(range(self._labels.shape[1]))
+            self._coding = LabelCoding(label_array(list(columns)))
+            self._codes = None
+        if len(self._labels) != self.size:
+            raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
-        if self.weights is not None:
+        if self.weights is not None and self._rows is None:
             self._check_class_weights()
 
     def _check_class_weights(self) -> None:
@@ -79,6 +87,29 @@ class Population:
     def classes(self) -> tuple:
         """The labels that occur, in the order of their codes."""
         return self._coding.classes
+
+    @property
+    def has_label_rows(self) -> bool:
+        """Whether labels are (n, k) numbers rather than one label a person."""
+        return self._rows is not None
+
+    def class_rows(self) -> NDArray[np.float64]:
+        """Return everyone's class as shares (n, k): one-hot for single labels, as given for soft ones."""
+        if self._rows is not None:
+            return self._rows.rows(0, self.size)
+        rows = np.zeros((self.size, len(self.classes)))
+        rows[np.arange(self.size), self.codes(0, self.size)] = 1.0
+        return rows
+
+    def value_rows(self) -> NDArray[np.float64]:
+        """Return everyone's label as real values (n, m); raise where labels are not numbers."""
+        if self._rows is not None:
+            return self._rows.rows(0, self.size)
+        try:
+            values = np.asarray(self._labels, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"labels: must be numbers to be regressed, got {self._labels[0]!r}.") from None
+        return values[:, None]
 
     @property
     def features(self) -> NDArray:
@@ -144,6 +175,16 @@ class Population:
         plural = "feature" if self.dimensions == 1 else "features"
         shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
+
+
+def _target_table(labels: Any, index: Any) -> Table | None:
+    """Return labels that are a two-dimensional table of numbers; None where they are one label a person."""
+    if is_frame(labels):
+        check_index(labels, index, "labels")
+        return as_table(labels, "labels")
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        return as_table(labels, "labels")
+    return None
 
 
 def _unused_categories(labels: Any) -> list:

@@ -21,18 +21,63 @@ from oar.problem import Problem
 class Plan:
     """Moves for members and query.
 
-    For nearest centroid a member's best move depends only on its class c and its own budget:
-    δ_i = ε_i s_c, with one direction s_c, ‖s_c‖_p ≤ 1, for each class (zero means "stay").
-
     Attributes:
         problem: what it was made for.
-        directions: (k, d), one row a class, in the order of `problem.people.classes`.
         query_move: (d,), the query's own move; zero in purely collective plans.
     """
 
     problem: Problem
-    directions: NDArray[np.float64]
     query_move: NDArray[np.float64]
+
+    def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
+        """Return (n, d) moves in the units of the features: a DataFrame for a DataFrame, else float64."""
+        raise NotImplementedError
+
+    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
+        """Return the moves of some consecutive people of the problem's population."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class MemberPlan(Plan):
+    """A move for each person, one by one.
+
+    Attributes:
+        each: (n, d), zero rows for those who stay.
+    """
+
+    each: NDArray[np.float64]
+
+    def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
+        """Return (n, d) moves of the problem's own people, in their order: a DataFrame for a DataFrame, else float64.
+
+        `features` and `labels` may be given, and must then be those of these people; a plan of this kind does not know
+        other people's moves, nor other budgets.
+        """
+        people = self.problem.people
+        if budget is not None:
+            raise DataError("budget: this plan has one move for each person as planned, and none for other budgets.")
+        if (features is not None and len(features) != people.size) or (labels is not None and len(labels) != people.size):
+            raise DataError(f"features: must be the plan's own {people.size} people, in order; leave them out.")
+        return _like(self.each.copy(), people.names, people.index)
+
+    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
+        """Return the moves of some consecutive people of the problem's population."""
+        return self.each[chunk.start : chunk.stop]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPlan(Plan):
+    """One direction a class.
+
+    For nearest centroid a member's best move depends only on its class c and its own budget:
+    δ_i = ε_i s_c, with one direction s_c, ‖s_c‖_p ≤ 1, for each class (zero means "stay").
+
+    Attributes:
+        directions: (k, d), one row a class, in the order of `problem.people.classes`.
+    """
+
+    directions: NDArray[np.float64]
 
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Return (n, d) moves in the units of the features: a DataFrame for a DataFrame, else float64.

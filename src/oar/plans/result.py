@@ -24,6 +24,8 @@ class Proposal:
         finished: False where the solver ran out of steps before its certificate closed.
         steps: iterations taken. passes: times that all the data were read.
         suffices: a sentence on what would be enough, or "".
+        note: a sentence on how gradients were made, or "".
+        residual: the norm of the training gradient at the solver's last refit.
     """
 
     plan: Plan
@@ -37,6 +39,8 @@ class Proposal:
     steps: int
     passes: int
     suffices: str = ""
+    note: str = ""
+    residual: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,12 @@ class Audit:
         loss_before, loss: goal loss at the query, before any move and after all moves.
         prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one.
         margin: how much nearer the goal's centroid is than the nearest other; a success is > `tie`.
+        success_before: whether the query had the goal before any move.
         success: goal predicted, not by a tie, and no limit broken.
         movers: how many members move. effort: the sum of their moves' norms.
         violations: every broken limit, in words.
         witness: what did the refit.
+        residual: the norm of the training gradient after the refit, where the witness tells (0 for closed forms).
     """
 
     loss_before: float
@@ -59,11 +65,13 @@ class Audit:
     prediction: Any
     margin: float
     tie: float
+    success_before: bool
     success: bool
     movers: int
     effort: float
     violations: tuple[str, ...]
     witness: str
+    residual: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +123,16 @@ class Result:
         return self.proposal.bound
 
     @property
+    def residual(self) -> float:
+        """The norm of the training gradient at the solver's last refit: how well it was fitted."""
+        return self.proposal.residual
+
+    @property
+    def claimed_change(self) -> float:
+        """By how much the solver says that the goal loss changed; compare `loss - loss_before`, which is audited."""
+        return self.proposal.claimed_loss - self.loss_before
+
+    @property
     def passes(self) -> int:
         """How often the solver read all the data (the audit adds one)."""
         return self.proposal.passes
@@ -125,16 +143,12 @@ class Result:
         if self.audit.violations:
             return Status.REFUSED
         if self.audit.success:
-            return Status.ALREADY if self.audit.prediction_before == self._goal else Status.ACHIEVED
+            return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
         if self.proposal.impossible:
             return Status.IMPOSSIBLE
         if not self.proposal.finished:
             return Status.STOPPED_EARLY
         return Status.IMPROVED if self.loss < self.loss_before else Status.NOT_IMPROVED
-
-    @property
-    def _goal(self) -> Any:
-        return self.problem.people.classes[self.problem.goal]
 
     @property
     def explanation(self) -> str:
@@ -150,7 +164,7 @@ class Result:
         """Show the outcome in one line."""
         gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
         return (
-            f"Result({self.status}: predicts {self.prediction!r}, goal {self._goal!r}; goal loss "
+            f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap})"
         )

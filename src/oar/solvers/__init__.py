@@ -5,14 +5,18 @@
 
 from typing import Any
 
+from oar.errors import OptionError
+from oar.models import NearestCentroid
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers import centroid, paper, projected_gradient, query_moves
-from oar.solvers.settings import Exact, Paper, ProjectedGradient, as_solver
+from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
+from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
 __all__ = [
     "Exact",
+    "FrankWolfe",
+    "OneShot",
     "Paper",
     "ProjectedGradient",
     "Sweep",
@@ -23,8 +27,11 @@ __all__ = [
 ]
 
 
-def propose_collective(problem: Problem, solver: Any = "auto") -> Proposal:
+def propose_collective(problem: Problem, solver: Any = "auto", signal: Any = "auto") -> Proposal:
     """Members move, the model is refitted. Not audited: use `oar.collective` for that."""
+    if not isinstance(problem.model, NearestCentroid):
+        return _propose_retrained(problem, solver, signal, query=False)
+    _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
         return centroid.solve(problem)
@@ -35,11 +42,16 @@ def propose_collective(problem: Problem, solver: Any = "auto") -> Proposal:
 
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
+    if not isinstance(problem.model, NearestCentroid):
+        return own_move.solve(problem, as_solver(solver, ProjectedGradient(), (ProjectedGradient,)))
     return _propose_query_move(problem, solver, members=False)
 
 
-def propose_joint(problem: Problem, solver: Any = "auto") -> Proposal:
+def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto") -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
+    if not isinstance(problem.model, NearestCentroid):
+        return _propose_retrained(problem, solver, signal, query=True)
+    _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
 
 
@@ -48,3 +60,14 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
     if isinstance(chosen, ProjectedGradient):
         return query_moves.solve(problem, members, chosen)
     return paper.solve(problem, members, query=True)
+
+
+def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool) -> Proposal:
+    default = ProjectedGradient(max_steps=200, tolerance=1e-6)
+    chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
+    return retrained.solve(problem, chosen, signal, query)
+
+
+def _no_signal(signal: Any) -> None:
+    if signal != "auto":
+        raise OptionError(f"signal: nearest centroid is solved without one; leave it out, got {signal!r}.")

@@ -6,7 +6,7 @@ import numpy as np
 
 from oar.actions.norms import euclidean
 from oar.models.nearest_centroid import goal_loss
-from oar.plans import Plan, Proposal
+from oar.plans import ClassPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.reach import Array, Reach, reach_of, smallest_scale
 
@@ -40,7 +40,7 @@ def propose(
     gap = reach.gap(directions, query_move)
     impossible = bool(reach.margin(reach.relaxed) <= reach.tie)
     return Proposal(
-        plan=Plan(problem, directions, query_move),
+        plan=ClassPlan(problem, query_move, directions),
         solver=solver,
         claimed_loss=loss,
         gap=gap,

@@ -25,29 +25,74 @@ class ProjectedGradient:
     """Projected gradient with spectral steps and a non-monotone line search.
 
     Args:
-        max_steps: iterations at the most; for the query's own move, of each of its two searches.
+        max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
         tolerance: stop when the gap is at most this times the loss.
-        random_starts: for the query's own move: pairs of random starts beside the fixed ones.
+        random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
+        restarts: for models that are refitted in the loop: random starts beside the fixed ones.
+        time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """
 
     max_steps: int = 2_000
     tolerance: float = 1e-8
     random_starts: int = 8
+    restarts: int = 0
+    time_limit: float = np.inf
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        for name in ("max_steps", "random_starts", "seed"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-                raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-        if not 0 <= self.tolerance < np.inf:
-            raise DataError(f"tolerance: must be a number ≥ 0, got {self.tolerance!r}.")
+        check_settings(self, whole=("max_steps", "random_starts", "restarts", "seed"))
 
 
-Solver = Exact | Paper | ProjectedGradient
-NAMES: dict[str, type[Solver]] = {"exact": Exact, "projected-gradient": ProjectedGradient, "paper": Paper}
+@dataclass(frozen=True)
+class FrankWolfe:
+    """Damped best response: everyone aims at its full move against the signal, and all go a common share of the way.
+
+    Args:
+        max_steps: accepted steps at the most.
+        tolerance: stop when the gap is at most this times the loss.
+        restarts: random starts beside the fixed ones.
+        time_limit: seconds after which no further step is begun.
+        seed: the seed of the random starts.
+    """
+
+    max_steps: int = 500
+    tolerance: float = 1e-5
+    restarts: int = 0
+    time_limit: float = np.inf
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        check_settings(self, whole=("max_steps", "restarts", "seed"))
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """One signal, one full response, one refit: the fast mode, which keeps most of the gain while budgets are small."""
+
+
+def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
+    """Refuse settings that cannot be: counts that are no whole numbers, a tolerance or time limit below 0."""
+    for name in whole:
+        value = getattr(settings, name)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+            raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
+    if not 0 <= settings.tolerance < np.inf:
+        raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
+    if not settings.time_limit >= 0:
+        raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")
+
+
+Solver = Exact | Paper | ProjectedGradient | FrankWolfe | OneShot
+NAMES: dict[str, type[Solver]] = {
+    "exact": Exact,
+    "projected-gradient": ProjectedGradient,
+    "frank-wolfe": FrankWolfe,
+    "one-shot": OneShot,
+    "paper": Paper,
+}
 
 
 def as_solver(solver: Any, default: Solver, allowed: tuple[type[Solver], ...]) -> Solver:

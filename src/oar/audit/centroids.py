@@ -1,9 +1,7 @@
-"""Retrain from scratch and check. The only place that may say "it worked".
+"""The audit of nearest centroid: averages of the moved rows, in one pass.
 
-The audit takes a plan, has everyone make the very moves that the plan hands out, refits the model on the
-moved data and looks at the query. It shares no code with the solvers: centroids come from sorting people
-by class and averaging their moved rows, distances from `math.dist`, and every member's move is
-measured again against that member's own limit. It reads the data once and keeps O(chunk + k·d) in memory.
+Centroids come from sorting people by class and averaging their moved rows, distances from `math.dist`. It reads the
+data once and keeps O(chunk + k·d) in memory.
 """
 
 from __future__ import annotations
@@ -14,25 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.limits import Limits
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
-from oar.problem import Problem
 
 Array = NDArray[np.float64]
 
-# Rounding in ε·(v/‖v‖) may exceed ε by a few units in the last place, never by this.
-LIMIT_SLACK = 1e-9
 # Differences of distance below this share of the largest coordinate are ties, and a tie is not a success.
 TIE_SHARE = 1e-13
 WITNESS = "class averages of the moved rows (numpy)"
 
 
-def audit(plan: Plan) -> Audit:
+def audit_centroids(plan: Plan) -> Audit:
     """Refit before and after the plan's moves, and report what the query gets."""
     problem = plan.problem
     people = problem.people
     before, after = _Means(people), _Means(people)
-    limits = _Limits(problem)
+    limits = Limits(problem)
     for chunk in people.chunks():
         moves = plan.of_chunk(chunk)
         limits.check(chunk, moves)
@@ -52,11 +48,13 @@ def audit(plan: Plan) -> Audit:
         prediction=people.classes[new.nearest],
         margin=new.margin,
         tie=new.tie,
+        success_before=old.nearest == goal,
         success=new.nearest == goal and not limits.violations,
         movers=limits.movers,
         effort=limits.effort,
         violations=tuple(limits.violations),
         witness=WITNESS,
+        residual=0.0,
     )
 
 
@@ -93,40 +91,6 @@ class _Means:
 
     def centroids(self) -> Array:
         return self.sums / self.weights[:, None]
-
-
-class _Limits:
-    """Every member's move against its own limit; only the first few offenders are put into words."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.order = problem.allowance.norm.p
-        self.violations: list[str] = []
-        self.movers = 0
-        self.effort = 0.0
-
-    def check(self, chunk: Chunk, moves: Array) -> None:
-        allowed = self.problem.allowance.of(chunk.start, chunk.stop)
-        lengths = _lengths(moves, self.order)
-        self.movers += int(np.count_nonzero(lengths))
-        self.effort += float(lengths.sum())
-        # NaN compares false, so "not within" also catches moves that are not numbers.
-        for row in np.flatnonzero(~(lengths <= allowed * (1 + LIMIT_SLACK)))[: max(0, 5 - len(self.violations))]:
-            person = chunk.start + int(row)
-            self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
-
-    def check_query(self, move: Array) -> None:
-        if not move.any():
-            return
-        length, allowed = float(np.linalg.norm(move, ord=self.order)), self.problem.query_budget
-        if not length <= allowed * (1 + LIMIT_SLACK):
-            self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
-
-
-def _lengths(moves: Array, order: float) -> Array:
-    if order == 2:  # what numpy.linalg.norm does, without its temporary arrays
-        return np.sqrt(np.einsum("nd,nd->n", moves, moves))
-    return np.linalg.norm(moves, ord=order, axis=1)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,20 @@
+"""Retrain from scratch and check. The only place that may say "it worked".
+
+The audit takes a plan, has everyone make the very moves that the plan hands out, refits the model on the moved data
+and looks at the query. It shares no code with the solvers, and it measures every move again, against its own mover's
+limit.
+"""
+
+from oar.audit.centroids import audit_centroids
+from oar.audit.retrained import audit_retrained
+from oar.models import NearestCentroid
+from oar.plans import Audit, Plan
+
+__all__ = ["audit"]
+
+
+def audit(plan: Plan) -> Audit:
+    """Refit before and after the plan's moves, and report what the query gets."""
+    if isinstance(plan.problem.model, NearestCentroid):
+        return audit_centroids(plan)
+    return audit_retrained(plan)

@@ -1,0 +1,48 @@
+"""Every move measured again, against its own mover's limit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.people import Chunk
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Rounding in ε·(v/‖v‖) may exceed ε by a few units in the last place, never by this.
+LIMIT_SLACK = 1e-9
+
+
+class Limits:
+    """Every member's move against its own limit; only the first few offenders are put into words."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.order = problem.allowance.norm.p
+        self.violations: list[str] = []
+        self.movers = 0
+        self.effort = 0.0
+
+    def check(self, chunk: Chunk, moves: Array) -> None:
+        allowed = self.problem.allowance.of(chunk.start, chunk.stop)
+        lengths = _lengths(moves, self.order)
+        self.movers += int(np.count_nonzero(lengths))
+        self.effort += float(lengths.sum())
+        # NaN compares false, so "not within" also catches moves that are not numbers.
+        for row in np.flatnonzero(~(lengths <= allowed * (1 + LIMIT_SLACK)))[: max(0, 5 - len(self.violations))]:
+            person = chunk.start + int(row)
+            self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
+
+    def check_query(self, move: Array) -> None:
+        if not move.any():
+            return
+        length, allowed = float(np.linalg.norm(move, ord=self.order)), self.problem.query_budget
+        if not length <= allowed * (1 + LIMIT_SLACK):
+            self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
+
+
+def _lengths(moves: Array, order: float) -> Array:
+    if order == 2:  # what numpy.linalg.norm does, without its temporary arrays
+        return np.sqrt(np.einsum("nd,nd->n", moves, moves))
+    return np.linalg.norm(moves, ord=order, axis=1)

@@ -1,0 +1,71 @@
+"""The audit of models that are trained: retrain on the moved data, and judge the query there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.audit.limits import Limits
+from oar.audit.witnesses import Testimony, testify
+from oar.plans import Audit, Plan
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+
+# A refit to 1e-10 leaves outputs uncertain in about the ninth digit; leads smaller than that are ties.
+TIE = 1e-9
+
+
+def audit_retrained(plan: Plan) -> Audit:
+    """Refit before and after the plan's moves, and report what the query gets."""
+    problem = plan.problem
+    people, model = problem.people, problem.model
+    limits = Limits(problem)
+    before, after = np.empty((2, people.size, people.dimensions))
+    for chunk in people.chunks():
+        moves = plan.of_chunk(chunk)
+        limits.check(chunk, moves)
+        before[chunk.start : chunk.stop] = chunk.features
+        after[chunk.start : chunk.stop] = chunk.features + moves
+    limits.check_query(plan.query_move)
+    point = problem.query_features
+    if limits.violations and not np.isfinite(after).all():
+        after = before  # moves that are not numbers cannot be trained on; the violations say so
+    old = testify(model, people, before, point, problem.goal_target)
+    new = testify(model, people, after, point + plan.query_move, problem.goal_target)
+    old_prediction, old_lead, _ = _judge(problem, old)
+    prediction, lead, tie = _judge(problem, new)
+    return Audit(
+        loss_before=old.loss,
+        loss=new.loss,
+        prediction_before=old_prediction,
+        prediction=prediction,
+        margin=lead,
+        tie=tie,
+        success_before=old_lead > tie,
+        success=lead > tie and not limits.violations,
+        movers=limits.movers,
+        effort=limits.effort,
+        violations=tuple(limits.violations),
+        witness=new.witness,
+        residual=new.residual,
+    )
+
+
+def _judge(problem: Problem, testimony: Testimony) -> tuple[Any, float, float]:
+    """Return the prediction, how far it is on the goal's side, and how little of that is a tie."""
+    outputs = testimony.outputs
+    if problem.regresses:
+        value = float(outputs[0]) if outputs.size == 1 else outputs
+        room = float(problem.query.within or 0.0) - float(np.abs(outputs - problem.goal_target).max())
+        return value, room, -np.finfo(float).eps  # at the edge of the range is inside it
+    logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
+    tie = TIE * (1 + float(np.abs(logits).max()))
+    others = np.delete(logits, problem.goal)
+    lead = float(logits[problem.goal] - others.max())
+    nearest = problem.goal
+    if not lead > tie:
+        nearest = int(np.argmax(np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)))
+    return problem.people.classes[nearest], lead, tie

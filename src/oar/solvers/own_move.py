@@ -1,0 +1,92 @@
+"""The query's own best move against a trained model (equation 2 of the paper).
+
+For outputs that are linear in the features and a convex loss, the problem is convex: projected gradient finds the optimum,
+and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound. With a single logit the loss is
+monotone in it, and the best move is the ball's extreme point along ±w. Otherwise many starts are tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.linear import Linear
+from oar.models.training import Training
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+from oar.solvers.settings import ProjectedGradient
+from oar.solvers.spectral import Objective, Rows, minimise
+
+Array = NDArray[np.float64]
+TIGHT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class OwnMove:
+    """The query's move (d,), its loss, the gap there, and iterations taken."""
+
+    move: Array
+    loss: float
+    gap: float
+    steps: int
+    residual: float
+
+
+def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
+    """Move the query alone; the model stays as it is."""
+    training = problem.model.training(problem.people)  # type: ignore[union-attr]
+    found = best_own_move(problem, training, problem.query_budget, settings)
+    convex = isinstance(problem.model, Linear)
+    bound = max(found.loss - found.gap, 0.0) if convex else 0.0
+    everyone = (problem.people.size, problem.people.dimensions)
+    return Proposal(
+        plan=MemberPlan(problem, found.move + 0.0, np.zeros(everyone)),
+        solver="projected-gradient",
+        claimed_loss=found.loss,
+        gap=found.gap,
+        bound=bound,
+        exact=convex and found.gap <= 1e-7 * found.loss,
+        impossible=False,
+        finished=found.gap <= max(settings.tolerance, 1e-7) * found.loss,
+        steps=found.steps,
+        passes=training.passes,
+        residual=found.residual,
+    )
+
+
+def best_own_move(
+    problem: Problem, training: Training, budget: float, settings: ProjectedGradient | None = None
+) -> OwnMove:
+    """Return the best move of the query within `budget` against the model fitted to unmoved data."""
+    settings = settings or ProjectedGradient()
+    norm, query, target = problem.allowance.norm, problem.query_features, problem.goal_target
+    fit = training.fit(training.moved(None), training.start(), TIGHT)
+
+    def evaluate(moves: Array, rows: Rows) -> tuple[Array, Array]:
+        judged = [training.goal(fit.parameters, query + move, target) for move in moves]
+        return np.array([loss for loss, _, _ in judged]), np.stack([slope for _, _, slope in judged])
+
+    def gap(moves: Array, gradients: Array, rows: Rows) -> Array:
+        return np.maximum(budget * norm.dual.length(gradients) + np.einsum("bd,bd->b", gradients, moves), 0.0)
+
+    objective = Objective(
+        evaluate=evaluate,
+        project=lambda moves, rows: norm.project(moves, np.full(len(moves), budget)),
+        inner=lambda left, right, rows: np.einsum("bd,bd->b", left, right),
+        gap=gap,
+    )
+    starts = np.zeros((1, query.size))
+    if not isinstance(problem.model, Linear):
+        heading = np.random.default_rng(settings.seed).normal(size=(2 * settings.random_starts, query.size))
+        starts = np.concatenate([starts, norm.maximise(heading, np.full(len(heading), budget))])
+    # The first step goes to the full response: past the ball, and projected back onto it.
+    _, slopes = evaluate(starts, np.arange(len(starts)))
+    sizes = np.maximum(norm.dual.length(slopes), np.finfo(float).tiny)
+    first = np.minimum(1e6 * max(budget, np.finfo(float).tiny) / sizes, 1e300)
+    found = minimise(objective, starts, first, settings.max_steps, settings.tolerance)
+    best = int(found.values.argmin())
+    point = found.points[best : best + 1]
+    values, slopes = evaluate(point, np.zeros(1, dtype=np.intp))
+    return OwnMove(point[0], float(values[0]), float(gap(point, slopes, np.zeros(1, dtype=np.intp))[0]), found.steps, fit.residual)

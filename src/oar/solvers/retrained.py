@@ -1,0 +1,92 @@
+"""Collective and joint recourse for models that are refitted in the loop.
+
+The loop starts from where everybody stands, with a full response to the first signal. Where everyone may move equally far
+and training is translation-equivariant, "all members move by minus the individual's best move" gives the query exactly
+what its own move would; if the loop ends above that, it is run from there too, so that the collective is never
+worse. The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.training import Training
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+from oar.signals import as_signal
+from oar.solvers.loop import Limits, LoopSettings, Reached, improve
+from oar.solvers.own_move import best_own_move
+from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
+
+Array = NDArray[np.float64]
+
+
+def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, signal: Any, query: bool) -> Proposal:
+    """Move the members, and the query too if `query`, to the least goal loss found."""
+    people = problem.people
+    training = problem.model.training(people)  # type: ignore[union-attr]
+    maker, chosen = as_signal(signal, training)
+    own = problem.query_budget if query else 0.0
+    limits = Limits(
+        problem.allowance.norm,
+        np.append(problem.allowance.everyones(people.size), own),
+        np.append(training.weights, 1.0),
+    )
+    loop = _loop_settings(settings)
+    stay = np.zeros((people.size + 1, people.dimensions))
+
+    def run(start: Array) -> Reached:
+        return improve(training, maker, problem.query_features, problem.goal_target, limits, start, loop)
+
+    best = run(stay)
+    steps = best.steps
+    for start in _other_starts(problem, training, settings, limits, best):
+        found = run(start)
+        steps += found.steps
+        if found.step.loss < best.step.loss:
+            best = found
+    return Proposal(
+        plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0),
+        solver=_name(settings),
+        claimed_loss=best.step.loss,
+        gap=best.gap,
+        bound=0.0,
+        exact=False,
+        impossible=False,
+        finished=best.ended == "closed" or isinstance(settings, OneShot),
+        steps=steps,
+        passes=training.passes,
+        note=f"{chosen} {best.step.note}",
+        residual=best.step.fit.residual,
+    )
+
+
+def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSettings:
+    if isinstance(settings, OneShot):
+        return LoopSettings("frank-wolfe", 1, 0.0, np.inf)
+    kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
+    return LoopSettings(kind, settings.max_steps, settings.tolerance, settings.time_limit)
+
+
+def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
+    return {ProjectedGradient: "projected-gradient", FrankWolfe: "frank-wolfe", OneShot: "one-shot"}[type(settings)]
+
+
+def _other_starts(
+    problem: Problem, training: Training, settings: Any, limits: Limits, best: Reached
+) -> Iterator[Array]:
+    """Yield the individual's answer where it beats the first run, then random starts."""
+    people = problem.people
+    if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
+        own = best_own_move(problem, training, float(problem.allowance.budget))
+        if own.loss < best.step.loss:
+            start = np.zeros((people.size + 1, people.dimensions))
+            start[:-1] = -own.move
+            yield start
+    generator = np.random.default_rng(getattr(settings, "seed", 0))
+    for _ in range(getattr(settings, "restarts", 0)):
+        yield limits.respond(generator.normal(size=(people.size + 1, people.dimensions)))
