@@ -23,13 +23,13 @@ def hessian_at(world, fit):
 
 
 @given(seeds)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_more_terms_are_nearer_to_the_exact_signal(seed):
     world = softmax_world(seed)
     exact = world.step(Implicit(1e-12))
     refitted = Memory(exact.fit.parameters)
     eigenvalues = np.linalg.eigvalsh(hessian_at(world, exact.fit))
-    counts, step = (1, 10, 100, 1000), 1.0 / eigenvalues[-1]
+    counts, step = (1, 10, 100, 500), 1.0 / eigenvalues[-1]
     errors = [relative_error(world.step(Neumann(terms, step), refitted), exact) for terms in counts]
     assert all(later < earlier for earlier, later in itertools.pairwise(errors))
     # What is left out is (I − ηH)^K v.

@@ -62,11 +62,11 @@ def test_longer_paths_are_nearer_to_the_implicit_gradient():
     exact = world.step(Implicit(1e-12))
     refitted = Memory(exact.fit.parameters)
     errors = []
-    for steps in (25, 100, 400, 1600):
+    for steps in (25, 100, 400):
         step = world.step(Unrolled(steps), refitted)
         errors.append(np.linalg.norm(step.gradient - exact.gradient) / np.linalg.norm(exact.gradient))
     assert all(later < earlier for earlier, later in itertools.pairwise(errors))
-    assert errors[-1] < 1e-4
+    assert errors[-1] < 1e-3
     np.testing.assert_allclose(step.signal, exact.signal, rtol=1e-2, atol=1e-3 * np.abs(exact.signal).max())
     assert step.own_loss == pytest.approx(step.loss, rel=1e-3)
 
