@@ -1,0 +1,67 @@
+"""Conjugate gradients for H v = g where H is known only by its products, and may turn out not to be positive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Linear = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Where conjugate gradients stopped.
+
+    Attributes:
+        solution: v.
+        residual: ‖g − H v‖.
+        curvature: the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was.
+        descent: the direction that ended the search because dᵀHd ≤ 0; None if there was none.
+    """
+
+    solution: Array
+    residual: float
+    curvature: tuple[float, float]
+    descent: Array | None
+
+
+def conjugate_gradients(
+    product: Linear,
+    right: Array,
+    enough: float,
+    most: int,
+    start: Array | None = None,
+    precondition: Linear | None = None,
+) -> Solved:
+    """Solve H v = right to ‖right − H v‖ ≤ enough, with `most` products at most.
+
+    Stops at a direction of no positive curvature: there the quadratic has no minimum.
+    """
+    solution, residual = np.zeros_like(right), right
+    if start is not None:
+        solution, residual = start, right - product(start)
+        if not np.linalg.norm(residual) <= np.linalg.norm(right):  # a start that is worse than none
+            solution, residual = np.zeros_like(right), right
+    scaled = residual if precondition is None else precondition(residual)
+    direction, energy = scaled, float(residual @ scaled)
+    least, largest = np.inf, 0.0
+    for _ in range(most):
+        if np.linalg.norm(residual) <= enough or energy <= 0:
+            break
+        image = product(direction)
+        bend, length_squared = float(direction @ image), float(direction @ direction)
+        if not np.isfinite(bend):
+            return Solved(solution, float("nan"), (least, largest), None)
+        least, largest = min(least, bend / length_squared), max(largest, bend / length_squared)
+        if bend <= 0:
+            return Solved(solution, float(np.linalg.norm(residual)), (least, largest), direction)
+        step = energy / bend
+        solution, residual = solution + step * direction, residual - step * image
+        scaled = residual if precondition is None else precondition(residual)
+        energy, last = float(residual @ scaled), energy
+        direction = scaled + (energy / last) * direction
+    return Solved(solution, float(np.linalg.norm(residual)), (least, largest), None)

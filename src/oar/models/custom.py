@@ -1,0 +1,184 @@
+"""A user's own model: any loss that is a pure JAX function of (parameters, one person's features, one target)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, OptionError
+from oar.models.differentiable import Differentiable
+
+
+class Custom(Differentiable):
+    """A model given by functions. Its training minimises Σ_i w̄_i loss(θ; x_i, y_i) + penalty(θ).
+
+    Two such models are the same only if they are the same object; keep one to keep what was compiled for it.
+    `oar.testing.check_model` says what a new model lacks.
+
+    >>> import jax.numpy as jnp
+    >>> ridge = Custom(
+    ...     loss=lambda w, x, y: 0.5 * jnp.sum((w @ x - y) ** 2),
+    ...     init=lambda dimensions, outputs: jnp.zeros((outputs, dimensions)),
+    ...     outputs=lambda w, x: w @ x,
+    ...     penalty=lambda w: 0.05 * jnp.sum(w**2),
+    ...     name="ridge",
+    ...     convex=True,
+    ... )
+    >>> ridge
+    Custom(name='ridge', convex=True, equivariant=False)
+    >>> ridge.initial(2, 1).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Callable[..., Any],
+        init: Any,
+        outputs: Callable[..., Any],
+        penalty: Callable[..., Any] | None = None,
+        gauge: Callable[..., Any] | None = None,
+        query_loss: Callable[..., Any] | None = None,
+        closed_form: Callable[..., Any] | None = None,
+        name: str = "custom",
+        convex: bool = False,
+        equivariant: bool = False,
+        regresses: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Keep the functions.
+
+        Args:
+            loss: `loss(parameters, x, y)`, one float for one person: x is (d,), y is (o,) (one-hot or soft labels, or
+                values).
+            init: the parameters that every refit from scratch starts from: a pytree of float arrays, or a function
+                `init(dimensions, outputs)` or `init(dimensions, outputs, seed)` that returns one.
+            outputs: `outputs(parameters, x)`, shape (o,): logits, or predicted values.
+            penalty: `penalty(parameters)`, the operator's regulariser; None for none.
+            gauge: `gauge(parameters)`, a term that fixes directions which move no prediction; None for none.
+            query_loss: how the query is judged, called like `loss`; None to judge it by `loss`.
+            closed_form: `closed_form(features, targets, weights)`, the minimising parameters; None to search.
+            name: under which cards and reports know it.
+            convex: whether training has one minimum, whatever the start.
+            equivariant: whether shifting all people and the query together changes nothing.
+            regresses: whether targets are real values rather than classes.
+            seed: passed to `init` if it takes three arguments.
+        """
+        functions = {"loss": loss, "outputs": outputs}
+        optional = {"penalty": penalty, "gauge": gauge, "query_loss": query_loss, "closed_form": closed_form}
+        for argument, function in (
+            functions | {key: value for key, value in optional.items() if value is not None}
+        ).items():
+            if not callable(function):
+                raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"name: must be a word or two, got {name!r}.")
+        self.name, self.convex, self.equivariant = name, bool(convex), bool(equivariant)
+        self.regresses, self.closed_form = bool(regresses), closed_form
+        self._loss, self._init, self._outputs = loss, init, outputs
+        self._penalty, self._gauge, self._query_loss = penalty, gauge, query_loss
+        self._seed = seed
+
+    def __repr__(self) -> str:
+        """Show what it claims to be."""
+        return f"Custom(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant})"
+
+    def initial(self, dimensions: int, outputs: int) -> Any:
+        """Return `init`, or what it returns."""
+        if not callable(self._init):
+            return self._init
+        return (
+            self._init(dimensions, outputs, self._seed) if _takes_three(self._init) else self._init(dimensions, outputs)
+        )
+
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return the user's outputs."""
+        return self._outputs(parameters, features)
+
+    def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return the user's loss."""
+        return self._loss(parameters, features, target)
+
+    def penalty(self, parameters: Any) -> Any:
+        """Return the user's penalty, or 0."""
+        return 0.0 if self._penalty is None else self._penalty(parameters)
+
+    def gauge(self, parameters: Any) -> Any:
+        """Return the user's gauge, or 0."""
+        return 0.0 if self._gauge is None else self._gauge(parameters)
+
+    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return the user's query loss, or else the training loss."""
+        return (self._loss if self._query_loss is None else self._query_loss)(parameters, features, target)
+
+
+def from_equinox(
+    module: Any, *, loss: Callable[..., Any], apply: Callable[..., Any] | None = None, **settings: Any
+) -> Custom:
+    """Return a model whose parameters are the float arrays of an Equinox module (or of any callable pytree).
+
+    An Equinox module is a pytree, so nothing of Equinox itself is needed: float arrays are what is learned (in float64,
+    starting from the values that they have now), and everything else in the module is kept as it is.
+
+    Args:
+        module: a callable pytree, such as `equinox.nn.MLP(d, o, 16, 1, key=key)`. Layers that draw random numbers or
+            carry state (dropout, batch normalisation) must be set to inference first: training here is full-batch
+            and deterministic.
+        loss: `loss(outputs, y)`, one float for one person, from the module's outputs (o,) and the target (o,).
+        apply: `apply(module, x)`, how the module is called; None for `module(x)`.
+        settings: whatever else `Custom` takes; `penalty` and `gauge` are given the module, `query_loss` is called like
+            `loss`. `init` and `outputs` come from the module.
+    """
+    import jax
+
+    for argument in ("init", "outputs", "closed_form"):
+        if argument in settings:
+            raise OptionError(f"{argument}: comes from the module; make a Custom model to choose it.")
+    leaves, structure = jax.tree.flatten(module)
+    learned = [_is_float_array(leaf) for leaf in leaves]
+    if not any(learned):
+        raise DataError(
+            f"module: must hold at least one float array, got a {type(module).__name__} with none among "
+            f"{len(leaves)} leaves; is it a pytree?"
+        )
+    call = apply if apply is not None else lambda whole, x: whole(x)
+
+    def combined(parameters: Any) -> Any:
+        """The module with the learned leaves put back."""
+        numbers = iter(parameters)
+        return jax.tree.unflatten(
+            structure, [next(numbers) if own else leaf for own, leaf in zip(learned, leaves, strict=True)]
+        )
+
+    def on_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda parameters, x, y: function(call(combined(parameters), x), y)
+
+    def on_module(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda parameters: function(combined(parameters))
+
+    for argument, wrap in (("penalty", on_module), ("gauge", on_module), ("query_loss", on_outputs)):
+        if settings.get(argument) is not None:
+            settings[argument] = wrap(settings[argument])
+    return Custom(
+        loss=on_outputs(loss),
+        init=[np.asarray(leaf, dtype=np.float64) for own, leaf in zip(learned, leaves, strict=True) if own],
+        outputs=lambda parameters, x: call(combined(parameters), x),
+        **({"name": type(module).__name__} | settings),
+    )
+
+
+def _is_float_array(leaf: Any) -> bool:
+    import jax
+
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
+
+
+def _takes_three(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(1, 1, 0)
+    except (TypeError, ValueError):
+        return False
+    return True

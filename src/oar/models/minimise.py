@@ -1,0 +1,163 @@
+"""Full-batch training to a small gradient: L-BFGS from afar, Newton with conjugate gradients nearby.
+
+L-BFGS walks down to a rough gradient norm; Newton steps then square the error while they contract. Where they do not,
+L-BFGS goes on to a tighter norm, and so in turns. Nothing here is random and nothing is remembered between calls, so
+the same function and start give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.conjugate_gradients import Linear, conjugate_gradients
+
+Array = NDArray[np.float64]
+ROUGH = 1e-3  # the gradient norm at which Newton first takes over
+TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton fails to contract
+MOST_TURNS = 8
+MOST_WALKS = 2_000  # L-BFGS iterations a turn
+MOST_NEWTON = 30
+MOST_PRODUCTS = 200  # a Newton step
+SLOW = 0.5  # a Newton step that leaves more than this share of the gradient does not contract
+MEMORY = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Parameters with the risk and its gradient there."""
+
+    parameters: Array
+    value: float
+    gradient: Array
+
+    @property
+    def residual(self) -> float:
+        """‖∇R‖."""
+        return float(np.linalg.norm(self.gradient))
+
+    @property
+    def finite(self) -> bool:
+        """Whether risk and gradient are numbers."""
+        return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is minimised: its value and gradient, its Hessian's products, and a preconditioner for them (or None)."""
+
+    value_gradient: Callable[[Array], tuple[float, Array]]
+    product: Callable[[Array, Array], Array]
+    preconditioner: Callable[[Array], Linear | None]
+
+    def at(self, parameters: Array) -> Point:
+        """Evaluate."""
+        return Point(parameters, *self.value_gradient(parameters))
+
+
+def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bool) -> Point:
+    """Return a point with ‖∇R‖ ≤ tolerance, or the best one found.
+
+    Args:
+        objective: what is minimised.
+        start: where to begin; risk and gradient must be finite there.
+        tolerance: the gradient norm that is enough.
+        from_afar: whether L-BFGS goes first; otherwise Newton does, as is right close to a minimum.
+    """
+    point, target = start, ROUGH
+    for turn in range(MOST_TURNS):
+        if point.residual <= tolerance:
+            break
+        before = point
+        if turn > 0 or from_afar:
+            target = max(min(target, TIGHTER * point.residual), tolerance)
+            point = _walk(objective, point, target)
+        point = _newton(objective, point, tolerance)
+        if point is before:
+            break  # neither got any further: rounding, or a kink, is the limit
+    return point
+
+
+def _walk(objective: Objective, start: Point, target: float) -> Point:
+    """Walk down by L-BFGS until ‖∇R‖ ≤ target."""
+    from scipy.optimize import minimize
+
+    best = start
+    wall = 1e6 * (1.0 + abs(start.value))  # stands in for overflow, so that the line search turns back
+
+    def evaluate(parameters: Array) -> tuple[float, Array]:
+        nonlocal best
+        point = objective.at(parameters.copy())
+        if not point.finite:
+            return wall, np.zeros_like(parameters)
+        if point.value < best.value or (point.value <= best.value and point.residual < best.residual):
+            best = point
+        return point.value, point.gradient
+
+    minimize(
+        evaluate,
+        start.parameters,
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "gtol": target / np.sqrt(start.parameters.size),  # SciPy's is the largest entry
+            "ftol": 0.0,
+            "maxiter": MOST_WALKS,
+            "maxfun": 2 * MOST_WALKS,
+            "maxcor": MEMORY,
+        },
+    )
+    return best
+
+
+def _newton(objective: Objective, point: Point, tolerance: float) -> Point:
+    """Take Newton steps for as long as they shrink the gradient."""
+    if point.residual <= tolerance:
+        return point
+    precondition = objective.preconditioner(point.parameters)
+    for _ in range(MOST_NEWTON):
+        if point.residual <= tolerance:
+            break
+        step = _newton_step(objective, point, precondition)
+        new = _line_search(objective, point, step)
+        if new is None:
+            break
+        slow = new.residual > SLOW * point.residual
+        point = new
+        if slow:
+            break
+    return point
+
+
+def _newton_step(objective: Objective, point: Point, precondition: Linear | None) -> Array:
+    """Return s with H s ≈ −∇R; downhill wherever H is not positive."""
+    size = point.residual
+    solved = conjugate_gradients(
+        lambda direction: objective.product(point.parameters, direction),
+        -point.gradient,
+        enough=min(0.1, size) * size,  # then the gradient norm squares
+        most=MOST_PRODUCTS,
+        precondition=precondition,
+    )
+    if solved.descent is None or solved.solution.any():
+        return solved.solution
+    return solved.descent  # −∇R itself, preconditioned
+
+
+def _line_search(objective: Objective, point: Point, step: Array) -> Point | None:
+    slope = float(point.gradient @ step)
+    if not slope < 0:
+        return None
+    length = 1.0
+    for _ in range(40):
+        new = objective.at(point.parameters + length * step)
+        # Near the minimum values are equal to rounding; there the gradient decides.
+        rounding = 1e-13 * (1.0 + abs(point.value))
+        lower = new.value <= point.value + 1e-4 * length * slope
+        if new.finite and (lower or (new.value <= point.value + rounding and new.residual <= 0.9 * point.residual)):
+            return new
+        length *= 0.5
+    return None
