@@ -153,8 +153,10 @@ class LinearTraining:
                 trial = parameters + length * step
                 new_value, new_gradient = self.risk_gradient(trial, features)
                 new_size = float(np.linalg.norm(new_gradient))
-                # Near the minimum values are equal to rounding; there the gradient decides.
-                accepted = new_value <= value + 1e-4 * length * slope or new_size <= 0.9 * size
+                # Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the
+                # gradient can be small where the risk is not.
+                level = new_value <= value + 1e-10 * max(1.0, abs(value))
+                accepted = new_value <= value + 1e-4 * length * slope or (level and new_size <= 0.9 * size)
                 if accepted:
                     break
                 length *= 0.5

@@ -83,8 +83,8 @@ def best_own_move(
         starts = np.concatenate([starts, norm.maximise(heading, np.full(len(heading), budget))])
     # The first step goes to the full response: past the ball, and projected back onto it.
     _, slopes = evaluate(starts, np.arange(len(starts)))
-    sizes = np.maximum(norm.dual.length(slopes), np.finfo(float).tiny)
-    first = np.minimum(1e6 * max(budget, np.finfo(float).tiny) / sizes, 1e300)
+    sizes = norm.dual.length(slopes)
+    first = 1e6 * max(budget, 1e-300) / np.where(sizes > 1e-100, sizes, 1.0)
     found = minimise(objective, starts, first, settings.max_steps, settings.tolerance)
     best = int(found.values.argmin())
     point = found.points[best : best + 1]

@@ -1,0 +1,181 @@
+"""Collective, individual and joint recourse for models that are refitted: figures known before, promises, options."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+import oar
+from oar.models import LinearSVM, Ridge, SoftmaxRegression
+from oar.solvers import FrankWolfe, OneShot, ProjectedGradient
+
+
+def iris_problem(budget, model=None, **action):
+    features, labels = load_iris(return_X_y=True)
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    query = 0.25 * features[labels == 1].mean(axis=0) + 0.75 * features[labels == 2].mean(axis=0)
+    return oar.Problem(
+        oar.Population(features, labels), model or SoftmaxRegression(1e-2), oar.Query(query, 1), oar.Perturb(budget, **action)
+    )
+
+
+def small_problem(seed, norm=2, classes=3, model=None, budget=0.3, **action):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(24) % classes
+    features = rng.normal(0, 1.5, (classes, 3))[codes] + rng.normal(size=(24, 3))
+    people = oar.Population(features, codes, rng.random(24) + 0.2)
+    query = oar.Query(rng.normal(size=3), int(rng.integers(0, classes)), budget=0.3)
+    return oar.Problem(people, model or SoftmaxRegression(0.05), query, oar.Perturb(budget, norm, **action))
+
+
+@pytest.mark.parametrize(
+    ("budget", "most", "alone"), [(0.1, 1.139700, 1.1532), (0.3, 0.633976, 0.7096), (1.0, 0.014600, 0.0905)]
+)
+def test_iris_reaches_the_best_known_losses(budget, most, alone):
+    problem = iris_problem(budget)
+    together, own = oar.collective(problem), oar.individual(problem)
+    assert together.loss <= most
+    assert own.loss == pytest.approx(alone, abs=1e-4)
+    assert own.exact
+    assert together.audit.witness == "scikit-learn LogisticRegression"
+    assert together.proposal.claimed_loss == pytest.approx(together.loss, abs=1e-6)
+
+
+def test_restarts_find_the_better_optimum_of_large_budgets():
+    problem = iris_problem(1.0)
+    assert oar.collective(problem, solver=ProjectedGradient(200, 1e-6, restarts=8)).loss <= 0.014450
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=6)
+def test_limits_are_kept_and_the_collective_is_never_worse(norm, seed):
+    problem = small_problem(seed, norm)
+    problem = oar.Problem(problem.people, problem.model, oar.Query(problem.query_features, problem.query.goal), problem.action)
+    together, alone = oar.collective(problem), oar.individual(problem)
+    lengths = np.linalg.norm(together.plan.moves(), ord=norm, axis=1)
+    assert (lengths <= 0.3 * (1 + 1e-9)).all()
+    assert not together.audit.violations
+    assert together.loss <= alone.loss + 1e-7
+    assert together.gap >= 0
+    assert alone.bound <= alone.loss + 1e-8  # one refit's error apart
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=8)
+def test_no_random_moves_do_better_at_small_budgets(seed):
+    """For small budgets the loss is nearly linear in the moves, so the optimum found must beat anything drawn."""
+    problem = small_problem(seed, budget=0.05)
+    best = oar.collective(problem).loss
+    rng = np.random.default_rng(seed)
+    people, shares = problem.people, problem.people.weights / problem.people.weights.sum()
+    for _ in range(5):
+        raw = rng.normal(size=people.features.shape)
+        moved = people.features + 0.05 * raw / np.linalg.norm(raw, axis=1, keepdims=True)
+        refitted = LogisticRegression(C=20.0, solver="newton-cholesky", tol=1e-10, max_iter=500)
+        refitted.fit(moved, people.labels, sample_weight=shares)
+        assert -refitted.predict_log_proba(problem.query_features[None])[0, problem.goal] >= best - 1e-8
+
+
+def test_participation_and_own_budgets():
+    mask = np.arange(24) % 2 == 0
+    budgets = np.linspace(0, 0.5, 24)
+    problem = small_problem(3, budget=budgets, participants=mask)
+    result = oar.collective(problem)
+    lengths = np.linalg.norm(result.plan.moves(), axis=1)
+    assert (lengths[~mask] == 0).all()
+    assert (lengths <= budgets * (1 + 1e-9)).all()
+    assert result.loss < result.loss_before
+
+
+def test_monotone_in_the_budget():
+    losses = [oar.collective(iris_problem(budget)).loss for budget in (0.0, 0.05, 0.1, 0.2, 0.4)]
+    assert losses == sorted(losses, reverse=True)
+    assert oar.collective(iris_problem(0.0)).loss == oar.collective(iris_problem(0.0)).loss_before
+
+
+def test_individual_agrees_with_slsqp():
+    for seed in range(4):
+        for classes in (2, 4):
+            problem = small_problem(seed, classes=classes)
+            training = problem.model.training(problem.people)
+            fit = training.fit(training.moved(None), training.start(), 1e-11)
+            found = minimize(
+                lambda z, t=training, f=fit, p=problem: t.goal(f.parameters, p.query_features + z, p.goal_target)[0],
+                np.zeros(3),
+                jac=lambda z, t=training, f=fit, p=problem: t.goal(f.parameters, p.query_features + z, p.goal_target)[2],
+                constraints=[{"type": "ineq", "fun": lambda z: 0.09 - z @ z, "jac": lambda z: -2 * z}],
+                method="SLSQP",
+                options={"ftol": 1e-14},
+            )
+            result = oar.individual(problem)
+            assert result.loss == pytest.approx(found.fun, abs=1e-7)
+
+
+def test_a_single_logit_moves_along_its_own_weights():
+    problem = small_problem(1, classes=2)
+    training = problem.model.training(problem.people)
+    fit = training.fit(training.moved(None), training.start(), 1e-11)
+    weights = fit.parameters[:-1] * (1 if problem.goal == 1 else -1)
+    expected = 0.3 * weights / np.linalg.norm(weights)
+    np.testing.assert_allclose(oar.individual(problem).plan.query_move, expected, atol=1e-6)
+
+
+def test_every_solver_and_its_options():
+    problem = iris_problem(0.3)
+    spectral = oar.collective(problem)
+    frank_wolfe = oar.collective(problem, solver="frank-wolfe")
+    one_shot = oar.collective(problem, solver=OneShot())
+    assert spectral.loss <= frank_wolfe.loss + 1e-4
+    gained = (one_shot.loss_before - one_shot.loss) / (spectral.loss_before - spectral.loss)
+    assert 0.85 < gained < 0.97
+    assert one_shot.proposal.steps == 1
+    short = oar.collective(problem, solver=FrankWolfe(max_steps=2))
+    assert short.proposal.steps == 2
+    assert not short.proposal.finished
+    hasty = oar.collective(problem, solver=ProjectedGradient(time_limit=0.0))
+    assert hasty.proposal.steps == 0
+    assert hasty.loss == pytest.approx(oar.individual(problem).loss, abs=1e-7)  # from there, no step was begun
+    loose = oar.collective(problem, solver=ProjectedGradient(tolerance=1e-2))
+    assert loose.proposal.steps < spectral.proposal.steps
+    for wrong in ("exact", "paper"):
+        with pytest.raises(oar.OptionError, match="does not apply here"):
+            oar.collective(problem, solver=wrong)
+
+
+def test_other_models_go_all_the_way():
+    for model in (LinearSVM(0.05), LinearSVM(0.05, penalise_intercept=True)):
+        problem = small_problem(5, model=model)
+        result = oar.collective(problem)
+        assert result.loss < result.loss_before
+        assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-5)
+    rng = np.random.default_rng(0)
+    people = oar.Population(rng.normal(size=(40, 3)), rng.normal(size=40))
+    problem = oar.Problem(people, Ridge(0.1), oar.Query(np.ones(3), 2.0, within=1.5), oar.Perturb(0.5))
+    result = oar.collective(problem)
+    assert result.loss < result.loss_before
+    assert isinstance(result.prediction, float)
+    assert result.success == (abs(result.prediction - 2.0) <= 1.5)
+    assert result.audit.witness == "scikit-learn Ridge"
+
+
+def test_joint_is_at_least_as_good():
+    problem = iris_problem(0.3)
+    both = oar.joint(problem)
+    assert both.loss < min(oar.collective(problem).loss, oar.individual(problem).loss)
+    assert np.linalg.norm(both.plan.query_move) <= 0.3 * (1 + 1e-9)
+
+
+def test_signals_are_used():
+    problem = iris_problem(0.3)
+    exact = oar.collective(problem)
+    assert "implicit" in exact.proposal.note
+    matched = oar.collective(problem, signal="gradient-matching", solver=OneShot())
+    assert matched.loss != oar.collective(problem, solver=OneShot()).loss
+    with pytest.raises(oar.OptionError, match="signal: must be one of"):
+        oar.collective(problem, signal="telepathy")
+    with pytest.raises(oar.OptionError, match="signal: nearest centroid is solved without one"):
+        oar.collective(iris_problem(0.3, oar.NearestCentroid()), signal="implicit")
