@@ -47,6 +47,12 @@ def test_the_note_owns_up_to_a_refit_that_stopped_short():
     assert "stopped short, with a gradient of norm 1.0e-03" in step.note
 
 
+def test_the_note_owns_up_to_damping():
+    world = softmax_world(5)
+    world.training.damping = 1e-3
+    assert "H was damped by 1.0e-03 to be positive, so the gradient is not exact." in world.step(Implicit()).note
+
+
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(DataError, match="tolerance: must be a finite number > 0, got 0"):
         Implicit(tolerance=0)

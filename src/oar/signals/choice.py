@@ -49,8 +49,8 @@ def choose_signal(training: Training) -> tuple[Signal, str]:
     if count <= FACTORED:
         solved = (Implicit(), f"with {count:,} parameters H v = g is cheap to solve, and the gradient is exact")
     elif count <= SOLVED:
-        why = f"with {count:,} parameters H v = g is solved by conjugate gradients, to 1e-3"
-        solved = (Implicit(tolerance=1e-3), why)
+        why = f"with {count:,} parameters H v = g is solved by conjugate gradients, to 1e-4"
+        solved = (Implicit(tolerance=1e-4), why)
     else:
         why = f"with {count:,} parameters a solve is out of reach, and a short series points nearly the same way"
         solved = (Neumann(terms=20), why)

@@ -19,7 +19,7 @@ from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_posit
 
 @dataclass(frozen=True)
 class Implicit(Signal):
-    """Solve H v = g. Exact up to the refit's and this solve's tolerance.
+    """Solve H v = g. Exact up to the refit's and this solve's tolerance, unless the note says that H was damped.
 
     Args:
         tolerance: ‖H v − g‖ at the most, as a share of ‖g‖.
@@ -39,5 +39,7 @@ class Implicit(Signal):
         fit = outcome.fit
         signal = training.solve(fit, outcome.pull, None if memory is None else memory.signal, self.tolerance)
         gradient = -training.score_gradients(fit.parameters, fit.features, signal)
-        note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖.{caution(fit)}"
+        damping = float(getattr(training, "damping", 0.0))
+        damped = f" H was damped by {damping:.1e} to be positive, so the gradient is not exact." if damping else ""
+        note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖.{damped}{caution(fit)}"
         return Step(outcome, gradient, signal, Memory(fit.parameters, signal, maker=self.name), None, note)
