@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
+FLAT = 1e-14  # curvatures below this share of the largest are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Solved:
         solution: v.
         residual: ‖g − H v‖.
         curvature: the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was.
-        descent: the direction that ended the search because dᵀHd ≤ 0; None if there was none.
+        descent: the direction that ended the search because dᵀHd ≤ 0 to rounding; None if none did.
     """
 
     solution: Array
@@ -57,7 +58,7 @@ def conjugate_gradients(
         if not np.isfinite(bend):
             return Solved(solution, float("nan"), (least, largest), None)
         least, largest = min(least, bend / length_squared), max(largest, bend / length_squared)
-        if bend <= 0:
+        if bend <= FLAT * largest * length_squared:
             return Solved(solution, float(np.linalg.norm(residual)), (least, largest), direction)
         step = energy / bend
         solution, residual = solution + step * direction, residual - step * image

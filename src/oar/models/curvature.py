@@ -16,7 +16,7 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.conjugate_gradients import Linear, Solved, conjugate_gradients
-from oar.models.damped_factor import DampedFactor, factorise
+from oar.models.damped_factor import FLAT, DampedFactor, factorise
 from oar.models.training import Array, Fit
 
 SMALL = 300  # up to this many parameters the Hessian is built and factorised
@@ -51,10 +51,13 @@ class Curvature:
         self._factor_of: tuple[Any, Any] = (None, None)
 
     def preconditioner(self, parameters: Array, features: Any) -> Linear | None:
-        """Return something close to H⁻¹: by the kept factor, or a new one; None where H is too large."""
+        """Return something close to H⁻¹: by the kept factor, or a new one; None where H is too large or has none."""
         if self._count > SMALL:
             return None
-        return (self._factor or self._new_factor(parameters, features)).solve
+        try:
+            return (self._factor or self._new_factor(parameters, features)).solve
+        except NumericsError:
+            return None  # a refit goes on without; `solve` will say why it cannot
 
     def _new_factor(self, parameters: Array, features: Any) -> DampedFactor:
         self._factor, self._factor_of = factorise(self._hessian(parameters, features)), (parameters, features)
@@ -105,11 +108,7 @@ class Curvature:
             return factor.solve(right)
         solved = self._search(fit, right, enough, self._count + 50, precondition=factor.solve)
         if solved.residual > max(tolerance, ROUNDING) * size:
-            raise NumericsError(
-                f"Hessian: must bend wherever the query's loss does, got {factor.flat or 'nearly'} flat "
-                f"of {self._count} directions, with {solved.residual / size:.1e} of the query's gradient along them; "
-                "give the model a penalty, or a gauge if they move no prediction."
-            )
+            raise _flat(str(factor.flat or "nearly one"), self._count, solved.residual / size)
         return solved.solution
 
     def _solve_large(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
@@ -119,6 +118,8 @@ class Curvature:
             least, largest = solved.curvature[0], max(largest, solved.curvature[1])
             if solved.descent is None:
                 break
+            if least > -FLAT * largest:
+                raise _flat("at least one", self._count, solved.residual / size)
             # least − damping is the curvature of H itself along the direction that was found wanting
             damping = max(4 * damping, 2 * (damping - least), 1e-8 * largest)
             if damping > MOST_DAMPING * largest:
@@ -130,6 +131,13 @@ class Curvature:
             )
         self.damping = damping / largest if damping else 0.0
         return solved.solution
+
+
+def _flat(flat: str, count: int, share: float) -> NumericsError:
+    return NumericsError(
+        f"Hessian: must bend wherever the query's loss does, got {flat} flat of {count} directions, with {share:.1e} "
+        "of the query's gradient along them; give the model a penalty, or a gauge if they move no prediction."
+    )
 
 
 def _not_a_minimum(fit: Fit, damping: float) -> NumericsError:

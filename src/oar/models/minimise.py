@@ -23,6 +23,7 @@ MOST_WALKS = 2_000  # L-BFGS iterations a turn
 MOST_NEWTON = 30
 MOST_PRODUCTS = 200  # a Newton step
 SLOW = 0.5  # a Newton step that leaves more than this share of the gradient does not contract
+STALLED = 1e-9  # a turn that lowers the risk by less than this share, and the gradient by less than half, is the last
 MEMORY = 20
 
 
@@ -76,8 +77,9 @@ def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bo
             target = max(min(target, TIGHTER * point.residual), tolerance)
             point = _walk(objective, point, target)
         point = _newton(objective, point, tolerance)
-        if point is before:
-            break  # neither got any further: rounding, or a kink, is the limit
+        fallen = before.value - point.value > STALLED * (1 + abs(point.value))
+        if not fallen and point.residual > SLOW * before.residual:
+            break  # no further: rounding, or a kink, is the limit
     return point
 
 

@@ -13,6 +13,10 @@ so refits have a closed form. With z(x) = x this is `NearestCentroid`.
 
     ℓ(φ, μ; x, y) = −log p(y | x) + pull/2 ‖z_φ(x) − μ_y‖²
 
+Sums of plain distances have their minima on kinks (a prototype settles exactly on a person, as medians do), where
+nothing can be differentiated. So here distances are rounded off, √(‖z − μ‖² + softening²), which changes no order among
+classes.
+
 The embedding's last layer has no bias, since only differences z − μ count. What is left free is a rotation of the
 embedding space; the gauge ½ Σ_{j>c} μ_cj² asks for the one in which the prototypes form a lower triangle.
 
@@ -40,11 +44,12 @@ class PrototypeNetwork(Differentiable):
     """Nearest centroid in an embedding.
 
     Args:
-        embedding: None for the features themselves; a pure JAX function of one person's features (d,) that returns (m,);
-            or the widths of a network, the last one being m (such as (16, 2)).
+        embedding: None for the features themselves; a pure JAX function from one person's features (d,) to (m,); or
+            the widths of a network, the last one being m (such as (16, 2)).
         train_embedding: whether the network is learned with the prototypes; otherwise it stays as the seed drew it.
         activation: of the network, as in `MLP`.
         pull: how strongly people are pulled to their own prototype while the embedding is trained.
+        softening: the radius within which distances are rounded off while the embedding is trained.
         l2: the penalty on the network's weights while it is trained.
         seed: what the network's initial weights and the prototypes' positions are drawn from.
 
@@ -56,6 +61,7 @@ class PrototypeNetwork(Differentiable):
     train_embedding: bool = False
     activation: str = "tanh"
     pull: float = 0.1
+    softening: float = 0.1
     l2: float = 1e-3
     seed: int = 0
     name = "prototype-network"
@@ -74,7 +80,7 @@ class PrototypeNetwork(Differentiable):
                 "such as embedding=(16, 2), or make a Custom model."
             )
         choose("activation", self.activation, ACTIVATIONS)
-        for argument in ("pull", "l2"):
+        for argument in ("pull", "softening", "l2"):
             value = getattr(self, argument)
             if not (math.isfinite(value) and value >= 0):
                 raise OptionError(f"{argument}: must be a number of at least 0, got {value}.")
@@ -129,8 +135,9 @@ class PrototypeNetwork(Differentiable):
         return apply_layers([*layers[:-1], {**layers[-1], "biases": 0.0}], features, self.activation)
 
     def outputs(self, parameters: Any, features: Any) -> Any:
-        """Return −‖z(x) − μ_c‖ for every class."""
-        return -safe_norm(self.embed(parameters, features) - parameters["prototypes"])
+        """Return −‖z(x) − μ_c‖ for every class, rounded off if the embedding is trained."""
+        offsets = self.embed(parameters, features) - parameters["prototypes"]
+        return -safe_norm(offsets, self.softening if self.train_embedding else 0.0)
 
     def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
         """Return ½ Σ_c y_c ‖z − μ_c‖²; if the embedding is trained, −log p(y | x) and the pull."""
@@ -167,7 +174,8 @@ class PrototypeNetwork(Differentiable):
         embedded = features if self.embedding is None else self._embed_all(features)
         means = shares.T @ embedded
         # A second pass takes off the rounding of sums of large numbers.
-        return {"prototypes": means + np.stack([share @ (embedded - mean) for share, mean in zip(shares.T, means)])}
+        rest = [share @ (embedded - mean) for share, mean in zip(shares.T, means, strict=True)]
+        return {"prototypes": means + np.stack(rest)}
 
     def _embed_all(self, features: Array) -> Array:
         import jax
@@ -177,10 +185,10 @@ class PrototypeNetwork(Differentiable):
             return np.asarray(rows)
 
 
-def safe_norm(offsets: Any) -> Any:
-    """Return ‖offset‖ over the last axis, with gradient 0 (not NaN) where the offset is zero."""
+def safe_norm(offsets: Any, softening: float = 0.0) -> Any:
+    """Return √(‖offset‖² + softening²) over the last axis, with gradient 0 (not NaN) where it is zero."""
     import jax.numpy as jnp
 
-    squares = (offsets**2).sum(axis=-1)
+    squares = (offsets**2).sum(axis=-1) + softening**2
     nonzero = squares > 0
     return jnp.where(nonzero, jnp.sqrt(jnp.where(nonzero, squares, 1.0)), 0.0)

@@ -1,0 +1,250 @@
+"""The checks themselves: each measures one promise of a model against finite differences or a second run.
+
+A check returns what it measured, or raises `Broken` with what went wrong and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.differentiable import Differentiable
+from oar.models.training import Fit, Training
+
+Array = NDArray[np.float64]
+DIRECTIONS = 3
+AGREEMENT = 1e-4  # relative difference between a derivative and finite differences
+STEP = 1e-5
+THROUGH_STEP = 1e-3
+THROUGH_AGREEMENT = 1e-3
+
+
+class Broken(Exception):
+    """A promise that is not kept."""
+
+    def __init__(self, detail: str, advice: str) -> None:
+        """Keep both parts."""
+        super().__init__(detail)
+        self.detail, self.advice = detail, advice
+
+
+@dataclass
+class Case:
+    """A model, the data that it is checked on, and what was computed for it so far."""
+
+    model: Differentiable
+    make: Callable[..., Training]
+    features: Array
+    targets: Array
+    weights: Array
+    query: Array
+    goal: Array
+    tolerance: float
+    seed: int
+
+    @cached_property
+    def training(self) -> Any:
+        """The model bound to the data."""
+        return self.make(self.model, self.features, self.targets, self.weights)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """A refit from scratch."""
+        return self.training.fit(self.training.moved(None), self.training.start(), self.tolerance)
+
+    @cached_property
+    def signal(self) -> Array:
+        """The direction v = H⁻¹ g at the refit."""
+        gradient = self.training.goal(self.fit.parameters, self.query, self.goal)[1]
+        return self.training.solve(self.fit, gradient, None, 1e-8)
+
+    @cached_property
+    def elsewhere(self) -> Array:
+        """Parameters close to the start, where nothing is special."""
+        start = self.training.start()
+        return start + 0.01 * (1 + np.abs(start)) * self.draw(start.shape)
+
+    def draw(self, shape: tuple[int, ...]) -> Array:
+        """Draw standard normal numbers; the same ones for the same shape."""
+        return np.random.default_rng([self.seed, *shape]).standard_normal(shape)
+
+    def directions(self) -> Array:
+        """Draw a few directions in parameter space."""
+        return self.draw((DIRECTIONS, self.training.parameter_count))
+
+
+def _compare(what: str, derivative: float, differences: float, scale: float, agreement: float, advice: str) -> str:
+    """Raise unless the two agree, relative to themselves or to the `scale` of the terms that they are sums of."""
+    error = abs(derivative - differences) / max(abs(derivative), abs(differences), scale, 1e-300)
+    if not error <= agreement:  # NaN fails too
+        raise Broken(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
+    return f"agrees with finite differences to {error:.0e}."
+
+
+def initial(case: Case) -> str:
+    """Initial parameters are a pytree of finite floats, the same ones every time."""
+    import jax
+
+    from oar.models.parameters import flattened
+
+    dimensions, outputs = case.features.shape[1], case.targets.shape[1]
+    with jax.enable_x64(True):
+        first, second = (flattened(case.model, dimensions, outputs)[0] for _ in range(2))
+    if not np.array_equal(first, second):
+        raise Broken(
+            "two calls of initial() differ.",
+            "Draw random numbers from a fixed seed inside initial(), not from a global.",
+        )
+    return f"{first.size} parameters."
+
+
+def loss(case: Case) -> str:
+    """The loss is a finite scalar that JAX can trace."""
+    value, gradient = case.training.risk_gradient(case.training.start(), case.training.moved(None))
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        raise Broken(
+            f"the risk at the initial parameters is {value}, {int((~np.isfinite(gradient)).sum())} of "
+            f"{gradient.size} gradient entries are not finite.",
+            "Look for logarithms, roots or norms of zero; use jax.nn.log_softmax, logsumexp, and jnp.where inside too.",
+        )
+    if not gradient.any():
+        raise Broken(
+            "the gradient at the initial parameters is exactly zero.",
+            "Train on a smooth loss (cross-entropy, not errors counted), from parameters that are not all alike.",
+        )
+    return f"{value:.6g} at the initial parameters."
+
+
+def outputs(case: Case) -> str:
+    """Outputs are one finite vector for one person, as long as the target."""
+    got, wanted = case.training.outputs(case.training.start(), case.query), (case.targets.shape[1],)
+    if np.shape(got) != wanted:
+        raise Broken(
+            f"outputs have shape {np.shape(got)} for targets of shape {wanted}.",
+            "Return one logit a class, or one value for each target value, for one person's features (d,).",
+        )
+    if not np.isfinite(got).all():
+        raise Broken(f"outputs are {got} at the query.", "Return finite logits, not log-probabilities that reach −inf.")
+    return f"shape {wanted}."
+
+
+def gradient(case: Case) -> str:
+    """The risk's gradient matches differences of the risk."""
+    features, at, said = case.training.moved(None), case.elsewhere, ""
+    slope = case.training.risk_gradient(at, features)[1]
+    for direction in case.directions():
+        up, down = (case.training.risk_gradient(at + sign * STEP * direction, features)[0] for sign in (1, -1))
+        scale = 1e-3 * float(np.linalg.norm(slope) * np.linalg.norm(direction))
+        advice = "Remove stop_gradient, custom derivatives, hard decisions and randomness from the loss."
+        said = _compare("the slope", slope @ direction, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+    return said
+
+
+def product(case: Case) -> str:
+    """Hessian products are symmetric, and match differences of the gradient."""
+    features, at, said = case.training.moved(None), case.elsewhere, ""
+    directions = case.directions()
+    images = [case.training.product(at, features, direction) for direction in directions]
+    for direction, image in zip(directions, images, strict=True):
+        up, down = (case.training.risk_gradient(at + sign * STEP * direction, features)[1] for sign in (1, -1))
+        other, scale = directions[0], 1e-3 * float(np.linalg.norm(image) * np.linalg.norm(directions[0]))
+        advice = "Use a loss with continuous second derivatives; remove stop_gradient and custom derivatives."
+        differences = float(other @ (up - down)) / (2 * STEP)
+        said = _compare("a curvature", float(other @ image), differences, scale, AGREEMENT, advice)
+        advice = "The Hessian is not symmetric: the loss is not the integral of its gradient (stop_gradient?)."
+        _compare("uᵀHv", float(other @ image), float(direction @ images[0]), scale, 1e-8, advice)
+    return f"symmetric, {said}"
+
+
+def converges(case: Case) -> str:
+    """A refit from scratch reaches the tolerance."""
+    if not case.fit.converged:
+        raise Broken(
+            f"the refit stopped at a gradient norm of {case.fit.residual:.1e} (asked for {case.tolerance:.1e}).",
+            "Use smooth functions (tanh, not relu), a penalty that keeps the minimum finite, standardised features.",
+        )
+    return f"gradient norm {case.fit.residual:.1e} after {case.training.passes} passes."
+
+
+def deterministic(case: Case) -> str:
+    """A second refit from scratch gives the same bits."""
+    again = case.make(case.model, case.features, case.targets, case.weights)
+    second = again.fit(again.moved(None), again.start(), case.tolerance)
+    if not np.array_equal(second.parameters, case.fit.parameters):
+        raise Broken(
+            f"two refits differ by up to {np.abs(second.parameters - case.fit.parameters).max():.1e}.",
+            "Keep randomness and state out of the loss, the initial parameters and the closed form.",
+        )
+    return "two refits agree bit for bit."
+
+
+def query_gradients(case: Case) -> str:
+    """The query's gradients match differences of its loss."""
+    at, said = case.fit.parameters, ""
+    _, by_parameters, by_features = case.training.goal(at, case.query, case.goal)
+    value: Callable[..., float] = lambda theta, x: case.training.goal(theta, x, case.goal)[0]  # noqa: E731
+    advice = "Make query_loss smooth around the query: no hard decisions, safe norms."
+    for direction in case.directions():
+        up, down = (value(at + sign * STEP * direction, case.query) for sign in (1, -1))
+        scale = 1e-3 * float(np.linalg.norm(by_parameters) * np.linalg.norm(direction))
+        _compare("its slope in θ", by_parameters @ direction, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+    for unit in np.eye(case.query.size):
+        up, down = (value(at, case.query + sign * STEP * unit) for sign in (1, -1))
+        scale = 1e-3 * float(np.linalg.norm(by_features))
+        said = _compare("its slope in x", by_features @ unit, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+    return said
+
+
+def scores(case: Case) -> str:
+    """∇_x s matches differences of Σ_i w̄_i s_i = vᵀ(∇R − ∇Ω) over moves."""
+    training, at, moves = case.training, case.fit.parameters, case.draw(case.features.shape)
+    rates = training.score_gradients(at, training.moved(None), case.signal)
+    if not rates.any() and case.signal.any():
+        raise Broken(
+            "they are exactly zero: nobody's features matter.", "Remove rounding, thresholds and stop_gradient on x."
+        )
+    terms = case.weights * (rates * moves).sum(axis=1)
+    up, down = (case.signal @ training.risk_gradient(at, training.moved(sign * STEP * moves))[1] for sign in (1, -1))
+    advice = "Make the loss smooth in the features: no rounding, thresholds or stop_gradient on x."
+    scale = 1e-3 * float(np.abs(terms).sum())
+    return _compare("the change of scores", float(terms.sum()), (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+
+
+def through_training(case: Case) -> str:
+    """The predicted change of the query's loss for a tiny move is what true refits give."""
+    training, moves = case.training, case.draw(case.features.shape)
+    moves *= THROUGH_STEP / np.abs(moves).max()
+    rates = training.score_gradients(case.fit.parameters, training.moved(None), case.signal)
+    terms = -case.weights * (rates * moves).sum(axis=1)  # dL = −Σ_i w̄_i ∇_x s_iᵀ δ_i
+    losses = []
+    for sign in (1, -1):
+        refit = training.fit(training.moved(sign * moves), case.fit.parameters, 1e-3 * case.tolerance)
+        losses.append(training.goal(refit.parameters, case.query, case.goal)[0])
+    damping = getattr(training, "damping", 0.0)
+    advice = (
+        "The refit is not a smooth function of the data: use smooth functions, and add a penalty or a gauge "
+        "for directions that training leaves open"
+        + (f" (the Hessian needed a damping of {damping:.1e})." if damping else ".")
+    )
+    change, scale = (losses[0] - losses[1]) / 2, 1e-3 * float(np.abs(terms).sum())
+    return _compare("the predicted change", float(terms.sum()), change, scale, THROUGH_AGREEMENT, advice)
+
+
+CHECKS: tuple[tuple[str, Callable[[Case], str], tuple[str, ...]], ...] = (
+    ("initial parameters", initial, ()),
+    ("loss", loss, ("initial parameters",)),
+    ("outputs", outputs, ("initial parameters", "loss")),
+    ("gradient", gradient, ("loss",)),
+    ("Hessian product", product, ("loss",)),
+    ("refit converges", converges, ("loss",)),
+    ("refit deterministic", deterministic, ("loss",)),
+    ("query gradients", query_gradients, ("loss",)),
+    ("score gradients", scores, ("loss", "query gradients")),
+    ("through training", through_training, ("refit converges", "score gradients")),
+)
+"""Name, function, and the checks without which it has no meaning."""

@@ -1,0 +1,107 @@
+"""`check_model`: does a model keep what planning relies on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OARError
+from oar.models.autodiff_training import AutodiffTraining
+from oar.models.differentiable import Differentiable
+from oar.models.training import Array, Training
+from oar.testing.checks import CHECKS, Broken, Case
+from oar.testing.report import Check, ConformanceError, Report
+
+PEOPLE = 40
+
+
+def check_model(
+    model: Differentiable,
+    features: Any = None,
+    targets: Any = None,
+    weights: Any = None,
+    *,
+    query: Any = None,
+    goal: Any = None,
+    dimensions: int = 3,
+    outputs: int = 3,
+    training: Callable[..., Training] = AutodiffTraining,
+    tolerance: float = 1e-8,
+    seed: int = 0,
+    raises: bool = True,
+) -> Report:
+    """Check a model against finite differences and true refits, and say what it lacks.
+
+    Args:
+        model: what is checked.
+        features: (n, d) people to check it on; None draws forty of them.
+        targets: (n, o) class shares or values; given together with features.
+        weights: (n,) not negative; None draws some for drawn people, and weighs given people alike.
+        query: (d,) features of the query; None takes a point between people.
+        goal: (o,) its target; None takes the first class, or zeros.
+        dimensions: d of drawn people.
+        outputs: o of drawn people.
+        training: what binds the model to data.
+        tolerance: the gradient norm to which it is refitted.
+        seed: what is drawn is drawn from this.
+        raises: whether a failed check raises; otherwise only the report says so.
+
+    Returns:
+        The report: `print` it.
+
+    Raises:
+        ConformanceError: an OARError that lists every failed check with advice.
+
+    >>> from oar.models.gaussian import GaussianNaiveBayes
+    >>> check_model(GaussianNaiveBayes()).passed
+    True
+    """
+    rng, regresses = np.random.default_rng(seed), getattr(model, "regresses", False)
+    if features is None:
+        features, targets, weights = _people(rng, dimensions, outputs, regresses)
+    features, targets = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
+    weights = np.ones(len(features)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if query is None:
+        query = 0.5 * (features[0] + features[-1]) + 0.1 * rng.standard_normal(features.shape[1])
+    if goal is None:
+        goal = np.zeros(targets.shape[1]) if regresses else np.eye(targets.shape[1])[0]
+    people = (features, targets, weights / weights.sum())
+    case = Case(model, training, *people, np.asarray(query, float), np.asarray(goal, float), tolerance, seed)
+    done: dict[str, Check] = {}
+    for name, check, needs in CHECKS:
+        missing = [need for need in needs if not done[need].passed]
+        if missing:
+            done[name] = Check(name, None, f"{missing[0]!r} must pass first.")
+        else:
+            done[name] = _run(name, check, case)
+    report = Report(model.name, tuple(done.values()))
+    if raises and not report.passed:
+        raise ConformanceError(report)
+    return report
+
+
+def _run(name: str, check: Callable[[Case], str], case: Case) -> Check:
+    try:
+        return Check(name, True, check(case))
+    except Broken as reason:
+        return Check(name, False, reason.detail, reason.advice)
+    except OARError as reason:  # these say themselves what to do
+        return Check(name, False, str(reason), "Change what the message names.")
+    except NotImplementedError:
+        return Check(name, False, "a method is missing.", "Give the model initial, outputs and example_loss.")
+    except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
+        return Check(
+            name, False, f"{type(reason).__name__}: {reason}", "The model's own code raised this; mend it there."
+        )
+
+
+def _people(rng: np.random.Generator, dimensions: int, outputs: int, values: bool) -> tuple[Array, Array, Array]:
+    """Draw people: overlapping classes, or values that are a noisy linear function."""
+    codes = np.arange(PEOPLE) % outputs
+    features = rng.standard_normal((outputs, dimensions))[codes] + rng.standard_normal((PEOPLE, dimensions))
+    targets = np.eye(outputs)[codes]
+    if values:
+        targets = features @ rng.standard_normal((dimensions, outputs)) + 0.3 * rng.standard_normal((PEOPLE, outputs))
+    return features, targets, rng.uniform(0.5, 1.5, PEOPLE)

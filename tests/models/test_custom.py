@@ -1,0 +1,154 @@
+import dataclasses
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from differentiation import assert_differentiates_training, goal_of, query_of, small_people
+
+from oar.errors import DataError, OptionError
+from oar.models.autodiff_training import AutodiffTraining
+from oar.models.custom import Custom, from_equinox
+
+FEATURES, TARGETS, WEIGHTS, _ = small_people()
+
+
+def squared(w, x, y):
+    return 0.5 * ((w @ x - y) ** 2).sum()
+
+
+def ridge(**changes):
+    settings = {
+        "loss": squared,
+        "init": lambda dimensions, outputs: np.zeros((outputs, dimensions)),
+        "outputs": lambda w, x: w @ x,
+        "penalty": lambda w: 0.05 * (w**2).sum(),
+        "regresses": True,
+    }
+    return Custom(**(settings | changes))
+
+
+def ridge_solution():
+    gram = FEATURES.T @ (WEIGHTS[:, None] * FEATURES) + 0.1 * np.eye(3)
+    return np.linalg.solve(gram, FEATURES.T @ (WEIGHTS[:, None] * TARGETS)).T
+
+
+def test_trains_to_the_known_minimum_and_differentiates_it():
+    training = AutodiffTraining(ridge(), FEATURES, TARGETS, WEIGHTS)
+    fit = assert_differentiates_training(training, query_of(FEATURES), goal_of(TARGETS), rtol=1e-7)
+    np.testing.assert_allclose(training.parameters(fit.parameters), ridge_solution(), atol=1e-10)
+
+
+def test_a_closed_form_is_used_and_a_query_loss_too():
+    model = ridge(
+        closed_form=lambda features, targets, weights: ridge_solution(), query_loss=lambda w, x, y: (w @ x)[0]
+    )
+    training = AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
+    fit = training.fit(training.moved(None), training.start() + 5, 1e-10)
+    assert fit.converged
+    assert fit.residual < 1e-14
+    loss = training.goal(fit.parameters, FEATURES[0], goal_of(TARGETS))[0]
+    assert loss == pytest.approx((ridge_solution() @ FEATURES[0])[0])
+    wrong = ridge(closed_form=lambda features, targets, weights: np.ones((3, 3)))
+    training = AutodiffTraining(wrong, FEATURES, TARGETS, WEIGHTS)
+    assert not training.fit(training.moved(None), training.start(), 1e-10).converged
+
+
+def test_init_may_be_a_pytree_or_a_function_of_two_or_three():
+    def seeded(dimensions, outputs, seed):
+        return np.random.default_rng(seed).normal(size=(outputs, dimensions))
+
+    assert ridge(init={"w": 1.0}).initial(3, 2) == {"w": 1.0}
+    assert ridge().initial(3, 2).shape == (2, 3)
+    first, second = (ridge(init=seeded, seed=seed).initial(3, 2) for seed in (0, 1))
+    assert first.shape == (2, 3)
+    assert np.abs(first - second).max() > 0.1
+
+
+def test_models_are_themselves_only_and_say_what_they_are():
+    assert ridge() != ridge()
+    assert repr(ridge(name="mine", convex=True)) == "Custom(name='mine', convex=True, equivariant=False)"
+    assert ridge().regresses
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": 3.0}, "loss: must be a function, got float"),
+        ({"outputs": None}, "outputs: must be a function, got NoneType"),
+        ({"penalty": "l2"}, "penalty: must be a function, got str"),
+        ({"name": ""}, "name: must be a word or two, got ''"),
+    ],
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(OptionError, match=message):
+        ridge(**changes)
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass
+class Network:
+    """A callable pytree as Equinox makes them: float arrays, a whole number, a function, all of them leaves."""
+
+    hidden: jax.Array
+    final: jax.Array
+    times: np.ndarray
+    activation: object
+
+    def __call__(self, x):
+        return self.times * (self.final @ self.activation(self.hidden @ x))
+
+    def tree_flatten(self):
+        return (self.hidden, self.final, self.times, self.activation), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+def plain_module():
+    rng = np.random.default_rng(0)
+    hidden, final = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((4, 3), (3, 4)))
+    return Network(hidden, final, np.array(2), jnp.tanh)
+
+
+def equinox_module():
+    import equinox
+
+    return equinox.nn.MLP(3, 3, 4, 1, activation=jnp.tanh, key=jax.random.key(0))
+
+
+MODULES = [plain_module] + ([equinox_module] if importlib.util.find_spec("equinox") else [])
+
+
+def cross_entropy(outputs, y):
+    return jax.nn.logsumexp(outputs) - y @ outputs
+
+
+@pytest.mark.parametrize("make", MODULES)
+def test_modules_are_trained_in_float64(make):
+    def weight_decay(module):
+        arrays = [leaf for leaf in jax.tree.leaves(module) if hasattr(leaf, "dtype") and leaf.dtype == np.float64]
+        return 0.02 * sum((leaf**2).sum() for leaf in arrays)
+
+    module = make()
+    model = from_equinox(module, loss=cross_entropy, penalty=weight_decay)
+    assert model.name == type(module).__name__
+    training = AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
+    np.testing.assert_allclose(
+        training.outputs(training.start(), FEATURES[0]), module(FEATURES[0]), rtol=1e-4, atol=1e-5
+    )
+    assert_differentiates_training(training, query_of(FEATURES), goal_of(TARGETS), tolerance=1e-10, rtol=1e-4)
+
+
+def test_modules_can_be_called_otherwise_and_must_hold_floats():
+    model = from_equinox(plain_module(), loss=cross_entropy, apply=lambda module, x: -module(x), name="turned")
+    assert model.name == "turned"
+    training = AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
+    expected = -np.asarray(plain_module()(FEATURES[0]))
+    np.testing.assert_allclose(training.outputs(training.start(), FEATURES[0]), expected, rtol=1e-4)
+    with pytest.raises(DataError, match="at least one float array, got a function with none among 1 leaves"):
+        from_equinox(jnp.tanh, loss=cross_entropy)
+    with pytest.raises(OptionError, match="init: comes from the module"):
+        from_equinox(plain_module(), loss=cross_entropy, init=1.0)

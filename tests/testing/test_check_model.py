@@ -1,0 +1,132 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oar.errors import OARError
+from oar.models.custom import Custom
+from oar.models.differentiable import Differentiable
+from oar.models.linear import SoftmaxRegression
+from oar.models.linear_training import LinearTraining
+from oar.models.mlp import MLP
+from oar.testing import Check, ConformanceError, Report, check_model
+
+NAMES = [
+    "initial parameters",
+    "loss",
+    "outputs",
+    "gradient",
+    "Hessian product",
+    "refit converges",
+    "refit deterministic",
+    "query gradients",
+    "score gradients",
+    "through training",
+]
+
+
+def cross_entropy(w, x, y):
+    return jax.nn.logsumexp(w @ x) - y @ (w @ x)
+
+
+def softmax(**changes):
+    settings = {
+        "loss": cross_entropy,
+        "init": lambda dimensions, outputs: np.zeros((outputs, dimensions)),
+        "outputs": lambda w, x: w @ x,
+        "penalty": lambda w: 0.01 * (w**2).sum(),
+    }
+    return Custom(**(settings | changes))
+
+
+def failures(model, **settings):
+    report = check_model(model, raises=False, **settings)
+    return {check.name: f"{check.detail} {check.advice}" for check in report.failed}, report
+
+
+def test_sound_models_pass_every_check():
+    report = check_model(softmax())
+    assert [check.name for check in report.checks] == NAMES
+    assert report.passed
+    assert "all 10 checks passed" in str(report)
+    assert check_model(MLP((3,), l2=0.02, loss="squared"), outputs=2, dimensions=2).passed
+
+
+def test_another_training_can_be_checked_on_given_people():
+    rng = np.random.default_rng(0)
+    features, codes = rng.normal(size=(25, 2)), np.arange(25) % 3
+    report = check_model(
+        SoftmaxRegression(), features, np.eye(3)[codes], query=[0.1, 0.2], goal=[0, 1, 0], training=LinearTraining
+    )
+    assert report.passed
+
+
+def test_unsound_gradients_are_found():
+    frozen = softmax(loss=lambda w, x, y: cross_entropy(jax.lax.stop_gradient(w), x, y) + cross_entropy(w, x, y))
+    failed, _ = failures(frozen)
+    assert "stop_gradient" in failed["gradient"]
+    blind = softmax(loss=lambda w, x, y: cross_entropy(w, jax.lax.stop_gradient(x), y))
+    failed, report = failures(blind)
+    assert list(failed) == ["query gradients"]
+    assert [check.passed for check in report.checks[-2:]] == [None, None]
+
+
+def test_a_rounded_feature_is_found():
+    failed, _ = failures(softmax(loss=lambda w, x, y: cross_entropy(w, jnp.round(x, 1), y), query_loss=cross_entropy))
+    assert "thresholds" in failed["score gradients"]
+
+
+def test_refits_that_do_not_converge_or_repeat_are_found():
+    failed, report = failures(softmax(loss=lambda w, x, y: jnp.abs(w @ x - y).sum()))
+    assert "smooth functions" in failed["refit converges"]
+    assert report.checks[-1].passed is None
+    rng = np.random.default_rng(0)
+    failed, _ = failures(softmax(init=lambda dimensions, outputs: rng.normal(size=(outputs, dimensions))))
+    assert "fixed seed" in failed["initial parameters"]
+
+
+def test_a_wrong_closed_form_is_found():
+    failed, _ = failures(softmax(closed_form=lambda features, targets, weights: np.ones((3, 3))))
+    assert "refit converges" in failed
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "words"),
+    [
+        ({"outputs": lambda w, x: (w @ x)[:2]}, "outputs", r"shape (2,) for targets of shape (3,)"),
+        ({"outputs": lambda w, x: jnp.log(w @ x)}, "outputs", "finite logits"),
+        ({"init": np.zeros((3, 3), int)}, "initial parameters", "must be a pytree of float arrays"),
+        ({"loss": lambda w, x, y: w @ x}, "loss", "one float for one person"),
+        ({"loss": lambda w, x, y: jnp.log(w.sum())}, "loss", "logarithms"),
+        ({"loss": lambda w, x, y: (jnp.argmax(w @ x) != jnp.argmax(y)) * 1.0, "penalty": None}, "loss", "smooth loss"),
+        ({"loss": lambda w, x, y: 1 / 0}, "loss", "ZeroDivisionError"),
+    ],
+)
+def test_what_is_missing_is_named(changes, check, words):
+    failed, _ = failures(softmax(**changes))
+    assert words in failed[check]
+
+
+def test_missing_methods_are_named():
+    class Bare(Differentiable):
+        name = "bare"
+
+    failed, report = failures(Bare())
+    assert "Give the model initial, outputs and example_loss" in failed["initial parameters"]
+    assert sum(check.passed is None for check in report.checks) == len(NAMES) - 1
+
+
+def test_the_error_lists_every_failed_check_with_advice():
+    with pytest.raises(ConformanceError) as caught:
+        check_model(softmax(outputs=lambda w, x: w, name="mine"))
+    assert isinstance(caught.value, OARError)
+    assert str(caught.value).startswith("mine: 1 of 10 checks did not pass.")
+    assert "→ Return one logit a class" in str(caught.value)
+    assert caught.value.report.failed[0].name == "outputs"
+
+
+def test_reports_count_what_was_not_run():
+    report = Report("m", (Check("a", True, "fine."), Check("b", None, "'a' must pass first.")))
+    assert not report.passed
+    assert report.failed == ()
+    assert "1 of 2" in str(report)
