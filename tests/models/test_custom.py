@@ -148,7 +148,7 @@ def test_modules_can_be_called_otherwise_and_must_hold_floats():
     training = AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
     expected = -np.asarray(plain_module()(FEATURES[0]))
     np.testing.assert_allclose(training.outputs(training.start(), FEATURES[0]), expected, rtol=1e-4)
-    with pytest.raises(DataError, match="at least one float array, got a function with none among 1 leaves"):
+    with pytest.raises(DataError, match="at least one float array, got a PjitFunction with none among 1 leaves"):
         from_equinox(jnp.tanh, loss=cross_entropy)
     with pytest.raises(OptionError, match="init: comes from the module"):
         from_equinox(plain_module(), loss=cross_entropy, init=1.0)

@@ -42,8 +42,8 @@ def test_refits_are_reproducible_bit_for_bit_and_seeds_matter():
 @pytest.mark.parametrize("kind", ["classes", "values"])
 def test_scikit_learns_minimum_is_a_minimum_here(kind):
     witness = (MLPClassifier if kind == "classes" else MLPRegressor)(
-        (4,), activation="tanh", solver="lbfgs", alpha=len(FEATURES) * 1e-2, max_iter=20_000, max_fun=50_000, tol=1e-14
-    ).set_params(random_state=0)
+        hidden_layer_sizes=(4,), activation="tanh", solver="lbfgs", alpha=len(FEATURES) * 1e-2, tol=1e-14
+    ).set_params(random_state=0, max_iter=20_000, max_fun=50_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         witness.fit(FEATURES, CODES if kind == "classes" else VALUES[:, 0])
@@ -61,7 +61,7 @@ def test_scikit_learns_minimum_is_a_minimum_here(kind):
     assert np.linalg.norm(gradient) < 1e-4
     near = training.fit(training.moved(None), theta, 1e-10)
     assert near.converged
-    assert near.parameters == pytest.approx(theta, abs=0.1)
+    assert training.risk_gradient(near.parameters, near.features)[0] <= risk
 
 
 def test_without_hidden_layers_it_is_softmax_regression():
@@ -81,6 +81,7 @@ def test_every_activation_against_differences(activation):
         flat, unravel = jax.flatten_util.ravel_pytree(model.initial(3, 2))
         direction = rng.normal(size=flat.size)
 
+        @jax.jit
         def loss(theta):
             return model.example_loss(unravel(theta), FEATURES[3], np.array([1.0, 0.0]))
 
@@ -89,10 +90,12 @@ def test_every_activation_against_differences(activation):
         assert float(slope) == pytest.approx(float(differences), rel=1e-6, abs=1e-9)
 
 
-def test_relu_that_ends_on_a_kink_says_so():
+def test_relu_that_ends_on_a_kink_says_so(monkeypatch):
+    monkeypatch.setattr("oar.models.minimise.MOST_WALKS", 100)
     training = AutodiffTraining(MLP(hidden=(4,), activation="relu", l2=1e-2), FEATURES, TARGETS, WEIGHTS)
     fit = training.fit(training.moved(None), training.start(), 1e-10)
-    assert fit.converged == (fit.residual <= 1e-10)
+    assert fit.residual > 1e-4
+    assert not fit.converged
 
 
 def test_what_it_claims_to_be():
