@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from signal_worlds import softmax_world
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, NumericsError, OptionError
+from oar.models.training import Fit
 from oar.signals import Hypernetwork, Implicit, Memory
 from oar.signals.groups import Groups, target_codes
 from oar.signals.response_map import fit_response_map
@@ -106,6 +107,27 @@ def test_groups_come_from_the_targets_or_are_asked_for():
 
 def test_many_different_targets_are_split_at_the_median():
     assert target_codes(np.arange(100.0)[:, None]).sum() == 50
+
+
+def test_a_refit_that_jumps_to_another_minimum_is_tried_again_closer_by():
+    world = softmax_world(6)
+    smooth = world.step(Hypernetwork(groups=world.labels, radius=0.1))
+    plain = world.training.fit
+
+    def jumping(reach):
+        def fit(features, start, tolerance):
+            honest = plain(features, start, tolerance)
+            far = abs(np.asarray(features) - smooth.fit.features).max() > reach
+            return Fit(honest.parameters + 5.0 * far, features, honest.residual, honest.converged)
+
+        return fit
+
+    world.training.fit = jumping(0.05)
+    rough = world.step(Hypernetwork(groups=world.labels, radius=0.1), Memory(smooth.fit.parameters))
+    np.testing.assert_allclose(rough.gradient, smooth.gradient, atol=0.02 * np.abs(smooth.gradient).max())
+    world.training.fit = jumping(0.0)
+    with pytest.raises(NumericsError, match="radius: must be small enough for refits to follow the moves smoothly"):
+        world.step(Hypernetwork(groups=world.labels, radius=0.1), Memory(smooth.fit.parameters))
 
 
 def test_a_group_of_no_weight_is_left_alone():

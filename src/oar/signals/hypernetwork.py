@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oar.errors import NumericsError
 from oar.models.training import Array, Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
 from oar.signals.groups import Groups, group_codes, target_codes
@@ -27,6 +28,7 @@ from oar.signals.response_map import fit_response_map
 
 MOST_PAIRS = 64
 RENEW = 0.1  # a foretold refit this far off, as a share of the samples' spread, asks for a new map
+SMOOTH = 0.5  # a pair that bends more than this share of what it moves has jumped to another minimum
 SHARE = 0.1  # of the distance over which the query's loss would fall to zero at its present slope
 
 
@@ -116,18 +118,30 @@ class Hypernetwork(Signal):
         return float(np.linalg.norm(self._fit(samples)(summary) - parameters)) / max(spread, np.finfo(float).tiny)
 
     def _sample(self, training: Training, groups: Groups, outcome: Outcome, summary: Array) -> Samples:
-        """Refit at pairs of places around the summary."""
+        """Refit at pairs of places around the summary; a pair that jumps to other minima is tried again closer by."""
         random, radius = np.random.default_rng(self.seed), self.radius or _natural_radius(outcome)
         moves = np.zeros((training.size, training.dimensions)) if outcome.moves is None else outcome.moves
-        places, refits = [summary], [outcome.fit.parameters]
+        here = outcome.fit.parameters
+
+        def refitted(shift: Array) -> Array:
+            extra = groups.spread(shift.reshape(-1, training.dimensions))
+            return training.fit(training.moved(moves + extra), here, self.tolerance).parameters
+
+        places, refits = [summary], [here]
         for direction in _directions(random, self.pairs or min(summary.size, MOST_PAIRS), summary.size):
             # Only a map that can bend gains from places at several distances.
             length = radius * (random.uniform(0.3, 1.0) if self.hidden else 1.0)
-            for shift in (length * direction, -length * direction):
-                extra = groups.spread(shift.reshape(-1, training.dimensions))
-                fit = training.fit(training.moved(moves + extra), outcome.fit.parameters, self.tolerance)
-                places.append(summary + shift)
-                refits.append(fit.parameters)
+            for shift in (length * direction, 0.25 * length * direction, 0.0625 * length * direction):
+                ahead, behind = refitted(shift), refitted(-shift)
+                if np.linalg.norm(ahead + behind - 2 * here) <= SMOOTH * np.linalg.norm(ahead - behind):
+                    places += [summary + shift, summary - shift]
+                    refits += [ahead, behind]
+                    break
+        if len(places) == 1:
+            raise NumericsError(
+                f"radius: must be small enough for refits to follow the moves smoothly, got {radius:.3g}, around which "
+                "they jump from minimum to minimum in all directions: give a smaller radius, or a stronger penalty."
+            )
         return Samples(summary, radius, np.array(places), np.array(refits))
 
 
