@@ -39,6 +39,15 @@ def test_refits_are_reproducible_bit_for_bit_and_seeds_matter():
     assert np.abs(fits[0].parameters - fits[2].parameters).max() > 1e-3
 
 
+def test_nearly_the_same_data_end_in_the_same_minimum():
+    training = AutodiffTraining(CLASSIFIER, FEATURES, TARGETS, WEIGHTS)
+    fit = training.fit(training.moved(None), training.start(), 1e-10)
+    for size in (1e-6, 1e-3, 1e-1):
+        features = training.moved(size * np.random.default_rng(0).normal(size=FEATURES.shape))
+        warm, scratch = (training.fit(features, start, 1e-10) for start in (fit.parameters, training.start()))
+        np.testing.assert_allclose(warm.parameters, scratch.parameters, atol=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["classes", "values"])
 def test_scikit_learns_minimum_is_a_minimum_here(kind):
     witness = (MLPClassifier if kind == "classes" else MLPRegressor)(

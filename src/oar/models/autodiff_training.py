@@ -202,7 +202,7 @@ class AutodiffTraining:
         )
         first = objective.at(np.array(start, dtype=np.float64))
         self._check_start(first, features)
-        point = minimise(objective, first, tolerance, from_afar=from_scratch)
+        point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
         return Fit(point.parameters, features, point.residual, point.residual <= tolerance)
 
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:

@@ -63,10 +63,11 @@ class GaussianNaiveBayes(Differentiable):
         counts = class_weights(targets, weights, self.name)
         each = weights[:, None] * targets  # (n, k)
         mean = each.T @ features / counts[:, None]
-        offsets = [features - centre for centre in mean]
-        mean = mean + np.stack([each[:, c] @ offsets[c] for c in range(len(mean))]) / counts[:, None]  # rounds off
-        variance = np.stack([each[:, c] @ (features - mean[c]) ** 2 for c in range(len(mean))]) / counts[:, None]
-        variance = variance + (self.smoothing or 0.0)
+        variance = np.empty_like(mean)
+        for code, (share, count) in enumerate(zip(each.T, counts, strict=True)):
+            # A second pass takes off the rounding of sums of large numbers.
+            mean[code] += share @ (features - mean[code]) / count
+            variance[code] = share @ (features - mean[code]) ** 2 / count + (self.smoothing or 0.0)
         if not (variance > 0).all():
             code, feature = np.argwhere(~(variance > 0))[0]
             raise DataError(
