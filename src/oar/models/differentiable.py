@@ -81,6 +81,13 @@ class Differentiable:
             raise DataError(f"goal: must be {width} finite number(s) for {self.name}, got {goal!r}.")
         return value
 
+    def training(self, people: Population) -> Any:
+        """Bind the model to people, by automatic differentiation unless a model knows better."""
+        from oar.models.autodiff_training import AutodiffTraining
+
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        return AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+
     def predicted_class(self, outputs: NDArray[np.float64]) -> int:
         """Return the class code that outputs (o,) stand for."""
         return int(outputs[0] > 0) if outputs.size == 1 else int(outputs.argmax())
@@ -103,4 +110,3 @@ class Differentiable:
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "
                 "add people of another class."
             )
-
