@@ -62,7 +62,7 @@ class PrototypeNetwork(Differentiable):
     activation: str = "tanh"
     pull: float = 0.1
     softening: float = 0.1
-    l2: float = 1e-3
+    l2: float = 1e-2
     seed: int = 0
     name = "prototype-network"
 
