@@ -1,0 +1,74 @@
+"""A folder of results that is either whole or as it was before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from oar.errors import StorageError
+
+
+@contextmanager
+def staged(out: Path, last: str) -> Iterator[Path]:
+    """Yield a hidden folder inside `out`; its files move to `out` only if the block ends without an exception.
+
+    The folder lies inside `out` so that it is on the same disk, and so that trying to make it tells at once whether
+    `out` can be written to. The file called `last` is removed first and put in place last: where it exists, the
+    others belong to it. After an exception `out` is as it was; if it was not there, it is not there.
+    """
+    out = Path(out)
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        with _staging(out) as folder:
+            yield folder
+            _move_all(folder, out, last)
+    except BaseException:
+        for empty in made:  # deepest first; a folder that somebody else has filled meanwhile stays
+            with suppress(OSError):
+                empty.rmdir()
+        raise
+
+
+def _staging(out: Path) -> AbstractContextManager[Path]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix=".unfinished-", dir=out)
+    except OSError as error:
+        raise StorageError(
+            f"out: must be a folder that can be written to, got {out} ({error.strerror}). Choose another one."
+        ) from error
+
+    @contextmanager
+    def opened() -> Iterator[Path]:
+        with folder as name:
+            yield Path(name)
+
+    return opened()
+
+
+def _move_all(source: Path, out: Path, last: str) -> None:
+    try:
+        with _undisturbed():
+            (out / last).unlink(missing_ok=True)
+            for path in sorted(source.iterdir(), key=lambda path: (path.name == last, path.name)):
+                os.replace(path, out / path.name)
+    except OSError as error:
+        raise StorageError(f"out: cannot put the results into {out} ({error.strerror}). Choose another one.") from error
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait for the moment that moving the files takes; afterwards there is nothing left to interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
