@@ -94,7 +94,7 @@ def embed_mnist(
         typer.Option(help="File to save to and to go on from.  [default: checkpoint.npz in --out]", show_default=False),
     ] = None,
 ) -> None:
-    """Train the paper's autoencoder and embed MNIST with it (needs JAX; takes hours for 500 epochs).
+    """Train the paper's autoencoder and embed MNIST with it (needs JAX; 500 epochs take an hour or more).
 
     A run that was stopped goes on from its checkpoint when it is started again, and ends with the same bytes.
     """

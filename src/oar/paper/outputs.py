@@ -21,10 +21,9 @@ def staged(out: Path, last: str) -> Iterator[Path]:
     `out` can be written to. The file called `last` is removed first and put in place last: where it exists, the
     others belong to it. After an exception `out` is as it was; if it was not there, it is not there.
     """
-    out = Path(out)
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    made: list[Path] = []
     try:
-        with _staging(out) as folder:
+        with _staging(out, made) as folder:
             yield folder
             _move_all(folder, out, last)
     except BaseException:
@@ -34,8 +33,10 @@ def staged(out: Path, last: str) -> Iterator[Path]:
         raise
 
 
-def _staging(out: Path) -> AbstractContextManager[Path]:
+def _staging(out: Path, made: list[Path]) -> AbstractContextManager[Path]:
+    """Make the hidden folder at once, noting in `made` which folders had to be made for it."""
     try:
+        made += [folder for folder in (out, *out.parents) if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
         folder = tempfile.TemporaryDirectory(prefix=".unfinished-", dir=out)
     except OSError as error:

@@ -15,12 +15,12 @@ from matplotlib.patches import Circle, FancyArrowPatch, Patch, Polygon
 from numpy.typing import NDArray
 
 from oar.report.cells import cell_boundaries, cell_polygons
+from oar.report.placing import along, beside, circle, emptiest_place, radius_end
 from oar.report.recourse_map import Outcome, RecourseMap
 from oar.report.style import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION, styled
 
 Array = NDArray[np.float64]
 GHOST = 0.35
-_ANGLES = np.arange(24) * np.pi / 12
 STAR: dict[str, Any] = {
     "marker": "*",
     "markersize": 15,
@@ -55,8 +55,8 @@ def _draw_individual(axes: Axes, data: RecourseMap, low: Array, high: Array) -> 
     _regions(axes, data, data.centroids, low, high)
     _members(axes, data, data.features)
     _centroids(axes, data.centroids)
-    way = _along(np.stack([data.query, moved]), 9)
-    lines = [_along(segment) for segment in cell_boundaries(data.centroids, low, high)]
+    way = along(data.query, moved, 9)
+    lines = [along(segment[0], segment[1], 60) for segment in cell_boundaries(data.centroids, low, high)]
     busy = np.vstack([data.features, data.centroids, way, *lines])
     busy = np.vstack([busy, _ball(axes, data, busy, low, high)])
     _arrow(axes, data.query, moved, BLACK, 1.5)
@@ -64,7 +64,7 @@ def _draw_individual(axes: Axes, data: RecourseMap, low: Array, high: Array) -> 
     axes.plot(*moved, color="white", zorder=8, **{**STAR, "markeredgecolor": BLACK})
     labels = [(data.query, r"$x_\dagger$"), (moved, r"$x_\dagger + \delta$")]
     busy = _labels(axes, labels + _centroid_labels(data.centroids), busy, low, high)
-    _region_names(axes, data, data.centroids, np.vstack([busy, _circle(data.query, data.budget)]), low, high)
+    _region_names(axes, data, data.centroids, np.vstack([busy, circle(data.query, data.budget)]), low, high)
     _headline(axes, "Individual: the query moves, the model stays", r"$\Vert\delta\Vert$", data, data.alone)
 
 
@@ -82,7 +82,7 @@ def _draw_collective(axes: Axes, data: RecourseMap, low: Array, high: Array) -> 
         _arrow(axes, start, end, BLACK, 1.3)
     _centroids(axes, data.centroids_after)
     axes.plot(*data.query, color=BLACK, zorder=8, **STAR)
-    busy = np.vstack([data.query, *(_along(ends, 5) for ends in _ways(data))])
+    busy = np.vstack([data.query, *(along(ends[0], ends[1], 5) for ends in _ways(data))])
     busy = _labels(axes, [(data.query, r"$x_\dagger$"), *_centroid_labels(data.centroids_after)], busy, low, high)
     _region_names(axes, data, data.centroids_after, busy, low, high)
     title = f"Collective: {len(data.features)} subjects move, the model is refitted"
@@ -95,10 +95,6 @@ def _ways(data: RecourseMap) -> list[Array]:
     return list(np.stack([starts, np.vstack([data.features + data.moves, data.centroids_after])], axis=1))
 
 
-def _along(segment: Array, count: int = 60) -> Array:
-    return segment[0] + np.linspace(0.0, 1.0, count)[:, None] * (segment[1] - segment[0])
-
-
 def _epsilon(data: RecourseMap) -> str:
     return rf"$\epsilon = {data.budget:.2f}$"
 
@@ -109,14 +105,9 @@ def _centroid_labels(centroids: Array) -> list[tuple[Array, str]]:
 
 def _box(data: RecourseMap) -> tuple[Array, Array]:
     """Return a box around everything drawn in either panel, so that both have the same scale."""
-    shown = np.vstack([data.features, data.features + data.moves, _circle(data.query, data.budget)])
+    shown = np.vstack([data.features, data.features + data.moves, circle(data.query, data.budget)])
     pad = 0.06 * (shown.max(axis=0) - shown.min(axis=0)).max()
     return shown.min(axis=0) - pad, shown.max(axis=0) + pad
-
-
-def _circle(centre: Array, radius: float) -> Array:
-    angles = np.linspace(0.0, 2 * np.pi, 24, endpoint=False)
-    return centre + radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def _regions(axes: Axes, data: RecourseMap, centroids: Array, low: Array, high: Array) -> None:
@@ -165,17 +156,11 @@ def _ball(axes: Axes, data: RecourseMap, busy: Array, low: Array, high: Array) -
     axes.add_patch(
         Circle(tuple(data.query), data.budget, fill=False, edgecolor=BLACK, linewidth=1.0, linestyle=":", zorder=4)
     )
-    # The radius points to the emptiest place for its label, to the right so that the text can go on from there.
-    length = 0.14 * (high - low)[0]
-    edges = np.array([data.query + data.budget * _direction(angle) for angle in np.linspace(-0.8, 0.8, 17)])
-    texts = edges[:, None] + np.outer(np.linspace(0.1, 1.1, 6), [length, 0.0])
-    room = (high - texts).min(axis=(1, 2))
-    clearance = np.linalg.norm(texts[:, :, None] - busy, axis=3).min(axis=(1, 2))
-    best = np.where(room > 0, clearance, room).argmax()
-    axes.plot(*np.stack([data.query, edges[best]]).T, color=BLACK, linewidth=0.8, linestyle=":", zorder=4)
+    written = radius_end(data.query, data.budget, 0.14 * (high - low)[0], busy, low, high)
+    axes.plot(*np.stack([data.query, written[0]]).T, color=BLACK, linewidth=0.8, linestyle=":", zorder=4)
     shift: Any = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-    axes.annotate(_epsilon(data), tuple(edges[best]), fontsize=10.5, zorder=9, **shift)
-    return texts[best]
+    axes.annotate(_epsilon(data), tuple(written[0]), fontsize=10.5, zorder=9, **shift)
+    return written
 
 
 def _arrow(axes: Axes, start: Array, end: Array, colour: str, width: float) -> None:
@@ -198,22 +183,14 @@ def _arrow(axes: Axes, start: Array, end: Array, colour: str, width: float) -> N
 
 
 def _labels(axes: Axes, labels: list[tuple[Array, str]], busy: Array, low: Array, high: Array) -> Array:
-    """Write each label beside its place, in the direction where it covers least; return what is taken then."""
-    taken = busy
+    """Write each label beside its place; return everything that is busy then."""
     for place, text in labels:
-        # Labels are wider than high: sideways they stand farther off, and they cover a row of points.
-        unit, letters = (high - low)[0], len(re.sub(r"\\\w+", "x", text).strip("$").replace(" ", ""))
-        half = 0.0068 * letters * unit
-        reach = np.array([half + 0.03 * unit, 0.055 * unit])
-        spots = np.array([place + far * reach * _direction(angle) for far in (1.0, 1.25) for angle in _ANGLES])
-        covered = spots[:, None] + np.outer(np.linspace(-1, 1, 5), [half, 0.0])
-        room = np.minimum(covered - low, high - covered).min(axis=(1, 2)) - 0.01 * unit
-        clearance = np.linalg.norm(covered[:, :, None] - taken, axis=3).min(axis=(1, 2))
-        best = np.where(room > 0, clearance, room).argmax()
-        spot, taken = spots[best], np.vstack([taken, covered[best]])
+        letters = len(re.sub(r"\\\w+", "x", text).strip("$").replace(" ", ""))
+        covered = beside(place, 0.0068 * letters * (high - low)[0], busy, low, high)
+        busy = np.vstack([busy, covered])
         axes.text(
-            spot[0],
-            spot[1],
+            covered[2, 0],
+            covered[2, 1],
             text,
             fontsize=10.5,
             ha="center",
@@ -221,17 +198,15 @@ def _labels(axes: Axes, labels: list[tuple[Array, str]], busy: Array, low: Array
             zorder=9,
             bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.7, "edgecolor": "none"},
         )
-    return taken
-
-
-def _direction(angle: float) -> Array:
-    return np.array([np.cos(angle), np.sin(angle)])
+    return busy
 
 
 def _region_names(axes: Axes, data: RecourseMap, centroids: Array, busy: Array, low: Array, high: Array) -> None:
     """Write each region's prediction at the emptiest place inside it."""
     for code in range(len(centroids)):
         place = emptiest_place(centroids, code, busy, low, high)
+        if place is None:
+            continue
         goal = "\n(goal)" if code == data.goal else ""
         axes.text(
             place[0],
@@ -243,19 +218,6 @@ def _region_names(axes: Axes, data: RecourseMap, centroids: Array, busy: Array, 
             va="center",
             zorder=3,
         )
-
-
-def emptiest_place(centroids: Array, code: int, busy: Array, low: Array, high: Array) -> Array:
-    """Return the place of the class's region that lies farthest from everything drawn, boundaries included."""
-    margin = 0.09 * (high - low)
-    grid = np.stack(np.meshgrid(*np.linspace(low + margin, high - margin, 60).T), axis=-1).reshape(-1, 2)
-    distances = np.linalg.norm(grid[:, None] - centroids, axis=2)
-    clearance = np.linalg.norm(grid[:, None] - busy, axis=2).min(axis=1)
-    for other in range(len(centroids)):
-        if other != code:
-            to_boundary = (distances[:, other] ** 2 - distances[:, code] ** 2) / 2
-            clearance = np.minimum(clearance, to_boundary / np.linalg.norm(centroids[other] - centroids[code]))
-    return grid[clearance.argmax()]
 
 
 def _darker(colour: str) -> tuple[float, ...]:

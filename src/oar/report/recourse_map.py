@@ -12,8 +12,10 @@ from oar.errors import DataError
 from oar.models import NearestCentroid
 from oar.people import Population
 from oar.plans import Result
+from oar.problem import Problem
 
 Array = NDArray[np.float64]
+MOST_CLASSES = 7  # as many as there are colours and markers to tell them apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +60,7 @@ def recourse_map(alone: Result, together: Result) -> RecourseMap:
     """Collect the picture of an individual and a collective result of the same problem with two features."""
     problem = together.problem
     people = problem.people
-    if people.dimensions != 2:
-        raise DataError(
-            f"together: must be a problem with 2 features to be drawn, got {people.dimensions}; choose two columns."
-        )
+    _check(problem)
     if alone.problem is not problem:
         raise DataError("alone: must be a result of the same problem as together, got another; solve the same one.")
     model = NearestCentroid()
@@ -93,3 +92,17 @@ def recourse_map(alone: Result, together: Result) -> RecourseMap:
 
 def _outcome(result: Result) -> Outcome:
     return Outcome(result.prediction, result.loss, result.audit.margin, result.success)
+
+
+def _check(problem: Problem) -> None:
+    """Refuse what the picture could not show truthfully."""
+    dimensions, classes = problem.people.dimensions, len(problem.people.classes)
+    if dimensions != 2:
+        raise DataError(f"together: must have 2 features to be drawn, got {dimensions}; choose two columns.")
+    if classes > MOST_CLASSES:
+        raise DataError(f"together: must have at most {MOST_CLASSES} classes to be drawn, got {classes}.")
+    if problem.allowance.norm.p != 2 or not problem.allowance.single:
+        raise DataError(
+            f"together: must have norm 2 and one budget for all to be drawn, got {problem.action!r}; "
+            "the picture shows one circle."
+        )
