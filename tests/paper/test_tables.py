@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn.neighbors
+from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 import oar
 from oar.paper.accuracy import accuracy_table, measure
@@ -11,7 +12,6 @@ from oar.paper.case import iris_case, mnist_case
 from oar.paper.draw_strip import draw_picture_strip
 from oar.paper.shares import study_budget
 from oar.paper.strip import picture_strip
-from oar.report.style import styled
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ def test_the_strip_depends_on_the_seed_alone(strip, mnist):
     assert (picture_strip(mnist, seed=1).members != strip.members).any()
 
 
-def test_the_strip_can_be_drawn(strip, mnist):
+def test_the_strip_is_whole_and_readable(strip, mnist):
     figure = draw_picture_strip(strip, mnist.dataset.class_names)
-    with styled():
-        figure.draw_without_rendering()
-    assert len([axes for part in figure.subfigs for axes in part.axes]) == 2 + 3 * 12 + 1
+    assert len(figure.axes) == 2 + 3 * 12 + 1
+    assert_nothing_is_cut_off(figure)
+    assert_no_text_covers_another(figure)

@@ -92,9 +92,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[str]:
     """Write the figure as `name`.png, .svg and .pdf, without dates; return the file names."""
     names = []
     with styled():
-        # Laid out once, not once a format: faster, and all three look the same.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        _lay_out(figure)
         for kind in FORMATS:
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, metadata=_NO_DATES[kind])
@@ -102,6 +100,21 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[str]:
             with replace_atomically(folder / names[-1]) as file:
                 file.write(buffer.getvalue())
     return names
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay the figure out once, not once a format: faster, and all formats look the same.
+
+    The layout's solver is not repeatable to the last bit, and SVG files name elements by their exact places, so
+    places are rounded.
+    """
+    if figure.get_layout_engine() is None:
+        return
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(value, 6) for value in axes.get_position(original=True).bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def mark_quick(figure: Figure) -> None:
