@@ -57,7 +57,8 @@ class Problem:
         """Refuse what does not fit together, naming the argument."""
         for argument, kind in (("people", Population), ("query", Query), ("action", Perturb)):
             if not isinstance(getattr(self, argument), kind):
-                raise DataError(f"{argument}: must be an oar.{kind.__name__}, got {getattr(self, argument)!r}.")
+                got = type(getattr(self, argument)).__name__
+                raise DataError(f"{argument}: must be an oar.{kind.__name__}(…), got an object of type {got}.")
         if not isinstance(self.model, NearestCentroid):
             raise DataError(f"model: must be an oar.NearestCentroid(), got {self.model!r}.")
         self.model.check(self.people)
@@ -96,7 +97,9 @@ class Problem:
         )
 
     def with_action(self, **changes: Any) -> Problem:
-        """Return the same problem with some settings of its action changed."""
+        """Return the same problem with some settings of its action changed; who takes part stays as it was drawn."""
+        if "participants" not in changes:
+            changes |= {"participants": self.allowance.mask, "seed": None}
         return dataclasses.replace(self, action=dataclasses.replace(self.action, **changes))
 
     def __repr__(self) -> str:

@@ -34,6 +34,9 @@ class Figure2:
     shares: ShareCurves
 
 
+HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands
+
+
 def draw_figure2(datasets: list[Figure2]) -> Figure:
     """Return the figure: two columns a data set (its pair, all its pairs), three rows."""
     with styled():
@@ -67,7 +70,7 @@ def _count(pairs: list[Pair], classes: int) -> str:
 
 def _draw_pair_losses(axes: Axes, data: BudgetCurves) -> None:
     for way, losses in data.heuristic.items():
-        axes.plot(data.budgets, losses, color=LINES[way].colour, linewidth=1.0, linestyle=(0, (1, 1.6)), alpha=0.9)
+        axes.plot(data.budgets, losses, color=LINES[way].colour, linewidth=1.0, linestyle=HEURISTIC, alpha=0.9)
     # The individual last: where its dashes lie on the collective's line, both are seen.
     for way in ("joint", "collective", "individual"):
         draw_line(axes, data.budgets, data.curves[way].losses, way)
@@ -197,7 +200,7 @@ def _legend() -> list[Any]:
     return [
         *ways,
         *flips,
-        line("the paper's one-step heuristic", linestyle=(0, (1, 1.6)), linewidth=1.0),
+        line("the paper's one-step heuristic", linestyle=HEURISTIC, linewidth=1.0),
         line("break-even of the paper's pair", marker="X", color=BLACK, markersize=7),
         line("minimal budget (b, d) or break-even (j, l) of each pair", marker="|", color=BLACK, markersize=7),
         line("median over the pairs", linestyle="-", linewidth=1.8),

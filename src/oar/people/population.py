@@ -91,11 +91,6 @@ class Population:
         return self._labels
 
     @property
-    def largest(self) -> float:
-        """The size of the largest feature value."""
-        return self._table.largest
-
-    @property
     def names(self) -> tuple[str, ...] | None:
         """The DataFrame's column names, or None for a plain array."""
         return self._table.names
@@ -138,6 +133,14 @@ class Population:
                 terms = weights if terms is None else weights * terms
             totals += np.bincount(self.codes(start, stop), weights=terms, minlength=totals.size)
         return totals
+
+    def column(self, values: NDArray) -> Any:
+        """Return one value a person as a Series with the DataFrame's index, or as it is for a plain array."""
+        if self.index is None:
+            return values
+        import pandas
+
+        return pandas.Series(values, index=self.index)
 
     def __repr__(self) -> str:
         """Show sizes and classes."""

@@ -5,31 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions import Norm
+from oar.errors import DataError
+from oar.solvers.own_region import shortest_move
+
 Array = NDArray[np.float64]
 
 
 def nearest_in_cell(centroids: Array, point: Array, goal: int) -> Array:
     """Return the point of the goal's closed cell that is nearest to `point`.
 
-    The cell is the polyhedron of all z with (μ_c − μ_g)·z ≤ (‖μ_c‖² − ‖μ_g‖²)/2 for every c ≠ g, so this is a convex
-    quadratic programme. As a least-distance problem, min ‖δ‖ with Gδ ≥ h, it has an exact finite solution by
-    non-negative least squares (Lawson & Hanson 1974, chapter 23): with E = [Gᵀ; hᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖
-    and r = Eu − e_{d+1}, the solution is δ_j = −r_j / r_{d+1}.
-
     >>> nearest_in_cell(np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([1.0, 3.0]), goal=1)
     array([2., 3.])
     """
-    from scipy.optimize import nnls
-
-    rivals = np.delete(centroids, goal, axis=0)
-    normals = rivals - centroids[goal]
-    middles = 0.5 * (rivals + centroids[goal])
-    slack = np.einsum("cd,cd->c", normals, middles - point)
-    stacked = np.vstack([-normals.T, -slack])
-    unit = np.zeros(len(stacked))
-    unit[-1] = 1.0
-    residual = stacked @ nnls(stacked, unit)[0] - unit
-    return point - residual[:-1] / residual[-1]
+    move = shortest_move(centroids - point, goal, Norm(2.0))
+    if move is None:
+        raise DataError("centroids: the goal's cell is empty, because another class has the same centroid.")
+    return point + move
 
 
 def distance_to_cell(centroids: Array, point: Array, goal: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import centroid, paper, projected_gradient, query_moves
+from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
@@ -19,6 +20,7 @@ __all__ = [
     "propose_collective",
     "propose_individual",
     "propose_joint",
+    "shortest_move",
     "sweep",
 ]
 

@@ -42,7 +42,8 @@ class ProjectedGradient:
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
                 raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-        if not 0 <= self.tolerance < np.inf:
+        number = isinstance(self.tolerance, int | float | np.number) and not isinstance(self.tolerance, bool)
+        if not number or not 0 <= self.tolerance < np.inf:
             raise DataError(f"tolerance: must be a number ≥ 0, got {self.tolerance!r}.")
 
 
