@@ -21,6 +21,7 @@ from oar.report.spread import spread
 from oar.report.style import BLACK, GREY, LINES, PURPLE, styled
 
 ADVANTAGE = "individual − collective"
+HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +33,6 @@ class Figure2:
     curves: BudgetCurves
     pairs: AllPairs
     shares: ShareCurves
-
-
-HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands
 
 
 def draw_figure2(datasets: list[Figure2]) -> Figure:

@@ -192,7 +192,7 @@ def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array,
     inner, outer = np.maximum(budgets[:, None] - along, 0.0), np.maximum(budgets[:, None] + along, 0.0)
     width = np.sqrt(inner) * np.sqrt(outer)
     length = euclidean(across)[:, None]
-    circle = along * axes + width * across / np.where(length > 0, length, 1.0)
+    circle = along * axes + width * (across / np.where(length > 0, length, 1.0))
     own_fits = (euclidean(own - centres) <= radii)[:, None]
     goals_fit = (euclidean(goals) <= budgets)[:, None]
     return np.where(own_fits, own, np.where(goals_fit, goals, circle))
