@@ -23,7 +23,7 @@ reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
 	$(BIN)/oar reproduce --out $(OUT)
 
 test: $(STAMP)  ## Run all tests, doctests included
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 -q -rs
 
 lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -42,4 +42,4 @@ docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) docs/_build build dist
+	rm -rf $(VENV) $(OUT) docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,7 +4,7 @@ from oar.version import __version__
 
 project = "OAR"
 author = "The OAR developers"
-copyright = "The OAR developers"  # noqa: A001
+copyright = "The OAR developers"
 release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]

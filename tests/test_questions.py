@@ -1,6 +1,5 @@
 """The three questions against brute force: all subsets, bisection through the front door, real refits."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 
 import oar
-from worlds import NORMS, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
+from worlds import (
+    NORMS,
+    brute_coalition,
+    oracle_distances,
+    oracle_loss,
+    oracle_margin,
+    oracle_radii,
+    random_world,
+    seeds,
+)
 
 
 def line(budget=1.0, query=1.0, **action):
@@ -87,19 +95,6 @@ def test_minimal_budget_impossible_with_the_reason():
     assert "the query lies on the centroid of class 'no'" in on_centroid.explanation
     zero = oar.minimal_budget(line(budget=np.array([0.0, 0.0])))
     assert zero.status is oar.Status.IMPOSSIBLE
-
-
-def brute_coalition(world):
-    """Return the least number of members over all subsets, by the oracle."""
-    able = np.flatnonzero(world.mask & (world.budgets > 0) & (world.weights > 0))
-    for size in range(len(able) + 1):
-        for chosen in itertools.combinations(able, size):
-            mask = np.zeros_like(world.mask)
-            mask[list(chosen)] = True
-            some = type(world)(**{**vars(world), "mask": mask})
-            if oracle_margin(oracle_distances(some, oracle_radii(some)), world.goal) > 1e-12:
-                return size
-    return None
 
 
 @given(seeds)

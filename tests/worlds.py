@@ -130,3 +130,16 @@ def oracle_loss(distances: np.ndarray, goal: int) -> float:
 
 def oracle_margin(distances: np.ndarray, goal: int) -> float:
     return min(distance for code, distance in enumerate(distances) if code != goal) - distances[goal]
+
+
+def brute_coalition(world):
+    """Return the least number of members over all subsets, by the oracle."""
+    able = np.flatnonzero(world.mask & (world.budgets > 0) & (world.weights > 0))
+    for size in range(len(able) + 1):
+        for chosen in itertools.combinations(able, size):
+            mask = np.zeros_like(world.mask)
+            mask[list(chosen)] = True
+            some = type(world)(**{**vars(world), "mask": mask})
+            if oracle_margin(oracle_distances(some, oracle_radii(some)), world.goal) > 1e-12:
+                return size
+    return None

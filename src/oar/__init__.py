@@ -5,11 +5,11 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, solvers
+from oar import datasets, models, signals, solvers
 from oar.actions import Perturb
 from oar.audit import audit
-from oar.errors import DataError, OARError, OptionError, Status, StorageError
-from oar.models import NearestCentroid
+from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.models import NearestCentroid, SoftmaxRegression
 from oar.people import Population
 from oar.plans import Audit, Card, Plan, Result
 from oar.problem import Problem, Query
@@ -22,6 +22,7 @@ __all__ = [
     "Card",
     "DataError",
     "NearestCentroid",
+    "NumericsError",
     "OARError",
     "OptionError",
     "Perturb",
@@ -30,6 +31,7 @@ __all__ = [
     "Problem",
     "Query",
     "Result",
+    "SoftmaxRegression",
     "Status",
     "StorageError",
     "__version__",
@@ -41,5 +43,7 @@ __all__ = [
     "joint",
     "minimal_budget",
     "minimal_coalition",
+    "models",
+    "signals",
     "solvers",
 ]

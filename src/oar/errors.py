@@ -55,8 +55,8 @@ class Status(StrEnum):
     )
     IMPROVED = (
         "improved",
-        "The goal loss fell, but the goal was not reached and nothing proves that it cannot be: "
-        "allow a larger budget or more participants, or try another solver.",
+        "The goal loss fell, but the goal was not reached, and nothing proves that it cannot be: "
+        "allow larger budgets, let more members act, or try another solver.",
     )
     NOT_IMPROVED = (
         "not improved",
@@ -65,7 +65,7 @@ class Status(StrEnum):
     )
     IMPOSSIBLE = (
         "impossible",
-        "Proved: no moves within these limits reach the goal. The explanation says what would.",
+        "Proved: no moves within these limits reach the goal.",
     )
     STOPPED_EARLY = (
         "stopped early",

@@ -40,6 +40,9 @@ def replace_atomically(path: Path) -> Iterator[IO[bytes]]:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise StorageError(f"cannot write {path}: {error.strerror}. Make room, or choose another place.") from error
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

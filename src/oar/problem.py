@@ -61,7 +61,8 @@ class Problem:
         """Refuse what does not fit together, naming the argument."""
         for argument, kind in (("people", Population), ("query", Query), ("action", Perturb)):
             if not isinstance(getattr(self, argument), kind):
-                raise DataError(f"{argument}: must be an oar.{kind.__name__}, got {getattr(self, argument)!r}.")
+                got = type(getattr(self, argument)).__name__
+                raise DataError(f"{argument}: must be an oar.{kind.__name__}(…), got an object of type {got}.")
         if not isinstance(self.model, NearestCentroid | Differentiable):
             raise DataError(
                 f"model: must be oar.NearestCentroid() or one of oar.models, got {self.model!r}; "
@@ -70,7 +71,7 @@ class Problem:
         self.model.check(self.people)
         _ = self.goal_label, self.query_features, self.allowance
         if self.regresses and self.query.within is None:
-            raise DataError("Query within: must say how near to the goal is near enough, for a model that predicts values.")
+            raise DataError(f"Query within: must say how near is enough, because {self.model.name} predicts values.")
         if not self.regresses and self.query.within is not None:
             raise DataError(f"Query within: is for models that predict values; {self.model.name} predicts classes.")
 
@@ -126,7 +127,9 @@ class Problem:
         )
 
     def with_action(self, **changes: Any) -> Problem:
-        """Return the same problem with some settings of its action changed."""
+        """Return the same problem with some settings of its action changed; who takes part stays as it was drawn."""
+        if "participants" not in changes:
+            changes |= {"participants": self.allowance.mask, "seed": None}
         return dataclasses.replace(self, action=dataclasses.replace(self.action, **changes))
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.perturb import LARGEST_BUDGET
 from oar.errors import Status
 from oar.plans import Result
 from oar.problem import Problem
@@ -53,7 +54,7 @@ class CoalitionAnswer:
     Attributes:
         size: the least number of members; None if even all eligible ones do not suffice.
         by_class: how many of each class.
-        members: (n,) mask of such a coalition.
+        members: (n,) mask of such a coalition; a Series for a DataFrame.
         status: ACHIEVED (audited), ALREADY (no member is needed), or IMPOSSIBLE (proved).
         explanation: the answer in words.
         result: the audited collective result of just these members; None if impossible.
@@ -61,7 +62,7 @@ class CoalitionAnswer:
 
     size: int | None
     by_class: dict[Any, int]
-    members: NDArray[np.bool_]
+    members: Any
     status: Status
     explanation: str
     result: Result | None
@@ -77,11 +78,14 @@ class CoalitionAnswer:
 class ShareAnswer:
     """From which share of participants on the collective does better than the individual at the same budget.
 
+    A share is one of each class's reach (members' weights times budgets): of heads, where those are equal.
+
     Attributes:
         share: if this share of each class's eligible members takes part, the collective's exact loss equals the
             individual's; any larger share does strictly better. None if all eligible members do worse.
-        at_most: the same share if the individual's loss were as low as its proved bound; None if out of reach.
-            Equal to `share` where the individual's optimum is proved (`individual.exact`).
+        at_most: the share that would be enough even if the individual's loss were as low as its proved bound; None
+            if all eligible members would not be. Equal to `share` where the individual's optimum is proved.
+        goal_share: the share above which the collective reaches the goal itself; None if all do not.
         status: ACHIEVED (audited with whole members), or IMPOSSIBLE.
         explanation: the answer in words.
         individual: the audited individual result.
@@ -90,6 +94,7 @@ class ShareAnswer:
 
     share: float | None
     at_most: float | None
+    goal_share: float | None
     status: Status
     explanation: str
     individual: Result
@@ -118,7 +123,7 @@ def minimal_budget(problem: Problem) -> BudgetAnswer:
             f"Impossible with any {what}: {why_never(problem, reach, blocker)}",
             None,
         )
-    if reach.margin(np.zeros_like(reach.unit)) > reach.tie:
+    if reach.lead(np.zeros_like(reach.unit)) > 0:
         result = collective(_scaled(problem, 0.0))
         return BudgetAnswer(0.0, result.status, None, "No move is needed: the query has the goal already.", result)
     result = collective(_scaled(problem, _just_above(reach, value)))
@@ -129,8 +134,10 @@ def minimal_budget(problem: Problem) -> BudgetAnswer:
 
 def _just_above(reach: Reach, value: float) -> float:
     """Return a scale a millionth above the value, or as little more as it takes to be clear of a tie."""
-    step = max(1e-6 * value, reach.tie)
-    while reach.margin(reach.unit * (value + step)) <= 2 * reach.tie:
+    step = max(1e-6 * value, float(reach.ties.max()))
+    if step == 0:
+        return 1.0  # everything lies in one point, the origin: any budget does
+    while reach.lead(reach.unit * (value + step)) <= 0 and value + 2 * step < LARGEST_BUDGET:
         step *= 2
     return value + step
 
@@ -156,12 +163,12 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     totals = needed.sum(axis=1)
     members = np.zeros(people.size, dtype=bool)
     if totals.min() == np.inf:
-        with_all = reach.margin(reach.radii)
+        short = max(0.0, -float(reach.lead(reach.radii)))
         explanation = (
-            f"Impossible: even with all {sum(len(order) for order in ranked):,} eligible members the goal stays "
-            f"{-with_all:.3g} farther away than another class. {_more_budget(reach)}"
+            f"Impossible: even with all {sum(len(order) for order in ranked):,} eligible members another class is as "
+            f"near or nearer, by {short:.3g}. {_more_budget(reach)}"
         )
-        return CoalitionAnswer(None, {}, members, Status.IMPOSSIBLE, explanation, None)
+        return CoalitionAnswer(None, {}, people.column(members), Status.IMPOSSIBLE, explanation, None)
     # Of all smallest coalitions take the one with the widest margin.
     smallest = np.flatnonzero(totals == totals.min())
     counts = needed[smallest].astype(np.intp)
@@ -176,7 +183,7 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     explanation = "No member needs to move: the query has the goal already."
     if size:
         explanation = f"{size:,} members suffice ({listing}), and no fewer do."
-    return CoalitionAnswer(size, by_class, members, result.status, explanation, result)
+    return CoalitionAnswer(size, by_class, people.column(members), result.status, explanation, result)
 
 
 def _ranked_members(problem: Problem) -> tuple[list[NDArray[np.intp]], list[Array]]:
@@ -207,7 +214,7 @@ def _members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Arra
     needed = np.empty((len(prefix[goal]), len(prefix)))
     needed[:, goal] = np.arange(len(prefix[goal]))
     for code in reach.others:
-        first = np.searchsorted(distances[code], distances[goal] + reach.tie, side="right")
+        first = np.searchsorted(distances[code], distances[goal] + reach.ties[code], side="right")
         needed[:, code] = np.where(first < len(prefix[code]), first, np.inf)
     return needed, distances
 
@@ -216,9 +223,9 @@ def _more_budget(reach: Reach) -> str:
     scale, _ = smallest_scale(reach)
     if scale == np.inf:
         return "No larger budget would help them either."
-    if reach.scale > 0:
+    if reach.scale > 0 and scale > reach.scale:
         return f"With more than {scale / reach.scale:.4g} times the budget all of them would suffice."
-    return f"With a budget above {scale:.6g} all of them would suffice."
+    return f"With a budget clearly above {scale:.6g} all of them would suffice."
 
 
 def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
@@ -236,20 +243,38 @@ def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
     reach = reach_of(problem)
     share = _share_at_loss(reach, alone.loss)
     at_most = share if alone.exact else _share_at_loss(reach, alone.bound)
+    scale, _ = smallest_scale(reach)
+    goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
     if share is None:
         explanation = (
             f"Impossible: with all eligible members the collective's best loss is {reach.loss(reach.radii):.6g}, "
-            f"above the individual's {alone.loss:.6g}. Let more members take part, or give them larger budgets."
+            f"not below the individual's {alone.loss:.6g}. Let more members take part, or give them larger budgets."
         )
-        return ShareAnswer(None, at_most, Status.IMPOSSIBLE, explanation, alone, None)
+        return ShareAnswer(None, at_most, goal_share, Status.IMPOSSIBLE, explanation, alone, None)
     result = collective(problem.with_action(participants=_first_members(problem, share), seed=None))
-    surely = (
-        "" if alone.exact else f" (at most {1.0 if at_most is None else at_most:.1%}, whatever the individual does)"
-    )
-    explanation = f"The collective overtakes the individual once {share:.1%} of each class take part{surely}."
     if result.loss > alone.loss * (1 + 1e-9):
-        return ShareAnswer(share, at_most, Status.REFUSED, "The audit does not confirm the share.", alone, result)
-    return ShareAnswer(share, at_most, Status.ACHIEVED, explanation, alone, result)
+        refusal = "The audit does not confirm the share. Please report this as a bug."
+        return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)
+    explanation = (
+        f"The collective's loss falls below the individual's once {share:.1%} of each class take part"
+        f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
+    )
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result)
+
+
+def _how_sure(alone: Result, at_most: float | None) -> str:
+    """Say how far the share rests on an individual optimum that is found, not proved."""
+    if alone.exact:
+        return ""
+    if at_most is None or at_most == 1.0:
+        return " (against the best individual move found)"
+    return f" (against the best individual move found; {at_most:.1%} are enough whatever the individual does)"
+
+
+def _when_reached(goal_share: float | None) -> str:
+    if goal_share is None:
+        return "the goal itself is not reached even if all of them do"
+    return f"the goal itself is reached above {goal_share:.1%}"
 
 
 def _share_at_loss(reach: Reach, loss: float) -> float | None:
@@ -259,10 +284,10 @@ def _share_at_loss(reach: Reach, loss: float) -> float | None:
     def excess(share: float) -> float:
         return float(reach.loss(share * reach.radii)) - loss
 
-    if excess(0.0) <= 0:
-        return 0.0
     at_all = excess(1.0)
-    if at_all > 1e-12 * loss + 10 * reach.tie:
+    if excess(0.0) <= 0:
+        return 0.0 if at_all < 0 else None  # there is something to overtake only if moving helps at all
+    if at_all > 1e-9 * loss:
         return None
     if at_all >= 0:
         return 1.0

@@ -97,7 +97,9 @@ def test_a_members_move_changes_the_querys_loss_as_the_signal_says(model, classe
             moves = np.zeros(people.features.shape)
             moves[person, axis] = step
             losses = [
-                training.goal(training.fit(training.moved(sign * moves), fit.parameters, 1e-12).parameters, query, target)[0]
+                training.goal(
+                    training.fit(training.moved(sign * moves), fit.parameters, 1e-12).parameters, query, target
+                )[0]
                 for sign in (1, -1)
             ]
             slope = (losses[0] - losses[1]) / (2 * step)
@@ -134,7 +136,7 @@ def test_many_chunks_are_one():
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     risk = -np.log(shares[np.arange(2_345), labels]).mean()
-    risk += 0.05 * (matrix[:, :-1] ** 2).sum() + 0.5 * matrix[:, -1].sum() ** 2
+    risk += 0.05 * (matrix[:, :-1] ** 2).sum() + 0.5 * matrix[:, -1].mean() ** 2
     assert training.risk_gradient(point, training.moved(None))[0] == pytest.approx(risk, rel=1e-12)
 
 
@@ -151,7 +153,7 @@ def test_bad_models_and_labels():
     with pytest.raises(oar.DataError, match="Query within: is for models that predict values"):
         oar.Problem(words, SoftmaxRegression(), oar.Query([0, 0], "a", within=0.1), oar.Perturb(1.0))
     numbers = oar.Population(rng.normal(size=(4, 2)), [1.0, 2.0, 3.0, 4.0])
-    with pytest.raises(oar.DataError, match="Query within: must say how near"):
+    with pytest.raises(oar.DataError, match="Query within: must say how near is enough"):
         oar.Problem(numbers, Ridge(), oar.Query([0, 0], 1.0), oar.Perturb(1.0))
     with pytest.raises(oar.DataError, match="goal: must be 1 finite"):
         oar.Problem(numbers, Ridge(), oar.Query([0, 0], [1.0, 2.0], within=0.1), oar.Perturb(1.0))

@@ -169,7 +169,7 @@ def test_impossible_says_what_would_be_enough():
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(0.25))
     result = oar.collective(problem)
     assert result.status is oar.Status.IMPOSSIBLE
-    assert "above 1 would be enough" in result.explanation
+    assert "Optimal moves reach the goal with any budget above 1 (class 'no' binds)." in result.explanation
 
 
 def test_a_query_that_has_the_goal_says_so_and_still_gains():

@@ -18,7 +18,10 @@ def iris_problem(budget, model=None, **action):
     features = (features - features.mean(axis=0)) / features.std(axis=0)
     query = 0.25 * features[labels == 1].mean(axis=0) + 0.75 * features[labels == 2].mean(axis=0)
     return oar.Problem(
-        oar.Population(features, labels), model or SoftmaxRegression(1e-2), oar.Query(query, 1), oar.Perturb(budget, **action)
+        oar.Population(features, labels),
+        model or SoftmaxRegression(1e-2),
+        oar.Query(query, 1),
+        oar.Perturb(budget, **action),
     )
 
 
@@ -54,7 +57,9 @@ def test_restarts_find_the_better_optimum_of_large_budgets():
 @settings(max_examples=6)
 def test_limits_are_kept_and_the_collective_is_never_worse(norm, seed):
     problem = small_problem(seed, norm)
-    problem = oar.Problem(problem.people, problem.model, oar.Query(problem.query_features, problem.query.goal), problem.action)
+    problem = oar.Problem(
+        problem.people, problem.model, oar.Query(problem.query_features, problem.query.goal), problem.action
+    )
     together, alone = oar.collective(problem), oar.individual(problem)
     lengths = np.linalg.norm(together.plan.moves(), ord=norm, axis=1)
     assert (lengths <= 0.3 * (1 + 1e-9)).all()
@@ -106,7 +111,9 @@ def test_individual_agrees_with_slsqp():
             found = minimize(
                 lambda z, t=training, f=fit, p=problem: t.goal(f.parameters, p.query_features + z, p.goal_target)[0],
                 np.zeros(3),
-                jac=lambda z, t=training, f=fit, p=problem: t.goal(f.parameters, p.query_features + z, p.goal_target)[2],
+                jac=lambda z, t=training, f=fit, p=problem: t.goal(f.parameters, p.query_features + z, p.goal_target)[
+                    2
+                ],
                 constraints=[{"type": "ineq", "fun": lambda z: 0.09 - z @ z, "jac": lambda z: -2 * z}],
                 method="SLSQP",
                 options={"ftol": 1e-14},

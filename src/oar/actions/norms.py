@@ -64,7 +64,9 @@ class Norm:
         if self.p == 2:
             length = euclidean(vectors)[..., None]
             return vectors * np.where(length > radius, radius / np.where(length > 0, length, 1.0), 1.0)
-        return np.sign(vectors) * np.maximum(np.abs(vectors) - _threshold(np.abs(vectors), radius), 0.0)
+        sizes = np.abs(vectors)
+        shrunk = np.sign(vectors) * _soft_threshold(sizes, radius)
+        return np.where(sizes.sum(axis=-1, keepdims=True) <= radius, vectors, shrunk)
 
     def maximise(self, gradient: Array, radius: Any) -> Array:
         """Return the point of the ball with the largest inner product; "stay" where the gradient is 0.
@@ -76,7 +78,7 @@ class Norm:
             return radius * np.sign(gradient)
         if self.p == 2:
             length = euclidean(gradient)[..., None]
-            return radius * gradient / np.where(length > 0, length, 1.0)
+            return radius * (gradient / np.where(length > 0, length, 1.0))
         return radius * _one_coordinate(gradient, np.sign)
 
     def farthest(self, offset: Array, radius: Any) -> Array:
@@ -141,14 +143,15 @@ def _one_coordinate(values: Array, sign: Any) -> Array:
     return unit
 
 
-def _threshold(sizes: Array, radius: Array) -> Array:
-    """Return the τ ≥ 0 with Σ max(|v_j| − τ, 0) = r, or 0 where ‖v‖₁ ≤ r already.
+def _soft_threshold(sizes: Array, radius: Array) -> Array:
+    """Return max(|v_j| − τ, 0) with the τ that makes them add up to r.
 
-    Sort the sizes downwards; with the j largest above the threshold, τ_j = (Σ_{i≤j} |v|_(i) − r)/j.
-    The right j is the last one whose own size still exceeds τ_j.
+    Measured from the largest size m, so that nothing cancels where r is far smaller than v: with w_j = |v_j| − m ≤ 0
+    and σ = m − τ, the answer is max(σ + w_j, 0). Sort w downwards; with the j largest above the threshold
+    σ_j = (r − Σ_{i≤j} w_(i))/j, and the right j is the last one with σ_j + w_(j) > 0.
     """
-    ordered = -np.sort(-sizes, axis=-1)
-    counts = np.arange(1, sizes.shape[-1] + 1)
-    candidates = (np.cumsum(ordered, axis=-1) - radius) / counts
-    last = np.maximum((ordered > candidates).sum(axis=-1, keepdims=True), 1) - 1
-    return np.maximum(np.take_along_axis(candidates, last, axis=-1), 0.0)
+    below = sizes - sizes.max(axis=-1, keepdims=True)
+    ordered = -np.sort(-below, axis=-1)
+    candidates = (radius - np.cumsum(ordered, axis=-1)) / np.arange(1, sizes.shape[-1] + 1)
+    last = np.maximum((candidates + ordered > 0).sum(axis=-1, keepdims=True), 1) - 1
+    return np.maximum(np.take_along_axis(candidates, last, axis=-1) + below, 0.0)

@@ -38,7 +38,7 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
         )
     if mask.shape != (people.size,):
         raise DataError(f"participants: must have one entry for each of the {people.size} people, got {mask.shape}.")
-    return mask
+    return mask.copy()  # the caller may change its own
 
 
 def is_share(participants: Any) -> bool:
@@ -51,6 +51,8 @@ def check_participants(participants: Any, seed: int | None) -> None:
     if is_share(participants):
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")
+        if seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
+            raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
     elif seed is not None:
         raise OptionError("seed: is only used to draw a random share of participants; leave it out.")
 

@@ -14,6 +14,8 @@ from oar.errors import DataError
 from oar.people import Population
 from oar.people.tables import row_values
 
+LARGEST_BUDGET = 1e200  # past that, sums of moves overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Perturb:
@@ -47,7 +49,9 @@ class Perturb:
         mask = participation_mask(self.participants, self.seed, people)
         if is_single_budget(self.budget):
             return Allowance(self.norm, float(self.budget), mask)
-        return Allowance(self.norm, row_values(self.budget, people.size, people.index, "budget"), mask)
+        budgets = row_values(self.budget, people.size, people.index, "budget")
+        check_budget(budgets.max(), "budget")
+        return Allowance(self.norm, budgets, mask)
 
     def __repr__(self) -> str:
         """Show what was set, arrays by their size."""
@@ -103,8 +107,8 @@ def check_budget(budget: Any, argument: str) -> float:
         value = float(budget)
     except (TypeError, ValueError):
         raise DataError(f"{argument}: must be a number ≥ 0 (or one for each person), got {budget!r}.") from None
-    if not 0.0 <= value < np.inf:
-        raise DataError(f"{argument}: must be finite and ≥ 0, got {budget}.")
+    if not 0.0 <= value <= LARGEST_BUDGET:
+        raise DataError(f"{argument}: must be finite and ≥ 0 (and at most {LARGEST_BUDGET:g}), got {budget}.")
     return value
 
 

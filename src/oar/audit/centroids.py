@@ -18,8 +18,10 @@ from oar.plans import Audit, Plan
 
 Array = NDArray[np.float64]
 
-# Differences of distance below this share of the largest coordinate are ties, and a tie is not a success.
+# In a duel of two classes, differences of distance below this share of their feature values (as they were before any
+# move) are ties, and a tie is not a success.
 TIE_SHARE = 1e-13
+SIZED = 1 << 20  # people whose values are looked at to know how large a class's values are
 WITNESS = "class averages of the moved rows (numpy)"
 
 
@@ -27,7 +29,7 @@ def audit_centroids(plan: Plan) -> Audit:
     """Refit before and after the plan's moves, and report what the query gets."""
     problem = plan.problem
     people = problem.people
-    before, after = _Means(people), _Means(people)
+    before, after, sizes = _Means(people), _Means(people), _Means(people)
     limits = Limits(problem)
     for chunk in people.chunks():
         moves = plan.of_chunk(chunk)
@@ -35,12 +37,15 @@ def audit_centroids(plan: Plan) -> Audit:
         by_class = _ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
         before.add(by_class, rows)
+        if chunk.start < SIZED:
+            sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
         after.add(by_class, rows + by_class.sort(moves))
     limits.check_query(plan.query_move)
 
     goal, point = problem.goal, problem.query_features
-    old = _judge(before, point, goal)
-    new = _judge(after, point + plan.query_move, goal)
+    ties = _ties(before, sizes, point, goal)
+    old = _judge(before, point, goal, ties)
+    new = _judge(after, point + plan.query_move, goal, ties)
     return Audit(
         loss_before=old.loss,
         loss=new.loss,
@@ -81,16 +86,14 @@ class _Means:
     def __init__(self, people: Population) -> None:
         self.sums = np.zeros((len(people.classes), people.dimensions))
         self.weights = np.zeros(len(people.classes))
-        self.largest = 0.0
 
     def add(self, people: _ByClass, rows: Array) -> None:
-        self.largest = max(self.largest, float(rows.max()), -float(rows.min()))
         weighted = rows if people.weights is None else rows * people.weights[:, None]
         self.sums[people.present] += np.add.reduceat(weighted, people.starts, axis=0)
         self.weights[people.present] += people.totals
 
     def centroids(self) -> Array:
-        return self.sums / self.weights[:, None]
+        return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, None]
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,19 @@ class _Verdict:
     tie: float
 
 
-def _judge(means: _Means, point: Array, goal: int) -> _Verdict:
+def _ties(means: _Means, sizes: _Means, point: Array, goal: int) -> Array:
+    """Return how much farther than the goal's each class's centroid must be for the goal to win that duel."""
+    scale = np.maximum(np.abs(means.centroids()).max(axis=1), sizes.centroids()[:, 0])
+    return TIE_SHARE * np.maximum(np.maximum(scale, scale[goal]), np.abs(point).max())
+
+
+def _judge(means: _Means, point: Array, goal: int, ties: Array) -> _Verdict:
     distances = np.array([math.dist(centroid, point) for centroid in means.centroids()])
     rivals = np.delete(distances, goal)
-    margin = float(rivals.min() - distances[goal])
-    tie = TIE_SHARE * max(means.largest, float(np.abs(point).max()))
+    leads = rivals - distances[goal] - np.delete(ties, goal)
     nearest = goal
-    if not margin > tie:  # also where the margin is not a number
+    if not leads.min() > 0:  # also where a distance is not a number
         nearest = int(np.argmin(np.where(np.arange(distances.size) == goal, np.inf, distances)))
     with np.errstate(invalid="ignore"):
         loss = float(np.logaddexp.reduce([0.0, *(distances[goal] - rivals)]))
-    return _Verdict(loss, nearest, margin, tie)
+    return _Verdict(loss, nearest, float(rivals.min() - distances[goal]), float(ties.max()))

@@ -25,6 +25,7 @@ class Limits:
         self.effort = 0.0
 
     def check(self, chunk: Chunk, moves: Array) -> None:
+        """Measure the moves of some consecutive people."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
         lengths = _lengths(moves, self.order)
         self.movers += int(np.count_nonzero(lengths))
@@ -35,14 +36,19 @@ class Limits:
             self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
 
     def check_query(self, move: Array) -> None:
+        """Measure the query's own move."""
         if not move.any():
             return
-        length, allowed = float(np.linalg.norm(move, ord=self.order)), self.problem.query_budget
+        length, allowed = float(_lengths(move[None], self.order)[0]), self.problem.query_budget
         if not length <= allowed * (1 + LIMIT_SLACK):
             self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
 
 
 def _lengths(moves: Array, order: float) -> Array:
+    """Return everyone's ‖δ‖_p; where squares would overflow or vanish, in units of the largest coordinate."""
+    unit = float(np.abs(moves).max(initial=0.0))
+    if not 1e-140 < unit < 1e140 and 0 < unit < np.inf:
+        return unit * np.linalg.norm(moves / unit, ord=order, axis=1)
     if order == 2:  # what numpy.linalg.norm does, without its temporary arrays
         return np.sqrt(np.einsum("nd,nd->n", moves, moves))
     return np.linalg.norm(moves, ord=order, axis=1)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from oar.audit.limits import Limits
 from oar.audit.witnesses import Testimony, testify
+from oar.models import Differentiable
 from oar.plans import Audit, Plan
 from oar.problem import Problem
 
@@ -22,6 +23,7 @@ def audit_retrained(plan: Plan) -> Audit:
     """Refit before and after the plan's moves, and report what the query gets."""
     problem = plan.problem
     people, model = problem.people, problem.model
+    assert isinstance(model, Differentiable)
     limits = Limits(problem)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():

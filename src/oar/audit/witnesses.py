@@ -2,8 +2,8 @@
 
 scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
 regression (`Ridge`) and the linear SVM with a penalised intercept (`LinearSVC`). Soft labels are given to it as one
-weighted copy of a person for each class. Everything else is refitted by the model's own training, from its own start, to a
-tight tolerance; the witness says so.
+weighted copy of a person for each class. Everything else is refitted by the model's own training, from its own start,
+to a tight tolerance; the witness says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,25 @@
 """WHAT IS RETRAINED: the operator's model."""
 
 from oar.models.base import Model
+from oar.models.custom import Custom, from_equinox
 from oar.models.differentiable import Differentiable
+from oar.models.gaussian import GaussianNaiveBayes
 from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
+from oar.models.mlp import MLP
 from oar.models.nearest_centroid import Centroids, NearestCentroid
+from oar.models.prototypes import PrototypeNetwork
 
-__all__ = ["Centroids", "Differentiable", "LinearSVM", "Model", "NearestCentroid", "Ridge", "SoftmaxRegression"]
+__all__ = [
+    "MLP",
+    "Centroids",
+    "Custom",
+    "Differentiable",
+    "GaussianNaiveBayes",
+    "LinearSVM",
+    "Model",
+    "NearestCentroid",
+    "PrototypeNetwork",
+    "Ridge",
+    "SoftmaxRegression",
+    "from_equinox",
+]

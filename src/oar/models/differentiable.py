@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.people import Population
 
 
@@ -85,6 +85,7 @@ class Differentiable:
         """Bind the model to people, by automatic differentiation unless a model knows better."""
         from oar.models.autodiff_training import AutodiffTraining
 
+        need_jax(self.name)
         weights = np.ones(people.size) if people.weights is None else people.weights
         return AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
 
@@ -110,3 +111,13 @@ class Differentiable:
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "
                 "add people of another class."
             )
+
+
+def need_jax(name: str) -> None:
+    """Raise, with what to install, where JAX is not there."""
+    try:
+        import jax  # noqa: F401
+    except ImportError:
+        raise OptionError(
+            f"model: {name} needs JAX, which is not installed; pip install 'oar-recourse[jax]'."
+        ) from None

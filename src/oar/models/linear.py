@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError
-from oar.models.differentiable import Differentiable
+from oar.models.differentiable import Differentiable, need_jax
 from oar.models.linear_training import LinearTraining
 from oar.people import Population
 
@@ -69,11 +69,12 @@ class Linear(Differentiable):
         return False
 
     def gauge(self, parameters: Any) -> Any:
-        """Return ½ (Σ b)² where that is needed."""
-        return 0.5 * parameters[:, -1].sum() ** 2 if self.fixes_gauge(len(parameters)) else 0.0
+        """Return ½ (Σ b / o)² where that is needed: no stiffer than the rest of the risk, so that series converge."""
+        return 0.5 * (parameters[:, -1].sum() / len(parameters)) ** 2 if self.fixes_gauge(len(parameters)) else 0.0
 
     def training(self, people: Population) -> LinearTraining:
         """Bind the model to people: passes over their data, refits, and Hessian solves."""
+        need_jax(self.name)
         weights = np.ones(people.size) if people.weights is None else people.weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         return LinearTraining(self, features, self.targets(people), weights / weights.sum())

@@ -4,23 +4,22 @@
 sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
 is a column and every reduction runs along memory.
 
-**Refits.** A refit that starts near the last one needs few steps, and the last Hessian's Cholesky factor serves for most
-of them: it is renewed only when a step shrinks the gradient too little. The same factor preconditions the conjugate
-gradients that solve H v = g, so one factorisation lasts for many refits.
+**Refits.** A refit that starts near the last one needs few steps, and the last Hessian's Cholesky factor serves for
+most of them: it is renewed only when a step shrinks the gradient too little. The same factor preconditions the
+conjugate gradients that solve H v = g, so one factorisation lasts for many refits.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.linear_passes import compiled
 from oar.models.training import Array, Fit
 
 if TYPE_CHECKING:
@@ -74,7 +73,9 @@ class LinearTraining:
 
             some = slice(numbers[0], numbers[-1] + 1)
             with jax.enable_x64(True):
-                return jax.tree.map(np.asarray, run(features[some], self._targets[some], self._weights[some], *arguments))
+                return jax.tree.map(
+                    np.asarray, run(features[some], self._targets[some], self._weights[some], *arguments)
+                )
 
         return [part(self._shards[0])] if self._pool is None else list(self._pool.map(part, self._shards))
 
@@ -93,7 +94,7 @@ class LinearTraining:
         if self.model.penalise_intercept:
             product[:, -1] = self.model.l2 * matrix[:, -1]
         if self.model.fixes_gauge(self.shape[0]):
-            product[:, -1] = matrix[:, -1].sum()
+            product[:, -1] = matrix[:, -1].sum() / self.shape[0] ** 2
         return product
 
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
@@ -215,61 +216,3 @@ class LinearTraining:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)
         return matrix[:, :-1] @ query + matrix[:, -1]
-
-
-@lru_cache(maxsize=64)
-def compiled(model: Linear, kind: str) -> Callable[..., Any]:
-    """Compile one kind of pass for a model (compiled once for each shape, and kept)."""
-    import jax
-    import jax.numpy as jnp
-
-    def outputs(parameters: Any, rows: Any) -> Any:
-        return jnp.einsum("od,nd->on", parameters[:, :-1], rows) + parameters[:, -1:]
-
-    def weighted_sum(values: Any, rows: Any) -> Any:
-        """Σ_n values_on (x_n, 1): shape (o, d + 1)."""
-        return jnp.concatenate([jnp.einsum("on,nd->od", values, rows), values.sum(axis=1, keepdims=True)], axis=1)
-
-    def add_up(function: Callable[..., Any], chunks: Any, zero: Any) -> Any:
-        def step(total: Any, chunk: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, function(*chunk)), None
-
-        return jax.lax.scan(step, zero, chunks)[0]
-
-    def risk(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            out = outputs(parameters, rows)
-            loss = (weight * model.output_loss(out, target.T)).sum()
-            return loss, weighted_sum(model.slopes(out, target.T) * weight, rows)
-
-        return add_up(chunk, (features, targets, weights), (jnp.zeros(()), jnp.zeros_like(parameters)))
-
-    def product(features: Any, targets: Any, weights: Any, parameters: Any, direction: Any) -> Any:
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            bent = model.bend(outputs(parameters, rows), target.T, outputs(direction, rows))
-            return weighted_sum(bent * weight, rows)
-
-        return add_up(chunk, (features, targets, weights), jnp.zeros_like(parameters))
-
-    def hessian(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
-        count, width = parameters.shape
-
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            curvature = model.curvature(outputs(parameters, rows), target.T) * weight
-            extended = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
-            pairs = (extended[:, :, None] * extended[:, None, :]).reshape(rows.shape[0], -1)
-            return (curvature.reshape(count * count, -1) @ pairs).reshape(count, count, width, width)
-
-        total = add_up(chunk, (features, targets, weights), jnp.zeros((count, count, width, width)))
-        return total.transpose(0, 2, 1, 3)
-
-    def scores(features: Any, targets: Any, weights: Any, parameters: Any, signal: Any) -> Any:
-        def chunk(arguments: Any) -> Any:
-            rows, target = arguments
-            out = outputs(parameters, rows)
-            slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, outputs(signal, rows))
-            return jnp.einsum("od,on->nd", signal[:, :-1], slopes) + jnp.einsum("od,on->nd", parameters[:, :-1], bent)
-
-        return jax.lax.map(chunk, (features, targets))
-
-    return jax.jit({"risk": risk, "product": product, "hessian": hessian, "scores": scores}[kind])

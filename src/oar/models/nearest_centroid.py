@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people import Population
 
+EXACT_SIZES = 1 << 15
+
 
 @dataclass(frozen=True)
 class Centroids:
-    """What nearest centroid learns: one mean a class, and the class's total training weight."""
+    """What nearest centroid learns: one mean a class, and the class's total training weight.
+
+    `sizes` (k,) is how large the class's feature values are on average: its mean's rounding error is in proportion.
+    """
 
     positions: NDArray[np.float64]
     class_weights: NDArray[np.float64]
+    sizes: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,9 @@ class NearestCentroid:
         sums = np.zeros((classes, people.dimensions))
         totals = np.zeros(classes)
         ones = pointer = np.empty(0)
+        # Sizes only set the width of a tie, so a sixteenth of a large population is enough to know them.
+        stride = 1 if people.size <= EXACT_SIZES else 16
+        sizes, sampled = np.zeros(classes), np.zeros(classes)
         for chunk in people.chunks():
             rows = len(chunk.features)
             if ones.size < rows:
@@ -69,9 +78,15 @@ class NearestCentroid:
             indicator = csc_array((terms, chunk.codes, pointer[: rows + 1]), shape=(classes, rows))
             sums += indicator @ chunk.features
             totals += np.bincount(chunk.codes, weights=chunk.weights, minlength=classes)
+            some = terms[::stride]
+            largest = np.abs(chunk.features[::stride]).max(axis=1)
+            sizes += np.bincount(chunk.codes[::stride], weights=some * largest, minlength=classes)
+            sampled += np.bincount(chunk.codes[::stride], weights=some, minlength=classes)
         if not np.isfinite(sums).all():
             raise DataError("features: so large that their sums overflow; rescale them (for example to thousands).")
-        return Centroids(sums / totals[:, None], totals)
+        positions = sums / totals[:, None]
+        sizes = np.maximum(sizes / np.where(sampled > 0, sampled, 1.0), np.abs(positions).max(axis=1))
+        return Centroids(positions, totals, sizes)
 
     def distances(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
         """Return Euclidean distances to every centroid, shape (..., k)."""
@@ -114,10 +129,14 @@ def loss_and_margin(distances: NDArray[np.float64], goal: int) -> tuple[NDArray[
     return highest + np.log1p(total + np.expm1(-highest)), -lead
 
 
-def tie_tolerance(people: Population, features: NDArray[np.float64]) -> float:
-    """Return the difference of distances below which two classes count as equally near.
+def rival_ties(parameters: Centroids, features: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
+    """Return (k,) how much farther each rival must at least be than the goal's centroid not to be called as near.
 
-    Means of many numbers carry a rounding error in proportion to the numbers, so an exact tie comes out as
-    a difference of some 1e-15 of them; 1e-13 is safely above that and far below anything real.
+    Means carry a rounding error in proportion to the numbers that they average, so an exact tie comes out as a
+    difference of some 1e-15 of them; 1e-13 is safely above that and far below anything real. Only the two classes of
+    a duel and the query count: somebody else's large numbers do not blur it. The goal's own entry is 0.
     """
-    return 1e-13 * max(people.largest, float(np.abs(features).max()))
+    scale = np.maximum(np.maximum(parameters.sizes, parameters.sizes[goal]), np.abs(features).max())
+    ties = 1e-13 * scale
+    ties[goal] = 0.0
+    return ties

@@ -7,6 +7,7 @@ million of them cost no memory; every other kind is coded once through a hash ta
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Hashable
 from typing import Any
 
@@ -37,6 +38,8 @@ def label_array(labels: Any, argument: str = "labels") -> NDArray:
         labels = np.empty(len(values), dtype=object)
         for position, value in enumerate(values):
             labels[position] = value
+    if labels.dtype.kind == "V":
+        raise DataError(f"{argument}: must be single values, got records of type {labels.dtype}; use tuples.")
     if labels.ndim != 1:
         raise DataError(
             f"{argument}: must be one-dimensional, got shape {labels.shape}; give one label for each person."
@@ -70,7 +73,7 @@ class LabelCoding:
         self._positions: dict[Hashable, int] = {}
         if labels.dtype.kind in "iu" and labels.size:
             lowest, highest = int(labels.min()), int(labels.max())
-            if highest - lowest < WIDEST_TABLE:
+            if highest - lowest < WIDEST_TABLE and highest < 2**63:
                 self._use_table(labels, lowest, highest)
                 return
         self._use_hash(labels)
@@ -98,7 +101,10 @@ class LabelCoding:
         try:
             return self._positions[plain(label)]
         except (KeyError, TypeError):
-            raise DataError(f"{argument}: must be one of the classes {self._listing()}, got {label!r}.") from None
+            known: list[str] = [name for name in map(_as_any, self.classes) if isinstance(name, str)]
+            near = difflib.get_close_matches(str(label), known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"{argument}: must be one of the classes {self._listing()}, got {label!r}.{hint}") from None
 
     def encode(self, labels: NDArray, argument: str = "labels") -> Codes:
         """Return the codes of an array of labels; unknown labels raise."""
@@ -124,6 +130,10 @@ class LabelCoding:
     def _listing(self) -> str:
         shown = ", ".join(repr(label) for label in self.classes[:12])
         return shown + (", …" if len(self.classes) > 12 else "")
+
+
+def _as_any(label: Any) -> Any:
+    return label
 
 
 def _factorise(labels: NDArray, argument: str) -> tuple[NDArray[np.intp], list]:

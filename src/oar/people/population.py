@@ -56,7 +56,7 @@ class Population:
             self._codes = None if self._coding.in_chunks else self._coding.encode(self._labels)
         else:
             self._labels = self._rows.values
-            columns = self._rows.names or tuple(range(self._labels.shape[1]))
+            columns: Any = self._rows.names or range(self._labels.shape[1])
             self._coding = LabelCoding(label_array(list(columns)))
             self._codes = None
         if len(self._labels) != self.size:
@@ -122,11 +122,6 @@ class Population:
         return self._labels
 
     @property
-    def largest(self) -> float:
-        """The size of the largest feature value."""
-        return self._table.largest
-
-    @property
     def names(self) -> tuple[str, ...] | None:
         """The DataFrame's column names, or None for a plain array."""
         return self._table.names
@@ -170,6 +165,14 @@ class Population:
             totals += np.bincount(self.codes(start, stop), weights=terms, minlength=totals.size)
         return totals
 
+    def column(self, values: NDArray) -> Any:
+        """Return one value a person as a Series with the DataFrame's index, or as it is for a plain array."""
+        if self.index is None:
+            return values
+        import pandas
+
+        return pandas.Series(values, index=self.index)
+
     def __repr__(self) -> str:
         """Show sizes and classes."""
         plural = "feature" if self.dimensions == 1 else "features"
@@ -182,7 +185,7 @@ def _target_table(labels: Any, index: Any) -> Table | None:
     if is_frame(labels):
         check_index(labels, index, "labels")
         return as_table(labels, "labels")
-    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
         return as_table(labels, "labels")
     return None
 

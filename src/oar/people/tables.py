@@ -16,13 +16,9 @@ CHUNK_ROWS = 1 << 15  # 32,768 rows of ten float64 features are 2.6 MB: inside t
 
 @dataclass(frozen=True)
 class Table:
-    """A two-dimensional array of numbers, with the caller's names and index where there were any.
-
-    `largest` is the size of the largest value: rounding errors are in proportion to it.
-    """
+    """A two-dimensional array of numbers, with the caller's names and index where there were any."""
 
     values: NDArray
-    largest: float
     names: tuple[str, ...] | None = None
     index: Any = None
 
@@ -50,6 +46,8 @@ def as_table(features: Any, argument: str = "features") -> Table:
     else:
         if hasattr(features, "tocsr"):
             raise DataError(f"{argument}: must be dense, got a sparse matrix; use .toarray().")
+        if np.ma.is_masked(features):
+            raise DataError(f"{argument}: must not be masked; drop or impute the masked values.")
         try:
             values = np.asarray(features)
         except ValueError as error:
@@ -62,7 +60,8 @@ def as_table(features: Any, argument: str = "features") -> Table:
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise DataError(f"{argument}: must have at least one person and one feature, got shape {values.shape}.")
     values = _as_numbers(values, argument)
-    return Table(values, check_finite(values, argument, names), names, index)
+    check_finite(values, argument, names)
+    return Table(values, names, index)
 
 
 def _frame_names(features: Any, argument: str) -> tuple[str, ...]:
@@ -88,6 +87,8 @@ def _as_numbers(values: NDArray, argument: str) -> NDArray:
     if values.dtype.kind in "biuf":
         return values
     if values.dtype.kind == "O":
+        if any(isinstance(value, str | bytes) for value in values.flat):
+            raise DataError(f"{argument}: must be numbers, got text; convert or encode it first.")
         try:
             return values.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -95,20 +96,23 @@ def _as_numbers(values: NDArray, argument: str) -> NDArray:
     raise DataError(f"{argument}: must be real numbers, got an array of type {values.dtype}; encode it first.")
 
 
-def check_finite(values: NDArray, argument: str, names: tuple[str, ...] | None = None) -> float:
-    """Return the size of the largest value; raise if one is NaN or infinite, naming the first such.
+def check_finite(values: NDArray, argument: str, names: tuple[str, ...] | None = None) -> None:
+    """Raise if a value is NaN or infinite, naming the first one.
 
-    The least and the greatest value of a chunk are finite only if every value in it is, so the common case
-    costs two reductions a chunk; only a bad chunk is searched.
+    A chunk's sum is finite only if every value in it is, so the common case costs one sum a chunk; only a chunk
+    whose sum is not finite (it may have overflowed) is searched.
     """
-    largest = 0.0
+    if values.dtype.kind in "biu":
+        return
     for start in range(0, len(values), CHUNK_ROWS):
         chunk = values[start : start + CHUNK_ROWS]
-        size = max(float(chunk.max()), -float(chunk.min()))  # a NaN anywhere makes both of them NaN
-        if np.isfinite(size):
-            largest = max(largest, size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(chunk.sum(dtype=np.float64)):
+                continue
+            bad = np.argwhere(~np.isfinite(chunk.astype(np.float64)))
+        if not bad.size:
             continue
-        place = np.argwhere(~np.isfinite(chunk))[0]
+        place = bad[0]
         row = f"row {start + place[0]}"
         column = ""
         if values.ndim == 2:
@@ -116,7 +120,6 @@ def check_finite(values: NDArray, argument: str, names: tuple[str, ...] | None =
         raise DataError(
             f"{argument}: must be finite, got {chunk[tuple(place)]} in {row}{column}; drop or impute such values."
         )
-    return largest
 
 
 def as_vector(values: Any, names: tuple[str, ...] | None, size: int, argument: str) -> NDArray[np.float64]:
@@ -127,10 +130,7 @@ def as_vector(values: Any, names: tuple[str, ...] | None, size: int, argument: s
         values = values.iloc[0]
     if isinstance(values, Mapping) or is_series(values):
         values = _by_name(dict(values.items()), names, argument)
-    try:
-        vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{argument}: must be numbers ({error}).") from None
+    vector = _floats(values, argument)
     if vector.ndim == 2 and vector.shape[0] == 1:
         vector = vector[0]
     if vector.ndim != 1:
@@ -157,16 +157,28 @@ def row_values(values: Any, size: int, index: Any, argument: str) -> NDArray[np.
     if is_series(values):
         check_index(values, index, argument)
         values = values.to_numpy()
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{argument}: must be numbers ({error}).") from None
+    array = _floats(values, argument)
     if array.shape != (size,):
         raise DataError(f"{argument}: must have one value for each of the {size} people, got shape {array.shape}.")
     check_finite(array, argument)
     if array.size and array.min() < 0:
         raise DataError(f"{argument}: must not be negative, got {array.min()} at position {int(array.argmin())}.")
     return array
+
+
+def _floats(values: Any, argument: str) -> NDArray[np.float64]:
+    """Return a copy as float64; text is not parsed, and masked values are not dropped."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{argument}: must not be masked; drop or impute the masked values.")
+    try:
+        raw = np.asarray(values)
+        if raw.dtype.kind not in "biufO" or (
+            raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
+        ):
+            raise TypeError(f"got {raw.dtype if raw.dtype.kind != 'O' else 'text'}")
+        return np.array(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{argument}: must be numbers ({error}).") from None
 
 
 def check_index(values: Any, index: Any, argument: str) -> None:

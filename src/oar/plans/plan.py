@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError
 from oar.people import Chunk
-from oar.people.labels import label_array
-from oar.people.tables import as_table, check_index, is_series, row_values
+from oar.people.labels import Codes, label_array
+from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.problem import Problem
 
@@ -37,6 +37,13 @@ class Plan:
         """Return the moves of some consecutive people of the problem's population."""
         raise NotImplementedError
 
+    def card(self) -> Card:
+        """Return what can be published; raise where this kind of plan has nothing that can be."""
+        raise DataError(
+            f"plan: a plan for {self.problem.model.name} has a move of its own for each person, so it has no card; "
+            "hand members their rows of plan.moves()."
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class MemberPlan(Plan):
@@ -57,7 +64,7 @@ class MemberPlan(Plan):
         people = self.problem.people
         if budget is not None:
             raise DataError("budget: this plan has one move for each person as planned, and none for other budgets.")
-        if (features is not None and len(features) != people.size) or (labels is not None and len(labels) != people.size):
+        if any(given is not None and len(given) != people.size for given in (features, labels)):
             raise DataError(f"features: must be the plan's own {people.size} people, in order; leave them out.")
         return _like(self.each.copy(), people.names, people.index)
 
@@ -108,20 +115,24 @@ class ClassPlan(Plan):
         size = len(table.values)
         if codes.size != size:
             raise DataError(f"labels: must be one for each of the {size} people, got {codes.size}.")
-        return _like(self._scaled(codes, self._radii(size, table.index, budget)), table.names, table.index)
+        radii = self._radii(table, codes, budget)
+        return _like(self._scaled(codes, radii), table.names, table.index)
 
-    def _radii(self, size: int, index: Any, budget: Any) -> float | NDArray[np.float64]:
+    def _radii(self, table: Table, codes: Codes, budget: Any) -> float | NDArray[np.float64]:
+        size = len(table.values)
         if budget is not None:
             if is_single_budget(budget):
                 return check_budget(budget, "budget")
-            return row_values(budget, size, index, "budget")
+            return row_values(budget, size, table.index, "budget")
         allowance = self.problem.allowance
         if allowance.same_for_everyone:
             return float(allowance.budget)
-        if size != self.problem.people.size:
+        people = self.problem.people
+        same_index = table.index is None or people.index is None or table.index.equals(people.index)
+        if size != people.size or not same_index or not np.array_equal(codes, people.codes(0, size)):
             raise DataError(
-                f"features: must be the plan's own {self.problem.people.size} people, in order, because participation "
-                f"or budgets differ between them; got {size}. Give these people's own limits as budget=..."
+                f"features: must be the plan's own {people.size} people, in order, because participation or budgets "
+                f"differ between them; got {size} others. Give these people's own limits as budget=..."
             )
         return allowance.everyones(size)
 
@@ -140,13 +151,19 @@ class ClassPlan(Plan):
         return moves
 
     def card(self) -> Card:
-        """Return what can be published: directions, norm and common budget, and nobody's data."""
+        """Return what can be published: directions, norm and common budget, and nobody's data.
+
+        The query's own move is not on it: that is between the query and whoever planned it.
+        """
         people, allowance = self.problem.people, self.problem.allowance
+        if self.query_move.any() and not self.directions.any():
+            raise DataError("plan: only the query moves in it, so there is no card to publish; use plan.query_move.")
         return Card(
             model=self.problem.model.name,
             norm=allowance.norm,
             budget=float(allowance.budget) if allowance.single else None,
             goal=self.problem.people.classes[self.problem.goal],
+            participants="everyone" if allowance.mask is None else "selected",
             classes=people.classes,
             features=people.names,
             directions=self.directions,

@@ -50,7 +50,9 @@ class Audit:
     Attributes:
         loss_before, loss: goal loss at the query, before any move and after all moves.
         prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one.
-        margin: how much nearer the goal's centroid is than the nearest other; a success is > `tie`.
+        margin: how much nearer the goal's centroid is than the nearest other; for models that are trained, by how much
+            the goal leads in outputs, or how far inside the wanted range the prediction is.
+        tie: the widest difference that counts as a tie in any duel of the goal with another class.
         success_before: whether the query had the goal before any move.
         success: goal predicted, not by a tie, and no limit broken.
         movers: how many members move. effort: the sum of their moves' norms.
@@ -155,10 +157,9 @@ class Result:
         """What happened, what binds and what would suffice, in a few sentences."""
         if self.audit.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
-        sentences = [self.status.advice]
-        if not self.success and self.proposal.suffices:
-            sentences.append(self.proposal.suffices)
-        return " ".join(sentences)
+        if self.status is Status.ALREADY or not self.proposal.suffices:
+            return self.status.advice
+        return f"{self.status.advice} {self.proposal.suffices}"
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""

@@ -10,6 +10,7 @@ from oar.models import NearestCentroid
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
+from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
@@ -23,6 +24,7 @@ __all__ = [
     "propose_collective",
     "propose_individual",
     "propose_joint",
+    "shortest_move",
     "sweep",
 ]
 
@@ -37,6 +39,7 @@ def propose_collective(problem: Problem, solver: Any = "auto", signal: Any = "au
         return centroid.solve(problem)
     if isinstance(chosen, Paper):
         return paper.solve(problem, members=True, query=False)
+    _no_restarts(chosen)
     return projected_gradient.solve(problem, chosen)
 
 
@@ -58,6 +61,7 @@ def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto") 
 def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposal:
     chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient, Paper))
     if isinstance(chosen, ProjectedGradient):
+        _no_restarts(chosen)
         return query_moves.solve(problem, members, chosen)
     return paper.solve(problem, members, query=True)
 
@@ -66,6 +70,11 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool) 
     default = ProjectedGradient(max_steps=200, tolerance=1e-6)
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
     return retrained.solve(problem, chosen, signal, query)
+
+
+def _no_restarts(settings: ProjectedGradient) -> None:
+    if settings.restarts or settings.time_limit < float("inf"):
+        raise OptionError("restarts and time_limit: are for models that are refitted in the loop; leave them out here.")
 
 
 def _no_signal(signal: Any) -> None:

@@ -8,6 +8,7 @@ from oar.actions.norms import euclidean
 from oar.models.nearest_centroid import goal_loss
 from oar.plans import ClassPlan, Proposal
 from oar.problem import Problem
+from oar.solvers.own_region import shortest_move
 from oar.solvers.reach import Array, Reach, reach_of, smallest_scale
 
 
@@ -38,31 +39,58 @@ def propose(
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
     bound = float(reach.loss(reach.relaxed))
     gap = reach.gap(directions, query_move)
-    impossible = bool(reach.margin(reach.relaxed) <= reach.tie)
+    impossible, suffices = prospects(problem, reach)
     return Proposal(
         plan=ClassPlan(problem, query_move, directions),
         solver=solver,
         claimed_loss=loss,
         gap=gap,
         bound=bound,
-        exact=exact or loss <= bound * (1 + 1e-12 + 10 * reach.tie),
+        exact=exact or loss <= bound * (1 + 1e-12),
         impossible=impossible,
         finished=gap <= tolerance * loss,
         steps=steps,
         passes=passes,
-        suffices=what_suffices(problem, reach) if reach.query_budget == 0 else "",
+        suffices=suffices,
+    )
+
+
+def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
+    """Say whether it is proved that these limits cannot reach the goal, and what would.
+
+    Members alone: the exact optimum decides. The query alone: the exact distance to the goal's region does. Both: the
+    relaxation can prove it.
+    """
+    if not reach.members:
+        return own_prospects(reach)
+    impossible = bool(reach.lead(reach.relaxed) <= 0)
+    enough = what_suffices(problem, reach)
+    if reach.query:
+        return impossible, f"Even if the query stays where it is, {enough}"
+    return impossible, enough[0].upper() + enough[1:]
+
+
+def own_prospects(reach: Reach) -> tuple[bool, str]:
+    """Say the same for a query that moves alone."""
+    move = shortest_move(reach.offsets, reach.goal, reach.norm)
+    if move is None:
+        return True, "No move of the query is enough: another class has the same centroid as the goal."
+    least = float(reach.norm.length(move))
+    return bool(least >= reach.query_budget * (1 - 1e-12)), (
+        f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
+        "(oar.solvers.shortest_move), which need not be the move of least loss."
     )
 
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
-    """Say which budget of the members would be enough, or why none is."""
+    """Say which budget of the members would be enough (at optimal moves), or why none is."""
     scale, blocker = smallest_scale(reach)
     if scale == np.inf:
-        return f"No budget is enough with these participants: {why_never(problem, reach, blocker)}"
-    binding = f"(class {problem.people.classes[blocker]!r} binds)" if blocker is not None else ""
+        return f"no budget is enough with these participants: {why_never(problem, reach, blocker)}"
+    binding = "" if blocker is None else f" (class {problem.people.classes[blocker]!r} binds)"
     if not problem.allowance.single:
-        return f"Budgets more than {scale:.6g} times as large would be enough {binding}."
-    return f"Any budget above {scale:.6g} would be enough {binding}."
+        return f"optimal moves reach the goal with budgets more than {scale:.6g} times as large{binding}."
+    return f"optimal moves reach the goal with any budget above {scale:.6g}{binding}."
 
 
 def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:

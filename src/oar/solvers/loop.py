@@ -4,9 +4,9 @@
     response   every member's step within its own ball                      (spectral or Frank–Wolfe)
     refit      retrain on the moved data; accept only if the loss falls     (a true refit, never a prediction)
 
-Moves are measured by Σ w̄_i ‖δ_i‖², in which the gradient of member i is −∇_x s_i, whatever its weight; balls are projected
-onto member by member, so this metric leaves projections as they are. The loss never rises from one accepted step to
-the next, so the point reached is the best point seen.
+Moves are measured by Σ w̄_i ‖δ_i‖², in which the gradient of member i is −∇_x s_i, whatever its weight; balls are
+projected onto member by member, so this metric leaves projections as they are. The loss never rises from one accepted
+step to the next, so the point reached is the best point seen.
 
 The certificate is the Frank–Wolfe gap Σ w̄_i max_{‖δ‖≤ε_i} ⟨∇_x s_i, δ − δ_i⟩ = Σ w̄_i (ε_i‖g_i‖_q + ⟨g_i, δ_i⟩) ≥ 0.
 """

@@ -1,8 +1,9 @@
 """The query's own best move against a trained model (equation 2 of the paper).
 
-For outputs that are linear in the features and a convex loss, the problem is convex: projected gradient finds the optimum,
-and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound. With a single logit the loss is
-monotone in it, and the best move is the ball's extreme point along ±w. Otherwise many starts are tried.
+For outputs that are linear in the features and a convex loss, the problem is convex: projected gradient finds the
+optimum, and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound. With a single logit the
+loss is monotone in it, and the very first step ends in the optimum: the ball's extreme point along ±w. Otherwise many
+starts are tried.
 """
 
 from __future__ import annotations
@@ -88,5 +89,6 @@ def best_own_move(
     found = minimise(objective, starts, first, settings.max_steps, settings.tolerance)
     best = int(found.values.argmin())
     point = found.points[best : best + 1]
-    values, slopes = evaluate(point, np.zeros(1, dtype=np.intp))
-    return OwnMove(point[0], float(values[0]), float(gap(point, slopes, np.zeros(1, dtype=np.intp))[0]), found.steps, fit.residual)
+    only = np.zeros(1, dtype=np.intp)
+    values, slopes = evaluate(point, only)
+    return OwnMove(point[0], float(values[0]), float(gap(point, slopes, only)[0]), found.steps, fit.residual)

@@ -21,6 +21,7 @@ import dataclasses
 
 import numpy as np
 
+from oar.actions.norms import euclidean
 from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.solvers import query_moves
@@ -68,10 +69,15 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         first = np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)])
         return minimise(objective, start, first, max_steps, settings.tolerance)
 
-    starts = [np.zeros((1, movers.size, people.dimensions))]
+    # A rival's centroid that lies on the query has no gradient; it is sent off in a fixed direction, a little.
+    stuck = (euclidean(reach.offsets) == 0)[:, None]
+    stuck[reach.goal] = False
+    nudge = np.where(stuck, 1e-3 * reach.norm.farthest(reach.offsets, np.ones(classes)), 0.0)
+    starts = [(radii[:, None] * nudge.take(codes, axis=0))[None]]
     if allowance.same_for_everyone:
         own = dataclasses.replace(problem, query=Query(problem.query_features, problem.query.goal))
-        individual = query_moves.solve(own, members=False, settings=ProjectedGradient()).plan.query_move
+        search_settings = ProjectedGradient(random_starts=settings.random_starts, seed=settings.seed)
+        individual = query_moves.solve(own, members=False, settings=search_settings).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))
     start = min(starts, key=lambda moves: float(evaluate(moves)[0][0]))
     found = search(start, 0.0, settings.max_steps)

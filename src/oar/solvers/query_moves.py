@@ -16,7 +16,7 @@ is smooth. The better answer wins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from oar.actions.norms import Norm, euclidean
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroid import propose
-from oar.solvers.reach import Reach, reach_of
+from oar.solvers.reach import reach_of
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Array, Minimum, Objective, Rows, minimise
 
@@ -41,7 +41,7 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
     )
     found = best_moves(batch, settings)
     query_move = found.points[0] + 0.0
-    at_query = Reach(reach.offsets - query_move, reach.goal, reach.unit, reach.scale, reach.norm, reach.tie)
+    at_query = replace(reach, offsets=reach.offsets - query_move)
     return propose(
         problem,
         reach,
@@ -186,11 +186,13 @@ def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array,
     distances = euclidean(centres)[:, None]
     distances = np.where(distances > 0, distances, 1.0)  # concentric: one ball holds the other, and no circle is needed
     axes = centres / distances
-    along = (distances**2 + budgets[:, None] ** 2 - radii[:, None] ** 2) / (2 * distances)
+    # (D² + ε² − r²)/2D and √(ε² − along²), written so that nothing is squared
+    along = 0.5 * (distances + (budgets - radii)[:, None] * ((budgets + radii)[:, None] / distances))
     across = points - np.einsum("bd,bd->b", points, axes)[:, None] * axes
-    width = np.sqrt(np.maximum(budgets[:, None] ** 2 - along**2, 0.0))
+    inner, outer = np.maximum(budgets[:, None] - along, 0.0), np.maximum(budgets[:, None] + along, 0.0)
+    width = np.sqrt(inner) * np.sqrt(outer)
     length = euclidean(across)[:, None]
-    circle = along * axes + width * across / np.where(length > 0, length, 1.0)
+    circle = along * axes + width * (across / np.where(length > 0, length, 1.0))
     own_fits = (euclidean(own - centres) <= radii)[:, None]
     goals_fit = (euclidean(goals) <= budgets)[:, None]
     return np.where(own_fits, own, np.where(goals_fit, goals, circle))

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.norms import Norm, euclidean
-from oar.models.nearest_centroid import Centroids, goal_loss, loss_and_margin, tie_tolerance
+from oar.errors import DataError, OptionError
+from oar.models.nearest_centroid import Centroids, NearestCentroid, goal_loss, loss_and_margin, rival_ties
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -36,8 +37,9 @@ class Reach:
         scale: the budget where all share one (then `unit` is the share that takes part, by weight);
             1 where budgets differ (then `unit` is the mean budget).
         norm: the norm of the moves.
-        tie: differences of distance up to this are ties.
-        query_budget: how far the query itself may move; 0 in purely collective problems.
+        ties: (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel.
+        members: whether members may move. query: whether the query may.
+        query_budget: how far the query may move; 0 where it may not.
     """
 
     offsets: Array
@@ -45,7 +47,9 @@ class Reach:
     unit: Array
     scale: float
     norm: Norm
-    tie: float
+    ties: Array
+    members: bool = True
+    query: bool = False
     query_budget: float = 0.0
 
     @property
@@ -68,9 +72,9 @@ class Reach:
         """Return the least goal loss (...) that any moves can reach within radii (..., k)."""
         return goal_loss(self.distances(radii), self.goal)
 
-    def margin(self, radii: Array) -> Array:
-        """Return min_{c≠g} d_c − d_g (...) at the best moves; the goal is reached where this exceeds a tie."""
-        return margin(self.distances(radii), self.goal)
+    def lead(self, radii: Array) -> Array:
+        """Return min_{c≠g} d_c − tie_c − d_g (...) at the best moves: the goal is reached where this is above 0."""
+        return margin(self.distances(radii) - self.ties, self.goal)
 
     def directions(self) -> Array:
         """Return the optimal unit moves (k, d): class c's members move by their own budget times row c."""
@@ -78,8 +82,9 @@ class Reach:
         radius = self.radii[self.goal]
         if radius > 0:
             # Project the query onto the goal's ball, seen from the ball's centre, in units of its radius.
-            directions[self.goal] = self.norm.project(-self.offsets[self.goal] / radius, 1.0)
+            directions[self.goal] = self.norm.project(-self.offsets[self.goal], radius) / radius
         directions[self.radii == 0] = 0.0  # Nobody in the class can move.
+        directions /= np.maximum(self.norm.length(directions), 1.0)[:, None]  # no longer than 1, whatever the rounding
         return directions + 0.0  # Turns −0 into 0.
 
     def gradients(self, offsets: Array) -> Array:
@@ -113,7 +118,8 @@ class Reach:
 
         The first sum is Σ_i max_{‖δ‖≤ε_i} ⟨−∂L/∂δ_i, δ − δ_i⟩, since ∂L/∂δ_i = (w_i/W_c) G_c for every i in c.
         The query's move by δ moves every offset by −δ, so the loss's gradient in it is h.
-        Where query and goal's centroid touch, the gap is the least over some subgradients.
+        Where query and goal's centroid touch, the gap is the least over some subgradients. A rival's centroid that lies
+        on the query has no gradient, but every way leads away from it, at a rate of q_c: that is added.
         """
         offsets = self.after(directions, query_move)
         gradients, dual = self.gradients(offsets), self.norm.dual
@@ -132,7 +138,18 @@ class Reach:
             goal_members = radius * (dual.length(slope) + slope @ directions[self.goal])
             query = self.query_budget * dual.length(own) + own @ query_move
             least = min(least, max(float(goal_members), 0.0) + max(float(query), 0.0))
-        return float(np.maximum(members, 0.0).sum()) + least
+        return float(np.maximum(members, 0.0).sum()) + least + self._stuck(offsets)
+
+    def _stuck(self, offsets: Array) -> float:
+        """Return what rivals who stand on the query (and have no gradient there) could still gain, to first order."""
+        distances = euclidean(offsets)
+        on_query = (distances == 0) & (self.radii > 0)
+        on_query[self.goal] = False
+        if not on_query.any():
+            return 0.0
+        rates = np.exp(distances[self.goal] - distances - goal_loss(distances, self.goal))
+        longest = self.norm.farthest_distance(np.zeros_like(offsets), self.radii)
+        return float((rates * longest)[on_query].sum())
 
     def _contact_slopes(self, gradients: Array, direction: Array, query_move: Array) -> list[Array]:
         """Return subgradients in μ_g where query and goal's centroid touch; the gap may use any of them.
@@ -172,6 +189,11 @@ def margin(distances: Array, goal: int) -> Array:
 
 def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Reach:
     """Summarise a problem in which members, query, or both may move: one pass over the data."""
+    if not isinstance(problem.model, NearestCentroid):
+        raise OptionError(
+            f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
+            "try budgets or participants with oar.collective."
+        )
     query_budget = problem.query_budget if query else 0.0
     centroids = problem.model.fit(problem.people)
     unit = unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions))
@@ -181,7 +203,9 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
         unit=unit,
         scale=float(problem.allowance.budget) if problem.allowance.single else 1.0,
         norm=problem.allowance.norm,
-        tie=tie_tolerance(problem.people, problem.query_features),
+        ties=rival_ties(centroids, problem.query_features, problem.goal),
+        members=members,
+        query=query,
         query_budget=query_budget,
     )
 
@@ -195,7 +219,11 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
         radii = np.ones(people.size) if allowance.mask is None else allowance.mask.astype(np.float64)
     else:
         radii = allowance.everyones(people.size)
-    return people.class_sums(radii) / centroids.class_weights
+    with np.errstate(over="ignore"):
+        units = people.class_sums(radii) / centroids.class_weights
+    if not np.isfinite(units).all():
+        raise DataError("budget: so large that sums of weights times budgets overflow; use smaller units.")
+    return units
 
 
 def smallest_scale(reach: Reach) -> tuple[float, int | None]:
@@ -212,7 +240,7 @@ def smallest_scale(reach: Reach) -> tuple[float, int | None]:
     worst, blocker = 0.0, None
     for code in reach.others:
         distance = float(distances[code])
-        if reach.unit[code] == 0 and distance <= goal_least + reach.tie:
+        if reach.unit[code] == 0 and distance <= goal_least + reach.ties[code]:
             return np.inf, code
         scale = _duel_scale(reach, code, goal_now, distance)
         if scale > worst:

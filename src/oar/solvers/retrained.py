@@ -1,9 +1,10 @@
 """Collective and joint recourse for models that are refitted in the loop.
 
-The loop starts from where everybody stands, with a full response to the first signal. Where everyone may move equally far
-and training is translation-equivariant, "all members move by minus the individual's best move" gives the query exactly
-what its own move would; if the loop ends above that, it is run from there too, so that the collective is never
-worse. The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible.
+The loop starts from where everybody stands, with a full response to the first signal. Where everyone may move equally
+far and training is translation-equivariant, "all members move by minus the individual's best move" gives the query
+exactly what its own move would; if the loop ends above that, it is run from there too, so that the collective is never
+worse. The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that
+closes on an approximate gradient certifies nothing, and is not called finished.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from oar.models.training import Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.signals import as_signal
+from oar.signals import Signal, as_signal
 from oar.solvers.loop import Limits, LoopSettings, Reached, improve
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
@@ -57,12 +58,17 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         bound=0.0,
         exact=False,
         impossible=False,
-        finished=best.ended == "closed" or isinstance(settings, OneShot),
+        finished=isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training)),
         steps=steps,
         passes=training.passes,
         note=f"{chosen} {best.step.note}",
         residual=best.step.fit.residual,
     )
+
+
+def _trustworthy(maker: Signal, training: Training) -> bool:
+    """Report whether gradients were those of the true refit's loss."""
+    return maker.exact and not getattr(training, "damping", 0.0)
 
 
 def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSettings:

@@ -79,10 +79,14 @@ def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
             raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-    if not 0 <= settings.tolerance < np.inf:
+    if not _is_number(settings.tolerance) or not 0 <= settings.tolerance < np.inf:
         raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
-    if not settings.time_limit >= 0:
+    if not _is_number(settings.time_limit) or not settings.time_limit >= 0:
         raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 Solver = Exact | Paper | ProjectedGradient | FrankWolfe | OneShot
@@ -95,7 +99,7 @@ NAMES: dict[str, type[Solver]] = {
 }
 
 
-def as_solver(solver: Any, default: Solver, allowed: tuple[type[Solver], ...]) -> Solver:
+def as_solver(solver: Any, default: Solver, allowed: tuple[type[Solver], ...]) -> Any:
     """Read a solver's name or settings; "auto" is the default. Refuse what this question cannot use."""
     known = {name: kind for name, kind in NAMES.items() if kind in allowed}
     if isinstance(solver, str):

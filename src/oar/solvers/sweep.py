@@ -17,9 +17,9 @@ from oar.actions.norms import Norm
 from oar.actions.participation import members_in_share, random_order
 from oar.errors import DataError
 from oar.models import Centroids, NearestCentroid
-from oar.models.nearest_centroid import loss_and_margin, tie_tolerance
+from oar.models.nearest_centroid import loss_and_margin, rival_ties
 from oar.people import Population
-from oar.people.tables import check_finite
+from oar.people.tables import as_vector, check_finite, is_frame
 from oar.solvers.reach import Reach
 
 Array = NDArray[np.float64]
@@ -60,7 +60,7 @@ def sweep(
         seed: the seed of the draws.
         centroids: of these people, where they are known already; saves the pass.
     """
-    points = np.atleast_2d(np.asarray(queries, dtype=np.float64))
+    points = _points(queries, people)
     budgets, shares = np.asarray(budgets, dtype=np.float64), np.asarray(shares, dtype=np.float64)
     _check(points, goals, budgets, shares, people.dimensions)
     ball, everyone = Norm.of(norm), np.ones(len(people.classes))
@@ -76,10 +76,14 @@ def sweep(
     reached = np.empty(losses.shape, dtype=bool)
     for position, (point, goal) in enumerate(zip(points, goals, strict=True)):
         code = people.coding.position(goal, f"goals[{position}]")
-        tie = tie_tolerance(people, point)
-        reach = Reach(centroids.positions - point, code, everyone, 1.0, ball, tie)
-        losses[position], margins = loss_and_margin(reach.distances(radii), code)
-        np.greater(margins, tie, out=reached[position])
+        ties = rival_ties(centroids, point, code)
+        reach = Reach(centroids.positions - point, code, everyone, 1.0, ball, ties)
+        distances = reach.distances(radii)
+        losses[position], margins = loss_and_margin(distances, code)
+        np.greater(margins, ties.max(), out=reached[position])
+        close = (margins > 0) & ~reached[position]
+        if close.any():  # within the widest tie of all duels: look at each duel's own
+            reached[position][close] = loss_and_margin(distances[close] - ties, code)[1] > 0
     return Sweep(budgets, shares, losses, reached)
 
 
@@ -104,6 +108,15 @@ def class_participation(people: Population, centroids: Centroids, shares: Array,
     return held / centroids.class_weights
 
 
+def _points(queries: Any, people: Population) -> Array:
+    """Return queries (m, d); a frame's columns are matched to the population's by name."""
+    if is_frame(queries):
+        rows = [queries.iloc[[row]] for row in range(len(queries))]
+        found = [as_vector(row, people.names, people.dimensions, f"queries[{at}]") for at, row in enumerate(rows)]
+        return np.stack(found) if found else np.empty((0, people.dimensions))
+    return np.atleast_2d(np.asarray(queries, dtype=np.float64))
+
+
 def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, dimensions: int) -> None:
     if points.ndim != 2 or points.shape[1] != dimensions:
         raise DataError(
@@ -113,6 +126,6 @@ def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, d
     if len(points) != len(goals):
         raise DataError(f"goals: must be one for each of the {len(points)} queries, got {len(goals)}.")
     if budgets.ndim != 1 or not budgets.size or not ((budgets >= 0) & np.isfinite(budgets)).all():
-        raise DataError("budgets: must be a list of finite numbers ≥ 0.")
+        raise DataError(f"budgets: must be a list of finite numbers ≥ 0, got {budgets}.")
     if shares.ndim != 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
-        raise DataError("shares: must be a list of numbers between 0 and 1.")
+        raise DataError(f"shares: must be a list of numbers between 0 and 1, got {shares}.")

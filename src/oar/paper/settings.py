@@ -1,0 +1,69 @@
+"""How much is computed: everything, or a coarse version of everything in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oar.errors import DataError
+
+
+@dataclass(frozen=True)
+class ReproductionSettings:
+    """Everything that, with the data, determines `results.json`.
+
+    Attributes:
+        quick: whether this is the coarse version.
+        seed: of every random draw: Figure 1's flowers, the participants of each share, the cells that are audited, the
+            pictures in the strip.
+        iris_budgets, mnist_budgets: Figure 2's ε.
+        shares: Figure 2's participation shares.
+        figure1_draws: how many draws of 20 flowers Figure 1 is chosen from.
+        mnist_pairs: how many of MNIST's 90 ordered pairs of classes are swept (None: all).
+        iris_audited_cells, mnist_audited_cells: how many of all pairs' cells are solved again, harder, and audited.
+    """
+
+    quick: bool
+    seed: int
+    iris_budgets: tuple[float, ...]
+    mnist_budgets: tuple[float, ...]
+    shares: tuple[float, ...]
+    figure1_draws: int
+    mnist_pairs: int | None
+    iris_audited_cells: int
+    mnist_audited_cells: int
+
+
+def reproduction_settings(quick: bool = False, seed: int = 0) -> ReproductionSettings:
+    """Return the settings of a full or a quick run."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
+    if quick:
+        return ReproductionSettings(
+            quick=True,
+            seed=int(seed),
+            iris_budgets=_steps(3.0, 6),
+            mnist_budgets=_steps(2.5, 5),
+            shares=_steps(1.0, 5),
+            figure1_draws=100,
+            mnist_pairs=12,
+            iris_audited_cells=6,
+            mnist_audited_cells=3,
+        )
+    return ReproductionSettings(
+        quick=False,
+        seed=int(seed),
+        iris_budgets=_steps(3.0, 24),
+        mnist_budgets=_steps(2.5, 25),
+        shares=_steps(1.0, 20),
+        figure1_draws=100,
+        mnist_pairs=None,
+        iris_audited_cells=50,
+        mnist_audited_cells=25,
+    )
+
+
+def _steps(last: float, count: int) -> tuple[float, ...]:
+    # By division, so that 0.3 is 0.3 and not 0.30000000000000004.
+    return tuple(last * step / count for step in range(count + 1))

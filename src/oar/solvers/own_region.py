@@ -1,0 +1,83 @@
+"""The query's shortest move into the goal's region: exact, whatever the norm.
+
+Nearest centroid predicts the goal in the polyhedron of all z with (μ_c − μ_g)·z ≤ (‖μ_c‖² − ‖μ_g‖²)/2 for every
+c ≠ g. Seen from the query, with a_c = μ_c − x†, a move δ ends in it if (a_c − a_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2. The
+shortest such δ is a least-distance problem for p = 2 and a linear programme for p = 1 and p = ∞.
+
+This is not the move of least loss (equation 2 of the paper): least loss and the goal's region are different aims, and
+between the two budgets a move that reaches the goal exists although the loss-optimal one does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.norms import Norm
+
+Array = NDArray[np.float64]
+
+
+def shortest_move(offsets: Array, goal: int, norm: Norm) -> Array | None:
+    """Return the shortest move (d,) after which the goal is (jointly) nearest; None if there is none.
+
+    Any longer move in the same direction into the region's inside reaches the goal; this very one ends in a tie.
+
+    Args:
+        offsets: (k, d), μ_c − x†.
+        goal: the goal's class code.
+        norm: by which moves are measured.
+
+    >>> shortest_move(np.array([[-1.0, 0.0], [3.0, 0.0]]), goal=1, norm=Norm(2.0))
+    array([1., 0.])
+    """
+    size = float(np.abs(offsets).max())
+    if size == 0:
+        return None  # all centroids lie on the query
+    scaled = offsets / size  # so that nothing is squared that is very large or small
+    rivals = np.delete(scaled, goal, axis=0)
+    normals = rivals - scaled[goal]
+    slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + scaled[goal])
+    if (slack >= 0).all():
+        return np.zeros(offsets.shape[1])
+    found = _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm)
+    return None if found is None else size * found
+
+
+def _least_distance(normals: Array, slack: Array) -> Array | None:
+    """Return argmin ‖δ‖₂ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
+
+    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
+    the limits contradict each other exactly if r = 0.
+    """
+    from scipy.optimize import nnls
+
+    stacked = np.vstack([-normals.T, -slack])
+    unit = np.zeros(len(stacked))
+    unit[-1] = 1.0
+    residual = stacked @ nnls(stacked, unit)[0] - unit
+    if np.abs(residual).max() <= 1e-12:
+        return None
+    return -residual[:-1] / residual[-1]
+
+
+def _linear_programme(normals: Array, slack: Array, norm: Norm) -> Array | None:
+    """Return argmin ‖δ‖_p with normals·δ ≤ slack for p = 1 (one bound a coordinate) or p = ∞ (one for all)."""
+    from scipy.optimize import linprog
+
+    count, dimensions = normals.shape
+    bounds = dimensions if norm.p == 1 else 1
+    # Variables are δ and t, with |δ_j| ≤ t_j (p = 1) or ≤ t (p = ∞); minimise Σ t.
+    ties = np.eye(dimensions) if norm.p == 1 else np.ones((dimensions, 1))
+    limits = np.block(
+        [
+            [normals, np.zeros((count, bounds))],
+            [np.eye(dimensions), -ties],
+            [-np.eye(dimensions), -ties],
+        ]
+    )
+    levels = np.concatenate([slack, np.zeros(2 * dimensions)])
+    costs = np.concatenate([np.zeros(dimensions), np.ones(bounds)])
+    free = [(None, None)] * dimensions + [(0, None)] * bounds
+    found = linprog(costs, A_ub=limits, b_ub=levels, bounds=free, method="highs")
+    return found.x[:dimensions] if found.success else None

@@ -1,0 +1,167 @@
+"""The command: help with examples that work, clear endings, nothing half-written."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import oar
+from oar.cli import app
+
+OAR = [sys.executable, "-c", "from oar.cli import main; main()"]
+COMMANDS = ("reproduce", "embed-mnist")
+
+
+def run(*arguments, **how):
+    return subprocess.run([*OAR, *map(str, arguments)], capture_output=True, text=True, check=False, **how)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Put recorders in the place of the library's functions, and return what they are called with."""
+    seen = {}
+
+    def reproduce(out, **options):
+        seen["reproduce"] = {"out": out, **options}
+        options["on_stage"]("drawing", 8, 9)
+
+    def embed_mnist(out, **options):
+        seen["embed-mnist"] = {"out": out, **options}
+        options["on_epoch"](1, 200.0)
+        return {"nearest_centroid_accuracy": {"train": 0.875}}
+
+    monkeypatch.setattr("oar.paper.reproduce.reproduce", reproduce)
+    monkeypatch.setattr("oar.paper.embed.embed_mnist", embed_mnist)
+    return seen
+
+
+def test_version():
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"oar {oar.__version__}\n")
+
+
+def test_help_lists_the_commands():
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for command in COMMANDS:
+        assert command in result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_in_the_help_works(command, calls):
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    example = re.search(r"Example: (oar .+)", shown).group(1)
+    result = CliRunner().invoke(app, shlex.split(example)[1:])
+    assert result.exit_code == 0, result.output
+    assert str(calls[command]["out"]) in example
+    assert "Done." in result.output
+
+
+def test_options_arrive(calls, tmp_path):
+    CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path), "--quick", "--seed", "7"])
+    options = calls["reproduce"]
+    assert (options["out"], options["quick"], options["seed"]) == (tmp_path, True, 7)
+    arguments = ["--folder", "m", "--out", "o", "--epochs", "3", "--seed", "2", "--checkpoint", "c.npz"]
+    CliRunner().invoke(app, ["embed-mnist", *arguments])
+    options = calls["embed-mnist"]
+    assert (options["settings"].epochs, options["settings"].seed) == (3, 2)
+    assert (options["folder"].name, options["checkpoint"].name) == ("m", "c.npz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "Usage"),
+        (("reproduce",), "--out"),
+        (("reproduce", "--out", "x", "--seed", "-1"), "--seed"),
+        (("reproduce", "--out", "x", "--seed", "one"), "--seed"),
+        (("reproduce", "--out", "x", "--fast"), "--fast"),
+        (("embed-mnist", "--out", "x", "--epochs", "0"), "--epochs"),
+        (("reprodoce",), "reprodoce"),
+    ],
+)
+def test_bad_options_are_refused_with_exit_code_2(arguments, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 2
+    assert complaint in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("reproduce", "--out", tmp_path / "file" / "out")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert re.fullmatch(r"oar: out: must be a folder that can be written to, got .+file/out.+\n", result.stderr)
+
+
+def test_a_folder_that_cannot_be_written_to_fails_before_any_work(tmp_path, monkeypatch):
+    def work(*arguments):
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("oar.paper.reproduce.find", work)
+    (tmp_path / "file").write_text("")
+    assert CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path / "file" / "out")]).exit_code == 1
+
+
+def test_missing_images_are_one_clear_line(tmp_path):
+    pytest.importorskip("jax")
+    result = run("embed-mnist", "--folder", tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("oar: folder: must be a folder that exists")
+
+
+def test_interrupting_leaves_nothing_half_written(tmp_path):
+    out = tmp_path / "deep" / "out"
+    process = subprocess.Popen(
+        [*OAR, "reproduce", "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        patience = time.monotonic() + 60
+        while not (out.is_dir() and any(out.iterdir())):  # the hidden folder: work has begun
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < patience
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        printed, complaint = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert (printed, complaint) == ("", "oar: interrupted; nothing was written.\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_the_library_have_no_traceback(monkeypatch):
+    def fail(out, **options):
+        raise oar.DataError("something: must be otherwise, got this.")
+
+    monkeypatch.setattr("oar.paper.reproduce.reproduce", fail)
+    result = CliRunner().invoke(app, ["reproduce", "--out", "x"])
+    assert result.exit_code == 1
+    assert result.stderr == "oar: something: must be otherwise, got this.\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(out, **options):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("oar.paper.reproduce.reproduce", fail)
+    assert isinstance(CliRunner().invoke(app, ["reproduce", "--out", "x"]).exception, ZeroDivisionError)
+
+
+def test_importing_the_command_is_light():
+    heavy = ("matplotlib", "sklearn", "jax", "pandas", "scipy", "rich")
+    code = f"import sys, oar.cli; print(*set({heavy}) & set(sys.modules))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "\n"
