@@ -35,7 +35,7 @@ def small_problem(seed, norm=2, classes=3, model=None, budget=0.3, **action):
 
 
 @pytest.mark.parametrize(
-    ("budget", "most", "alone"), [(0.1, 1.139700, 1.1532), (0.3, 0.633976, 0.7096), (1.0, 0.014600, 0.0905)]
+    ("budget", "most", "alone"), [(0.1, 1.139700, 1.1532), (0.3, 0.633976, 0.7096), (1.0, 0.014450, 0.0905)]
 )
 def test_iris_reaches_the_best_known_losses(budget, most, alone):
     problem = iris_problem(budget)
@@ -47,9 +47,11 @@ def test_iris_reaches_the_best_known_losses(budget, most, alone):
     assert together.proposal.claimed_loss == pytest.approx(together.loss, abs=1e-6)
 
 
-def test_restarts_find_the_better_optimum_of_large_budgets():
+def test_restarts_find_better_optima_of_large_budgets():
     problem = iris_problem(1.0)
-    assert oar.collective(problem, solver=ProjectedGradient(200, 1e-6, restarts=8)).loss <= 0.014450
+    once = oar.collective(problem, solver=ProjectedGradient(200, 1e-6))
+    often = oar.collective(problem, solver=ProjectedGradient(200, 1e-6, restarts=8))
+    assert often.loss < once.loss
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
@@ -186,3 +188,55 @@ def test_signals_are_used():
         oar.collective(problem, signal="telepathy")
     with pytest.raises(oar.OptionError, match="signal: nearest centroid is solved without one"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), signal="implicit")
+
+
+def test_separable_data_without_a_regulariser_are_refused():
+    rng = np.random.default_rng(0)
+    codes = np.arange(30) % 2
+    people = oar.Population(rng.normal(size=(30, 2)) + 20 * codes[:, None], codes)
+    problem = oar.Problem(people, SoftmaxRegression(0.0), oar.Query([5.0, 5.0], 1), oar.Perturb(0.3))
+    for question in (oar.individual, oar.collective):
+        with pytest.raises(oar.NumericsError, match="optimum is at infinity; use l2 > 0"):
+            question(problem)
+
+
+def test_without_a_regulariser_where_the_classes_overlap():
+    rng = np.random.default_rng(1)
+    people = oar.Population(rng.normal(size=(60, 2)), rng.integers(0, 2, 60))
+    problem = oar.Problem(people, SoftmaxRegression(0.0), oar.Query([0.5, 0.5], 1), oar.Perturb(0.2))
+    result = oar.collective(problem)
+    assert result.loss < result.loss_before
+    assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["constant", "single", "saturated", "float32"])
+def test_odd_but_honest_data(kind):
+    rng = np.random.default_rng(2)
+    codes = np.arange(24) % 3
+    features = rng.normal(size=(24, 2)) + codes[:, None]
+    budget = 0.2
+    if kind == "constant":
+        features = np.c_[features, np.full(24, 7.0)]
+    elif kind == "single":
+        features, codes = features[:3], codes[:3]
+    elif kind == "saturated":
+        budget = 1e3
+    elif kind == "float32":
+        features = features.astype(np.float32)
+    query = oar.Query(np.zeros(features.shape[1]), 1)
+    problem = oar.Problem(oar.Population(features, codes), SoftmaxRegression(0.05), query, oar.Perturb(budget))
+    result = oar.collective(problem)
+    assert result.loss < result.loss_before
+    assert not result.audit.violations
+    assert result.plan.moves().dtype == np.float64
+
+
+def test_questions_that_have_no_answer_yet_say_so():
+    problem = iris_problem(0.3)
+    for question in (oar.minimal_budget, oar.minimal_coalition, oar.break_even):
+        with pytest.raises(oar.OptionError, match="nearest centroid only so far"):
+            question(problem)
+    with pytest.raises(oar.DataError, match="it has no card"):
+        oar.collective(problem, solver=OneShot()).plan.card()
+    with pytest.raises(oar.OptionError, match="restarts and time_limit"):
+        oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))

@@ -72,6 +72,10 @@ class Linear(Differentiable):
         """Return ½ (Σ b / o)² where that is needed: no stiffer than the rest of the risk, so that series converge."""
         return 0.5 * (parameters[:, -1].sum() / len(parameters)) ** 2 if self.fixes_gauge(len(parameters)) else 0.0
 
+    def runs_off(self, risk: float) -> bool:
+        """Report whether a risk this low means that parameters grow for ever."""
+        return False
+
     def training(self, people: Population) -> LinearTraining:
         """Bind the model to people: passes over their data, refits, and Hessian solves."""
         need_jax(self.name)
@@ -103,6 +107,10 @@ class SoftmaxRegression(Linear):
     def fixes_gauge(self, outputs: int) -> bool:
         """Softmax over several logits does not see a common constant."""
         return outputs > 1
+
+    def runs_off(self, risk: float) -> bool:
+        """Without a regulariser, a mean cross-entropy near 0 is that of separable data."""
+        return self.l2 == 0 and risk < 1e-6
 
     def target_rows(self, targets: Any) -> Any:
         """Return all columns, but for two classes only the second's: a single logit."""

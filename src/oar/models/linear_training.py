@@ -41,6 +41,7 @@ class LinearTraining:
         self.size, self.dimensions = features.shape
         self.shape = (targets.shape[1], self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
+        self.targets = targets
         self._features = features
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
@@ -169,6 +170,11 @@ class LinearTraining:
             if slow and size > tolerance:
                 self._refresh(parameters, features)
                 fresh = True
+        if self.model.runs_off(value):
+            raise NumericsError(
+                f"model: {self.model.name} without a regulariser separates these people perfectly, so its "
+                "optimum is at infinity; use l2 > 0."
+            )
         return Fit(parameters, features, size, size <= tolerance)
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:

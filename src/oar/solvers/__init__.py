@@ -29,6 +29,9 @@ __all__ = [
 ]
 
 
+SMALL = 2_000  # members' moves, as numbers
+
+
 def propose_collective(problem: Problem, solver: Any = "auto", signal: Any = "auto") -> Proposal:
     """Members move, the model is refitted. Not audited: use `oar.collective` for that."""
     if not isinstance(problem.model, NearestCentroid):
@@ -67,7 +70,9 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 
 
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool) -> Proposal:
-    default = ProjectedGradient(max_steps=200, tolerance=1e-6)
+    # The loss has several local minima at large budgets. Where a run costs milliseconds, look at some of them.
+    small = problem.people.size * problem.people.dimensions <= SMALL
+    default = ProjectedGradient(max_steps=500, tolerance=1e-6, restarts=8 if small else 0)
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
     return retrained.solve(problem, chosen, signal, query)
 
