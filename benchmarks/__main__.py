@@ -9,7 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import beside_gradient, beside_scikit_learn, growth, questions_asked, sweep_cells, ten_million
+from benchmarks import (
+    beside_gradient,
+    beside_scikit_learn,
+    growth,
+    questions_asked,
+    refitted,
+    sweep_cells,
+    ten_million,
+)
 from benchmarks.machine import describe, machine, peak_resident
 from benchmarks.rows import FULL, QUICK, Effort, Row
 
@@ -20,6 +28,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "gradient": beside_gradient.rows,
     "growth": growth.rows,
     "questions": questions_asked.rows,
+    "refitted": refitted.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 
@@ -69,7 +78,8 @@ def row_cells(row: Row) -> tuple[str, ...]:
     spread = "" if row.spread is None else f"{row.spread[0]:.3g}–{row.spread[1]:.3g}"
     target = "" if row.most is None else f"≤ {row.most:g}"
     mark = {True: "✓", False: "✗ missed", None: ""}[row.passed]
-    return row.name, f"{row.value:.3g} {row.unit}".strip(), spread, target, mark, row.context
+    value = f"{row.value:.{row.digits}g} {row.unit}".strip() if row.measured else "–"
+    return row.name, value, spread, target, mark, row.context
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

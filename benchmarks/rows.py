@@ -18,7 +18,8 @@ class Row:
         values: one figure a round; the median is reported, the quartiles show the noise.
         unit: what the figure counts: "×" for ratios.
         most: the target, an upper bound; None for context rows.
-        context: absolute times and other detail.
+        context: absolute times and other detail; where nothing could be measured, why.
+        digits: how many digits the table shows.
     """
 
     name: str
@@ -26,6 +27,12 @@ class Row:
     unit: str = "×"
     most: float | None = None
     context: str = ""
+    digits: int = 3
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a figure."""
+        return bool(np.all(np.isfinite(self.values)))
 
     @property
     def value(self) -> float:
@@ -42,20 +49,25 @@ class Row:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the target is met; None where there is none."""
-        return None if self.most is None else self.value <= self.most
+        """Whether the target is met; None where there is none, or no figure."""
+        return None if self.most is None or not self.measured else self.value <= self.most
 
     def as_json(self) -> dict[str, Any]:
         """Return everything, unrounded."""
         return {
             "name": self.name,
-            "value": self.value,
+            "value": self.value if self.measured else None,
             "quartiles": self.spread,
             "unit": self.unit,
             "target_at_most": self.most,
             "passed": self.passed,
             "context": self.context,
         }
+
+
+def skipped(name: str, reason: str, most: float | None = None) -> Row:
+    """Return the row of something that cannot be measured here."""
+    return Row(name, np.nan, "", most, f"skipped: {reason}")
 
 
 @dataclass(frozen=True)

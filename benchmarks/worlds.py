@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -60,3 +61,39 @@ def all_pairs(people: oar.Population) -> tuple[NDArray[np.float64], list[int]]:
     pairs = list(permutations(range(len(people.classes)), 2))
     queries = np.array([0.25 * centroids[goal] + 0.75 * centroids[other] for goal, other in pairs])
     return queries, [people.classes[goal] for goal, _ in pairs]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """People for a softmax regression that is refitted, and a query: plain arrays, for the package and its peers."""
+
+    features: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    query: NDArray[np.float64]
+    goal: int = 1
+    l2: float = 1e-2
+
+    def problem(self, budget: float) -> oar.Problem:
+        """Ask for the goal when everyone may move by `budget`."""
+        people, query = oar.Population(self.features, self.labels), oar.Query(self.query, goal=self.goal)
+        return oar.Problem(people, oar.SoftmaxRegression(self.l2), query, oar.Perturb(budget))
+
+
+def blobs(size: int = 60_000) -> World:
+    """Return ten overlapping clouds in ten dimensions."""
+    random = np.random.default_rng(0)
+    centres, labels = 0.9 * random.standard_normal((10, 10)), random.integers(0, 10, size)
+    return _asking(centres[labels] + random.standard_normal((size, 10)), labels)
+
+
+def flowers() -> World:
+    """Return Iris, standardised."""
+    features, labels = iris()
+    return _asking((features - features.mean(axis=0)) / features.std(axis=0), labels)
+
+
+def _asking(features: NDArray[np.float64], labels: NDArray[np.int64]) -> World:
+    """Ask for class 1 from three quarters of the way to the mean of class 2."""
+    return World(
+        features, labels, 0.25 * features[labels == 1].mean(axis=0) + 0.75 * features[labels == 2].mean(axis=0)
+    )
