@@ -8,13 +8,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from oar.models.differentiable import need_jax
 from oar.paper.accuracy import accuracy_table
 from oar.paper.answers import answers
 from oar.paper.case import ALPHA, Case, iris_case, mnist_case
 from oar.paper.comparison import compare
 from oar.paper.curves import budget_curves
+from oar.paper.draw_extended import draw_extended
 from oar.paper.draw_figure2 import Figure2, draw_figure2
 from oar.paper.draw_strip import draw_picture_strip
+from oar.paper.extended import Extended, extended_stages, find_extended
+from oar.paper.extended_cases import extended_settings
+from oar.paper.extended_summary import extended_results, extended_section
 from oar.paper.figure1 import FEATURES, figure1
 from oar.paper.outputs import staged
 from oar.paper.pairs import all_pairs, choose_pairs
@@ -45,7 +50,14 @@ STAGES = (
 OnStage = Callable[[str, int, int], None]
 
 
-def reproduce(out: str | Path, *, quick: bool = False, seed: int = 0, on_stage: OnStage | None = None) -> Path:
+def reproduce(
+    out: str | Path,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    extended: bool = False,
+    on_stage: OnStage | None = None,
+) -> Path:
     """Recompute the paper's figures and tables, and more; return the folder.
 
     Writes `figure1`, `figure2` and `strip` (each as .png, .svg and .pdf), `summary.md` for people, and `results.json`
@@ -56,22 +68,45 @@ def reproduce(out: str | Path, *, quick: bool = False, seed: int = 0, on_stage: 
         out: the folder to write to; made if it is not there, and tried before anything is computed.
         quick: coarse grids and few pairs, in seconds; every output says so.
         seed: of all random draws.
+        extended: also ask Figure 2's question of every other model (`extended.png`, .svg, .pdf; needs JAX, and takes
+            minutes).
         on_stage: called as `on_stage(what, done, of)` before every stage and once at the end.
     """
     settings = reproduction_settings(quick, seed)
     with staged(Path(out), last=RESULTS_FILE) as folder:
-        write_all(folder, settings, on_stage)
+        write_all(folder, settings, on_stage, extended)
     return Path(out)
 
 
-def write_all(folder: Path, settings: ReproductionSettings, on_stage: OnStage | None = None) -> None:
+def write_all(
+    folder: Path, settings: ReproductionSettings, on_stage: OnStage | None = None, extended: bool = False
+) -> None:
     """Compute everything, then write all files into the folder."""
-    findings = find(settings, on_stage)
+    if not extended:
+        findings, beyond = find(settings, on_stage), None
+    else:
+        findings, beyond, on_stage = _find_more(settings, on_stage)
     _announce(on_stage, len(STAGES) - 1)
-    _draw(findings, folder)
-    (folder / SUMMARY_FILE).write_text(summary(findings), encoding="utf-8")
-    (folder / RESULTS_FILE).write_text(json_text(results(findings)), encoding="utf-8")
+    _draw(findings, folder, beyond)
+    text, numbers = summary(findings), results(findings)
+    if beyond is not None:
+        text, numbers = f"{text}\n{extended_section(beyond)}\n", numbers | {"extended": extended_results(beyond)}
+    (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
+    (folder / RESULTS_FILE).write_text(json_text(numbers), encoding="utf-8")
     _announce(on_stage, len(STAGES))
+
+
+def _find_more(settings: ReproductionSettings, on_stage: OnStage | None) -> tuple[Findings, Extended, OnStage | None]:
+    """Compute everything and the other models; return with it a callback that counts their stages too."""
+    need_jax("oar reproduce --extended")
+    more = extended_settings(settings.quick, settings.seed)
+    stages = extended_stages(more)
+    if on_stage is None:
+        return find(settings), find_extended(more), None
+    tell, first, of = on_stage, len(STAGES) - 1, len(STAGES) + len(stages)
+    findings = find(settings, lambda what, done, _: tell(what, done, of))
+    beyond = find_extended(more, lambda number: tell(stages[number], first + number, of))
+    return findings, beyond, lambda what, done, _: tell(what, done + len(stages), of)
 
 
 def find(settings: ReproductionSettings, on_stage: OnStage | None = None) -> Findings:
@@ -115,12 +150,14 @@ def _announce(on_stage: OnStage | None, done: int) -> None:
         on_stage(STAGES[done] if done < len(STAGES) else "done", done, len(STAGES))
 
 
-def _draw(findings: Findings, folder: Path) -> None:
+def _draw(findings: Findings, folder: Path, beyond: Extended | None) -> None:
     figures = {
         "figure1": draw_map(findings.figure1.picture, FEATURES, findings.class_names["iris"]),
         "figure2": draw_figure2(list(findings.figure2.values())),
         "strip": draw_picture_strip(findings.strip, findings.class_names["mnist"]),
     }
+    if beyond is not None:
+        figures["extended"] = draw_extended(beyond)
     for name, figure in figures.items():
         if findings.settings.quick:
             mark_quick(figure)
