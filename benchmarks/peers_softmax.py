@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,11 +124,11 @@ def _softmax(outputs: Array) -> Array:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def optimistix_moves(world: World, budget: float, steps: int = 50) -> Array:
+def optimistix_mover(world: World, budget: float, steps: int = 50) -> Callable[[], Array]:
     """Normalised projected gradient; optimistix's BFGS refits and `ImplicitAdjoint(lx.CG)` differentiates through it.
 
     Refits are warm-started. A step goes against everyone's gradient, 2ε/(t + 2) far, and back into the ball: the first
-    is a full response. What is returned is the last point, which is also the best.
+    is a full response. All is compiled here; what is returned runs all steps and gives the last point.
     """
     import jax
     import jax.numpy as jnp
@@ -160,10 +161,17 @@ def optimistix_moves(world: World, budget: float, steps: int = 50) -> Array:
             outside = jnp.linalg.norm(moves, axis=1, keepdims=True) / budget
             return moves / jnp.maximum(outside, 1.0), found
 
-        moves, parameters = jnp.zeros_like(features), jnp.zeros((count, features.shape[1] + 1))
-        for number in range(steps):
-            moves, parameters = step(moves, parameters, 2.0 * budget / (number + 2))
-        return np.asarray(moves)
+        stay, zero = jnp.zeros_like(features), jnp.zeros((count, features.shape[1] + 1))
+        jax.block_until_ready(step(stay, zero, budget))
+
+    def run() -> Array:
+        with jax.enable_x64(True):
+            moves, parameters = stay, zero
+            for number in range(steps):
+                moves, parameters = step(moves, parameters, 2.0 * budget / (number + 2))
+            return np.asarray(moves)
+
+    return run
 
 
 def tuned_score_gradients(features: Array, labels: NDArray[np.int64], threads: int) -> Any:
