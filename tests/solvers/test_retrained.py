@@ -240,3 +240,31 @@ def test_questions_that_have_no_answer_yet_say_so():
         oar.collective(problem, solver=OneShot()).plan.card()
     with pytest.raises(oar.OptionError, match="restarts and time_limit"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))
+
+
+def test_the_open_ball_has_the_right_slope_and_keeps_limits():
+    """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
+    from oar.signals import Implicit
+    from oar.solvers.ball import open_ball_search
+    from oar.solvers.loop import Limits
+
+    problem = small_problem(4, budget=np.linspace(0.0, 1.0, 24))
+    training = problem.model.training(problem.people)
+    limits = Limits(
+        problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
+    )
+    arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
+    moves = open_ball_search(*arguments, max_steps=60, time_limit=np.inf)
+    assert (np.linalg.norm(moves, axis=1) <= limits.radii * (1 + 1e-12)).all()
+    assert not moves[0].any()
+    assert not moves[-1].any()
+
+    def loss(members):
+        fit = training.fit(training.moved(members), training.start(), 1e-11)
+        return training.goal(fit.parameters, problem.query_features, problem.goal_target)[0]
+
+    reached = loss(moves[:-1])
+    assert reached < loss(np.zeros((24, 3)))
+    assert reached == pytest.approx(oar.collective(problem).loss, rel=2e-2)
+    assert not open_ball_search(*arguments, max_steps=0, time_limit=np.inf).any()
+    assert loss(open_ball_search(*arguments, max_steps=60, time_limit=0.0)[:-1]) > reached

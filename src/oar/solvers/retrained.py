@@ -1,15 +1,21 @@
 """Collective and joint recourse for models that are refitted in the loop.
 
-The loop starts from where everybody stands, with a full response to the first signal. Where everyone may move equally
-far and training is translation-equivariant, "all members move by minus the individual's best move" gives the query
-exactly what its own move would; if the loop ends above that, it is run from there too, so that the collective is never
-worse. The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that
-closes on an approximate gradient certifies nothing, and is not called finished.
+The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
+steps, the budget is large (the loss is far from linear in the moves): for p = 2 it then starts again from a
+quasi-Newton search (`ball`), which finds better minima, and otherwise goes on from where it is.
+
+Where everyone may move equally far and training is translation-equivariant, "all members move by minus the
+individual's best move" gives the query exactly what its own move would; if the loop ends above that, it is run from
+there too, so that the collective is never worse.
+
+The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that closes
+on an approximate gradient certifies nothing, and is not called finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +25,14 @@ from oar.models.training import Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import Signal, as_signal
+from oar.solvers.ball import open_ball_search
 from oar.solvers.loop import Limits, LoopSettings, Reached, improve
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
+PATIENCE = 60  # steps after which a budget counts as large
+OPEN_STEPS = 100
 
 
 def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, signal: Any, query: bool) -> Proposal:
@@ -38,15 +47,21 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         np.append(training.weights, 1.0),
     )
     loop = _loop_settings(settings)
+    asked = (training, maker, problem.query_features, problem.goal_target, limits)
     stay = np.zeros((people.size + 1, people.dimensions))
 
-    def run(start: Array) -> Reached:
-        return improve(training, maker, problem.query_features, problem.goal_target, limits, start, loop)
-
-    best = run(stay)
+    best = improve(*asked, stay, replace(loop, max_steps=min(PATIENCE, loop.max_steps)))
     steps = best.steps
+    if best.ended == "steps" and steps < loop.max_steps:
+        start = best.moves
+        if loop.response == "spectral" and limits.norm.p == 2:
+            start = open_ball_search(*asked, min(OPEN_STEPS, loop.max_steps), loop.time_limit)
+        found = improve(*asked, start, replace(loop, max_steps=loop.max_steps - steps))
+        steps += found.steps
+        if found.step.loss < best.step.loss:
+            best = found
     for start in _other_starts(problem, training, settings, limits, best):
-        found = run(start)
+        found = improve(*asked, start, loop)
         steps += found.steps
         if found.step.loss < best.step.loss:
             best = found

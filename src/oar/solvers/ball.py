@@ -1,0 +1,84 @@
+"""The members' moves without limits: L-BFGS over a ball that is opened up into all of space (p = 2).
+
+With δ_i = ε_i u_i / √(1 + ‖u_i‖²) every u is allowed, so a quasi-Newton method can be used as it is. By the chain rule
+
+    ∂L/∂u_i = w̄_i (ε_i/√(1 + ‖u_i‖²)) (g_i − ⟨g_i, u_i⟩ u_i / (1 + ‖u_i‖²)),
+
+with g_i the gradient in member i's move. It starts from where everybody stands and grows the moves slowly, which at
+large budgets ends in better minima than a full response to the first signal does. Members reach the edge of their ball
+only in the limit, so the loop finishes what this begins.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.training import Training
+from oar.signals.base import Memory, Signal
+from oar.solvers.loop import Limits
+
+Array = NDArray[np.float64]
+PRECISION = 1e-9
+CORRECTIONS = 10
+
+
+def open_ball_search(
+    training: Training,
+    signal: Signal,
+    query: Array,
+    target: Array,
+    limits: Limits,
+    max_steps: int,
+    time_limit: float,
+) -> Array:
+    """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps from where everybody stands."""
+    from scipy.optimize import minimize
+
+    movers = np.flatnonzero((limits.radii > 0) & (limits.weights > 0))
+    radii = limits.radii[movers, None]
+    # Measured by Σ w̄ ‖u‖², so that neither the number of members nor unequal weights change the path.
+    scale = np.sqrt(limits.weights[movers] * movers.size)[:, None]
+    shape = (movers.size, query.size)
+    everyone = np.zeros((limits.radii.size, query.size))
+    began, memory = time.monotonic(), _Last()
+    if not max_steps or not movers.size:
+        return everyone
+
+    def moves_of(free: Array) -> tuple[Array, Array, Array]:
+        opened = free.reshape(shape) / scale
+        length = np.sqrt(1.0 + np.einsum("nd,nd->n", opened, opened))[:, None]
+        everyone[movers] = radii * opened / length
+        return everyone, opened, length
+
+    def evaluate(free: Array) -> tuple[float, Array]:
+        moves, opened, length = moves_of(free)
+        step = signal.at(training, moves[:-1].copy(), query + moves[-1], target, memory.last, PRECISION)
+        memory.last = step.memory
+        slopes = np.concatenate([step.gradient, step.outcome.query_slope[None]])[movers]
+        along = np.einsum("nd,nd->n", slopes, opened)[:, None]
+        inner = radii / length * (slopes - along * opened / length**2)
+        # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
+        return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()
+
+    def stop_in_time(free: Array) -> None:
+        if time.monotonic() - began > time_limit:
+            raise StopIteration
+
+    found = minimize(
+        evaluate,
+        np.zeros(shape).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=stop_in_time,
+        options={"maxiter": max_steps, "maxcor": CORRECTIONS, "ftol": 0.0, "gtol": 0.0},
+    )
+    return moves_of(found.x)[0].copy()
+
+
+class _Last:
+    """The last round's warm start."""
+
+    last: Memory | None = None
