@@ -89,7 +89,7 @@ def _draw_shares(axes: Axes, cell: Cell, last: bool) -> None:
 
 
 def _mark(axes: Axes, points: list[Point], style: Line, before: float) -> None:
-    """Mark every point: filled where the goal is reached, open where it is not; show claims that the audit refutes."""
+    """Mark every point: filled where the goal is reached, else open; show claims that the audit does not confirm."""
     for point in points:
         if abs(point.claimed - point.loss) > DISAGREES * before:
             axes.plot([point.place] * 2, [point.claimed, point.loss], color=style.colour, linewidth=0.9, zorder=3)
@@ -135,5 +135,5 @@ def _legend() -> list[Any]:
         line("filled: the query gets the goal", marker="o", markersize=5),
         line("open: it does not", marker="o", markersize=5, markerfacecolor="white"),
         line("break-even (audited from there on)", marker="X", color=BLACK, markersize=7),
-        line("a solver's claim that the audit refutes", marker="x", markersize=5),
+        line("a solver's claim, where the audit differs", marker="x", markersize=5),
     ]
