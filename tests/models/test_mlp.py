@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from differentiation import assert_differentiates_training, goal_of, query_of, small_people
+from jax.flatten_util import ravel_pytree
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
@@ -87,7 +88,7 @@ def test_every_activation_against_differences(activation):
     model = MLP(hidden=(3, 2), activation=activation, seed=4)
     rng, step = np.random.default_rng(0), 1e-6
     with jax.enable_x64(True):
-        flat, unravel = jax.flatten_util.ravel_pytree(model.initial(3, 2))
+        flat, unravel = ravel_pytree(model.initial(3, 2))
         direction = rng.normal(size=flat.size)
 
         @jax.jit
