@@ -50,6 +50,8 @@ class LinearTraining:
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
         self._factor: Any = None
+        self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
+        self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
 
     def _pack(self, array: Array) -> Array:
         padded = np.zeros((self._chunks * self._rows, array.shape[1]))
@@ -69,16 +71,27 @@ class LinearTraining:
         self.passes += 1
         run = compiled(self.model, kind)
 
-        def part(numbers: NDArray[np.intp]) -> Any:
+        def part(data: tuple[Any, Any, Any]) -> Any:
             import jax
 
-            some = slice(numbers[0], numbers[-1] + 1)
             with jax.enable_x64(True):
-                return jax.tree.map(
-                    np.asarray, run(features[some], self._targets[some], self._weights[some], *arguments)
-                )
+                return jax.tree.map(np.asarray, run(*data, *arguments))
 
-        return [part(self._shards[0])] if self._pool is None else list(self._pool.map(part, self._shards))
+        shards = self._placed(features)
+        return [part(shards[0])] if self._pool is None else list(self._pool.map(part, shards))
+
+    def _placed(self, features: Array) -> list[tuple[Any, Any, Any]]:
+        """Return every shard's arrays where XLA wants them; copied once for each `moved`, not once a pass."""
+        import jax
+
+        if self._last is None or self._last[0] is not features:
+            parts = [slice(numbers[0], numbers[-1] + 1) for numbers in self._shards]
+            with jax.enable_x64(True):
+                if self._fixed is None:
+                    self._fixed = [jax.device_put((self._targets[some], self._weights[some])) for some in parts]
+                rows = [jax.device_put(features[some]) for some in parts]
+            self._last = features, [(some, *fixed) for some, fixed in zip(rows, self._fixed, strict=True)]
+        return self._last[1]
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return the penalised risk and its gradient: one pass."""

@@ -58,12 +58,20 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
 
 
 def best_own_move(
-    problem: Problem, training: Training, budget: float, settings: ProjectedGradient | None = None
+    problem: Problem,
+    training: Training,
+    budget: float,
+    settings: ProjectedGradient | None = None,
+    near: Array | None = None,
 ) -> OwnMove:
-    """Return the best move of the query within `budget` against the model fitted to unmoved data."""
+    """Return the best move of the query within `budget` against the model fitted to unmoved data.
+
+    `near` are parameters to start that fit from; only linear models, whose risk is convex, make use of them.
+    """
     settings = settings or ProjectedGradient()
     norm, query, target = problem.allowance.norm, problem.query_features, problem.goal_target
-    fit = training.fit(training.moved(None), training.start(), TIGHT)
+    start = training.start() if near is None or not isinstance(problem.model, Linear) else near
+    fit = training.fit(training.moved(None), start, TIGHT)
 
     def evaluate(moves: Array, rows: Rows) -> tuple[Array, Array]:
         judged = [training.goal(fit.parameters, query + move, target) for move in moves]

@@ -103,7 +103,7 @@ def _other_starts(
     """Yield the individual's answer where it beats the first run, then random starts."""
     people = problem.people
     if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
-        own = best_own_move(problem, training, float(problem.allowance.budget))
+        own = best_own_move(problem, training, float(problem.allowance.budget), near=best.step.fit.parameters)
         if own.loss < best.step.loss:
             start = np.zeros((people.size + 1, people.dimensions))
             start[:-1] = -own.move
