@@ -246,7 +246,7 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits():
     """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
     from oar.signals import Implicit
     from oar.solvers.ball import open_ball_search
-    from oar.solvers.loop import Limits
+    from oar.solvers.member_limits import Limits
 
     problem = small_problem(4, budget=np.linspace(0.0, 1.0, 24))
     training = problem.model.training(problem.people)

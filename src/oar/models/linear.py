@@ -30,6 +30,8 @@ class Linear(Differentiable):
     convex = True
     penalise_intercept = False
     l2: float
+    steepest: float
+    """β with B ≤ β I, whatever the outputs."""
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Start every refit from zero."""
@@ -98,6 +100,7 @@ class SoftmaxRegression(Linear):
 
     l2: float = 1e-2
     name = "softmax-regression"
+    steepest = 0.5
     equivariant = True
 
     def __post_init__(self) -> None:
@@ -150,6 +153,7 @@ class Ridge(Linear):
 
     l2: float = 1e-2
     name = "ridge"
+    steepest = 1.0
     equivariant = True
     regresses = True
 
@@ -187,6 +191,7 @@ class LinearSVM(Linear):
     l2: float = 1e-2
     penalise_intercept: bool = False
     name = "linear-svm"
+    steepest = 2.0
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""

@@ -18,7 +18,7 @@ def compiled(model: Linear, kind: str) -> Callable[..., Any]:
     """Compile one kind of pass for a model (compiled once for each shape, and kept)."""
     import jax
 
-    return jax.jit({"risk": _risk, "product": _product, "hessian": _hessian, "scores": _scores}[kind](model))
+    return jax.jit(_KINDS[kind](model))
 
 
 def _outputs(parameters: Any, rows: Any) -> Any:
@@ -75,6 +75,7 @@ def _product(model: Linear) -> Callable[..., Any]:
 
 def _hessian(model: Linear) -> Callable[..., Any]:
     """Hessian of the mean loss: Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ, as (o, d + 1, o, d + 1)."""
+    import jax
     import jax.numpy as jnp
 
     def run(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
@@ -82,14 +83,38 @@ def _hessian(model: Linear) -> Callable[..., Any]:
 
         def chunk(rows: Any, target: Any, weight: Any) -> Any:
             curvature = model.curvature(_outputs(parameters, rows), target.T) * weight
-            extended = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
-            pairs = (extended[:, :, None] * extended[:, None, :]).reshape(rows.shape[0], -1)
-            return (curvature.reshape(count * count, -1) @ pairs).reshape(count, count, width, width)
+            extended = _extended(rows)
 
-        total = _add_up(chunk, (features, targets, weights), jnp.zeros((count, count, width, width)))
-        return total.transpose(0, 2, 1, 3)
+            # One output's rows of H at a time, so that memory stays O(rows · parameters).
+            def block(bend: Any) -> Any:
+                return jnp.einsum("ond,ne->doe", bend[:, :, None] * extended, extended)
+
+            return jax.lax.map(block, curvature)
+
+        return _add_up(chunk, (features, targets, weights), jnp.zeros((count, width, count, width)))
 
     return run
+
+
+def _gram(model: Linear) -> Callable[..., Any]:
+    """Σ w̄ (x, 1)(x, 1)ᵀ, (d + 1, d + 1)."""
+    import jax.numpy as jnp
+
+    def run(features: Any, targets: Any, weights: Any) -> Any:
+        def chunk(rows: Any, weight: Any) -> Any:
+            extended = _extended(rows)
+            return (extended * weight[:, None]).T @ extended
+
+        width = features.shape[-1] + 1
+        return _add_up(chunk, (features, weights), jnp.zeros((width, width)))
+
+    return run
+
+
+def _extended(rows: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
 
 
 def _scores(model: Linear) -> Callable[..., Any]:
@@ -107,3 +132,6 @@ def _scores(model: Linear) -> Callable[..., Any]:
         return jax.lax.map(chunk, (features, targets))
 
     return run
+
+
+_KINDS = {"risk": _risk, "product": _product, "hessian": _hessian, "gram": _gram, "scores": _scores}

@@ -1,24 +1,28 @@
-"""A linear model bound to data: chunked passes, and refits by Newton on a frozen factor.
+"""A linear model bound to data: chunked passes, and refits by Newton steps on curvature that is kept.
 
 **Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
 sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
 is a column and every reduction runs along memory.
 
-**Refits.** A refit that starts near the last one needs few steps, and the last Hessian's Cholesky factor serves for
-most of them: it is renewed only when a step shrinks the gradient too little. The same factor preconditions the
-conjugate gradients that solve H v = g, so one factorisation lasts for many refits.
+**Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
+for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
+little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
+to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
+(`SMALL`), a bound for it takes its place.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.conjugate_gradients import conjugate_gradients
+from oar.models.inverse_curvature import InverseCurvature
 from oar.models.linear_passes import compiled
 from oar.models.training import Array, Fit
 
@@ -26,10 +30,23 @@ if TYPE_CHECKING:
     from oar.models.linear import Linear
 
 CHUNK = 1_000
-SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh factor
-MOST_STEPS = 200
+SMALL = 600  # parameters up to which H itself is factored
+SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
+MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
+FEWER = 10  # one in so many,
+COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
+MOST_STEPS = 1_000
 MOST_HALVINGS = 40
 MOST_PRODUCTS = 500
+
+
+class _Point(NamedTuple):
+    """Parameters, the risk there, its gradient, and the gradient's norm."""
+
+    parameters: Array
+    risk: float
+    gradient: Array
+    size: float
 
 
 class LinearTraining:
@@ -49,7 +66,8 @@ class LinearTraining:
         self._weights = self._pack(weights[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
-        self._factor: Any = None
+        self._small = self.parameter_count <= SMALL
+        self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
         self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
 
@@ -129,93 +147,112 @@ class LinearTraining:
         parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
         return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size]
 
-    def _refresh(self, parameters: Array, features: Array) -> None:
-        """Factor H. It only steers steps and preconditions, so where H is singular a little may be added to it."""
-        from scipy.linalg import LinAlgError, cho_factor
+    def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
+        """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
+        base = self._factor(self.hessian(parameters, features)) if self._small else self._bound(features)
+        self._inverse = InverseCurvature(base)
+        return self._inverse
 
-        hessian = self.hessian(parameters, features)
-        size = float(np.abs(np.diag(hessian)).max())
+    def _factor(self, hessian: Array) -> Callable[[Array], Array]:
+        """Return H⁻¹ times a vector. It only steers, so where H is singular a little may be added to it."""
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        size = max(float(np.abs(np.diag(hessian)).max()), 1.0)
         for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
             try:
-                self._factor = cho_factor(hessian + share * max(size, 1.0) * np.eye(len(hessian)))
-                return
+                factor = cho_factor(hessian + share * size * np.eye(len(hessian)))
             except LinAlgError:
                 continue
+            return lambda vector: cho_solve(factor, vector)
         raise NumericsError(
             f"model: the training risk of {self.model.name} has no positive curvature here, so it cannot be refitted; "
             "use a larger l2, or check the data."
         )
 
-    def _precondition(self, vector: Array) -> Array:
-        from scipy.linalg import cho_solve
+    def _bound(self, features: Array) -> Callable[[Array], Array]:
+        """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: B ≤ β I, so with G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
+        values, axes = np.linalg.eigh(sum(self._run("gram", features)))
+        curvature = self.model.steepest * np.maximum(values, 1e-9 * values[-1]) + self.model.l2
+        return lambda vector: (((vector.reshape(self.shape) @ axes) / curvature) @ axes.T).ravel()
 
-        return cho_solve(self._factor, vector)
+    def _coarse(self, features: Array) -> Array:
+        """Return parameters fitted to some of many people, and keep what their curvature says about everyone's."""
+        few = np.sort(np.random.default_rng(0).choice(self.size, self.size // FEWER, replace=False))
+        weights = self.weights[few]
+        if not weights.sum() > 0:
+            return self.start()
+        rows = features.reshape(-1, self.dimensions)[few]
+        some = LinearTraining(self.model, rows, self.targets[few], weights / weights.sum())
+        try:
+            found = some.fit(some.moved(None), self.start(), COARSE)
+        except NumericsError:  # some may be separable where all are not
+            return self.start()
+        self.passes += -(-some.passes // FEWER)
+        self._inverse = some._inverse
+        return found.parameters
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
-        """Refit by damped Newton; the factor is kept for the next refit."""
-        parameters = start
-        value, gradient = self.risk_gradient(parameters, features)
-        size, fresh = float(np.linalg.norm(gradient)), False
-        if self._factor is None:
-            self._refresh(parameters, features)
-            fresh = True
+        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit."""
+        if self._inverse is None and self._chunks >= MANY_CHUNKS and not start.any():
+            start = self._coarse(features)
+        point, fresh = self._point(start, features), self._inverse is None
+        inverse = self._inverse or self._renewed(start, features)
         for _ in range(MOST_STEPS):
-            if size <= tolerance:
+            if point.size <= tolerance:
                 break
-            step = -self._precondition(gradient)
-            slope, length, accepted = float(gradient @ step), 1.0, False
-            for _ in range(MOST_HALVINGS if fresh else 1):  # a stale factor gets one try, then it is renewed
-                trial = parameters + length * step
-                new_value, new_gradient = self.risk_gradient(trial, features)
-                new_size = float(np.linalg.norm(new_gradient))
-                # Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the
-                # gradient can be small where the risk is not.
-                level = new_value <= value + 1e-10 * max(1.0, abs(value))
-                accepted = new_value <= value + 1e-4 * length * slope or (level and new_size <= 0.9 * size)
-                if accepted:
-                    break
-                length *= 0.5
-            if not accepted and fresh:
+            # Old curvature gets one try, then it is renewed; a bound does not grow old.
+            final = fresh or not self._small
+            last, accepted = self._step(point, -inverse(point.gradient), features, MOST_HALVINGS if final else 1)
+            if final and not accepted:
                 break  # no progress even with the true Hessian: rounding is the limit
-            slow = not accepted or new_size > SLOW * size
-            if accepted:
-                parameters, value, gradient, size, fresh = trial, new_value, new_gradient, new_size, False
-            if slow and size > tolerance:
-                self._refresh(parameters, features)
-                fresh = True
-        if self.model.runs_off(value):
+            inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
+            slow, fresh = not accepted or last.size > SLOW * point.size, False
+            point = last if accepted else point
+            if slow and self._small and point.size > tolerance:
+                inverse, fresh = self._renewed(point.parameters, features), True
+        if self.model.runs_off(point.risk):
             raise NumericsError(
                 f"model: {self.model.name} without a regulariser separates these people perfectly, so its "
                 "optimum is at infinity; use l2 > 0."
             )
-        return Fit(parameters, features, size, size <= tolerance)
+        return Fit(point.parameters, features, point.size, point.size <= tolerance)
+
+    def _point(self, parameters: Array, features: Array) -> _Point:
+        risk, gradient = self.risk_gradient(parameters, features)
+        return _Point(parameters, risk, gradient, float(np.linalg.norm(gradient)))
+
+    def _step(self, point: _Point, step: Array, features: Array, most: int) -> tuple[_Point, bool]:
+        """Halve a step until it is good enough; return where it led to, and whether it was."""
+        slope, length = float(point.gradient @ step), 1.0
+        for _ in range(most):
+            trial = self._point(point.parameters + length * step, features)
+            # Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the
+            # gradient can be small where the risk is not.
+            level = trial.risk <= point.risk + 1e-10 * max(1.0, abs(point.risk))
+            if trial.risk <= point.risk + 1e-4 * length * slope or (level and trial.size <= 0.9 * point.size):
+                return trial, True
+            length *= 0.5
+        return trial, False
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right by conjugate gradients, preconditioned with the kept factor."""
-        solution, residual = np.zeros_like(right), right
-        if start is not None:
-            solution, residual = start, right - self.product(fit.parameters, fit.features, start)
-        enough = tolerance * float(np.linalg.norm(right))
-        scaled = self._precondition(residual)
-        direction, energy = scaled, float(residual @ scaled)
-        for _ in range(MOST_PRODUCTS):
-            if float(np.linalg.norm(residual)) <= enough:
-                break
-            image = self.product(fit.parameters, fit.features, direction)
-            curvature = float(direction @ image)
-            if not curvature > 0:
-                break  # a flat direction: the residual says what is left
-            length = energy / curvature
-            solution, residual = solution + length * direction, residual - length * image
-            scaled = self._precondition(residual)
-            energy, last = float(residual @ scaled), energy
-            direction = scaled + (energy / last) * direction
-        if not float(np.linalg.norm(residual)) <= max(enough, 1e-3 * float(np.linalg.norm(right))):
+        """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
+        seen = []
+
+        def product(direction: Array) -> Array:
+            seen.append((direction, self.product(fit.parameters, fit.features, direction)))
+            return seen[-1][1]
+
+        size = float(np.linalg.norm(right))
+        solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
+        if not solved.residual <= max(tolerance, 1e-3) * size:
             raise NumericsError(
                 f"signal: H v = g cannot be solved for {self.model.name} here, because the Hessian is singular in the "
                 "query's direction; use a larger l2."
             )
-        return solution
+        if self._inverse is not None:
+            for direction, image in seen:
+                self._inverse.learn(direction, image)
+        return solved.solution
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oar.models.training import Training
 from oar.signals.base import Memory, Signal
-from oar.solvers.loop import Limits
+from oar.solvers.member_limits import Limits
 
 Array = NDArray[np.float64]
 PRECISION = 1e-9

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.linear import Linear
-from oar.models.training import Training
+from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.settings import ProjectedGradient
@@ -38,7 +38,8 @@ class OwnMove:
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
     training = problem.model.training(problem.people)  # type: ignore[union-attr]
-    found = best_own_move(problem, training, problem.query_budget, settings)
+    fit = training.fit(training.moved(None), training.start(), TIGHT)
+    found = best_own_move(problem, training, problem.query_budget, fit, settings)
     convex = isinstance(problem.model, Linear)
     bound = max(found.loss - found.gap, 0.0) if convex else 0.0
     everyone = (problem.people.size, problem.people.dimensions)
@@ -58,20 +59,11 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
 
 
 def best_own_move(
-    problem: Problem,
-    training: Training,
-    budget: float,
-    settings: ProjectedGradient | None = None,
-    near: Array | None = None,
+    problem: Problem, training: Training, budget: float, fit: Fit, settings: ProjectedGradient | None = None
 ) -> OwnMove:
-    """Return the best move of the query within `budget` against the model fitted to unmoved data.
-
-    `near` are parameters to start that fit from; only linear models, whose risk is convex, make use of them.
-    """
+    """Return the best move of the query within `budget` against the model as fitted to unmoved data."""
     settings = settings or ProjectedGradient()
     norm, query, target = problem.allowance.norm, problem.query_features, problem.goal_target
-    start = training.start() if near is None or not isinstance(problem.model, Linear) else near
-    fit = training.fit(training.moved(None), start, TIGHT)
 
     def evaluate(moves: Array, rows: Rows) -> tuple[Array, Array]:
         judged = [training.goal(fit.parameters, query + move, target) for move in moves]

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Training
+from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import Signal, as_signal
 from oar.solvers.ball import open_ball_search
-from oar.solvers.loop import Limits, LoopSettings, Reached, improve
+from oar.solvers.loop import LoopSettings, Reached, improve
+from oar.solvers.member_limits import Limits
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
@@ -46,12 +47,12 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         np.append(problem.allowance.everyones(people.size), own),
         np.append(training.weights, 1.0),
     )
-    loop = _loop_settings(settings)
+    loop = replace(_loop_settings(settings), from_scratch=not problem.model.convex)  # type: ignore[union-attr]
     asked = (training, maker, problem.query_features, problem.goal_target, limits)
     stay = np.zeros((people.size + 1, people.dimensions))
 
     best = improve(*asked, stay, replace(loop, max_steps=min(PATIENCE, loop.max_steps)))
-    steps = best.steps
+    steps, unmoved = best.steps, best.began.fit
     if best.ended == "steps" and steps < loop.max_steps:
         start = best.moves
         if loop.response == "spectral" and limits.norm.p == 2:
@@ -60,7 +61,7 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         steps += found.steps
         if found.step.loss < best.step.loss:
             best = found
-    for start in _other_starts(problem, training, settings, limits, best):
+    for start in _other_starts(problem, training, settings, limits, best, unmoved):
         found = improve(*asked, start, loop)
         steps += found.steps
         if found.step.loss < best.step.loss:
@@ -90,7 +91,8 @@ def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSe
     if isinstance(settings, OneShot):
         return LoopSettings("frank-wolfe", 1, 0.0, np.inf)
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
-    return LoopSettings(kind, settings.max_steps, settings.tolerance, settings.time_limit)
+    search = getattr(settings, "line_search", "armijo")
+    return LoopSettings(kind, settings.max_steps, settings.tolerance, settings.time_limit, search)
 
 
 def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
@@ -98,12 +100,12 @@ def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
 
 
 def _other_starts(
-    problem: Problem, training: Training, settings: Any, limits: Limits, best: Reached
+    problem: Problem, training: Training, settings: Any, limits: Limits, best: Reached, unmoved: Fit
 ) -> Iterator[Array]:
     """Yield the individual's answer where it beats the first run, then random starts."""
     people = problem.people
     if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
-        own = best_own_move(problem, training, float(problem.allowance.budget), near=best.step.fit.parameters)
+        own = best_own_move(problem, training, float(problem.allowance.budget), unmoved)
         if own.loss < best.step.loss:
             start = np.zeros((people.size + 1, people.dimensions))
             start[:-1] = -own.move

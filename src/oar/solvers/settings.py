@@ -55,6 +55,8 @@ class FrankWolfe:
         restarts: random starts beside the fixed ones.
         time_limit: seconds after which no further step is begun.
         seed: the seed of the random starts.
+        line_search: how the share is found, on true refits: "armijo" (the first that lowers the loss enough) or "exact"
+            (the best, at about ten times the refits a step).
     """
 
     max_steps: int = 500
@@ -62,10 +64,12 @@ class FrankWolfe:
     restarts: int = 0
     time_limit: float = np.inf
     seed: int = 0
+    line_search: str = "armijo"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_settings(self, whole=("max_steps", "restarts", "seed"))
+        choose("line_search", self.line_search, ("armijo", "exact"))
 
 
 @dataclass(frozen=True)
