@@ -114,12 +114,12 @@ def plain_module():
 
 
 def equinox_module():
-    import equinox
+    equinox = pytest.importorskip("equinox", reason="equinox is an extra")
 
     return equinox.nn.MLP(3, 3, 4, 1, activation=jnp.tanh, key=jax.random.key(0))
 
 
-MODULES = [plain_module] + ([equinox_module] if importlib.util.find_spec("equinox") else [])
+MODULES = [plain_module, equinox_module]
 
 
 def cross_entropy(outputs, y):

@@ -159,3 +159,34 @@ def test_bad_models_and_labels():
         oar.Problem(numbers, Ridge(), oar.Query([0, 0], [1.0, 2.0], within=0.1), oar.Perturb(1.0))
     with pytest.raises(oar.DataError, match="nearest centroid needs one label a person"):
         oar.Problem(soft, oar.NearestCentroid(), oar.Query([0, 0], 1), oar.Perturb(1.0))
+
+
+@pytest.mark.parametrize("model", [SoftmaxRegression(0.02), Ridge(0.1), LinearSVM(0.05, penalise_intercept=True)])
+def test_a_bound_in_place_of_the_hessian_gives_the_same_fit_and_signal(model, monkeypatch):
+    people = crowd(4, 150) if not model.regresses else oar.Population(*np.random.default_rng(0).normal(size=(2, 90, 3)))
+    factored, fit = bound(model, people)
+    pull = np.random.default_rng(2).normal(size=fit.parameters.size)
+    signal = factored.solve(fit, pull, None, 1e-9)
+    monkeypatch.setattr("oar.models.linear_training.SMALL", 1)
+    bounded, again = bound(model, people)
+    monkeypatch.setattr(bounded, "hessian", None)  # it must not be asked for
+    assert again.converged
+    np.testing.assert_allclose(again.parameters, fit.parameters, atol=1e-7)
+    np.testing.assert_allclose(bounded.solve(again, pull, None, 1e-9), signal, rtol=1e-5, atol=1e-6)
+
+
+def test_many_people_begin_with_some_of_them_and_end_with_all(monkeypatch):
+    people = crowd(5, 4_000)
+    plain, fit = bound(SoftmaxRegression(0.02), people)
+    monkeypatch.setattr("oar.models.linear_training.CHUNK", 100)
+    training, coarse = bound(SoftmaxRegression(0.02), people)
+    assert training._chunks == 40
+    assert coarse.converged
+    np.testing.assert_allclose(coarse.parameters, fit.parameters, atol=1e-9)
+    # A tenth of them separable, all of them not: the tenth is left alone.
+    few = np.sort(np.random.default_rng(0).choice(4_000, 400, replace=False))
+    labels = people.codes(0, 4_000) % 2
+    labels[few] = people.features[few, 0] > 0
+    odd = oar.Population(people.features, labels)
+    _, free = bound(SoftmaxRegression(0.0), odd)
+    assert free.converged

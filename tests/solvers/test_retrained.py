@@ -268,3 +268,51 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits():
     assert reached == pytest.approx(oar.collective(problem).loss, rel=2e-2)
     assert not open_ball_search(*arguments, max_steps=0, time_limit=np.inf).any()
     assert loss(open_ball_search(*arguments, max_steps=60, time_limit=0.0)[:-1]) > reached
+
+
+@pytest.mark.parametrize("search", ["armijo", "exact"])
+def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
+    from oar.signals import Implicit
+    from oar.solvers.loop import LoopSettings, improve
+    from oar.solvers.member_limits import Limits
+
+    problem = iris_problem(1.0)
+    people = problem.people
+    training = problem.model.training(people)
+    limits = Limits(problem.allowance.norm, np.append(np.ones(people.size), 0.0), np.append(training.weights, 1.0))
+    start = np.zeros((people.size + 1, people.dimensions))
+    reached = improve(
+        training,
+        Implicit(),
+        problem.query_features,
+        problem.goal_target,
+        limits,
+        start,
+        LoopSettings("frank-wolfe", 6, 0.0, np.inf, search),
+    )
+    assert reached.steps == 6
+    assert (np.diff(reached.losses) < 0).all()
+    moved = people.features + reached.moves[:-1]
+    judge = LogisticRegression(C=100.0, solver="newton-cholesky", tol=1e-11, max_iter=500)
+    judge.fit(moved, people.labels, sample_weight=np.full(people.size, 1 / people.size))
+    assert -judge.predict_log_proba(problem.query_features[None])[0, 1] == pytest.approx(reached.losses[-1], abs=1e-6)
+
+
+def test_an_exact_search_goes_farther_in_its_first_step():
+    problem = iris_problem(1.0)
+    one_step = {
+        search: oar.collective(problem, solver=FrankWolfe(1, line_search=search)).loss for search in ("armijo", "exact")
+    }
+    assert one_step["exact"] < one_step["armijo"] - 1e-4
+
+
+def test_what_is_claimed_of_a_network_is_what_training_it_afresh_gives():
+    rng = np.random.default_rng(4)
+    codes = np.arange(30) % 3
+    features = rng.normal(0, 1.2, (3, 2))[codes] + rng.normal(size=(30, 2))
+    problem = oar.Problem(
+        oar.Population(features, codes), oar.models.MLP((5,)), oar.Query(features[1], 0), oar.Perturb(0.6)
+    )
+    result = oar.collective(problem, solver=ProjectedGradient(12, 1e-6))
+    assert result.loss < result.loss_before
+    assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-5)
