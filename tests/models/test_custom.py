@@ -1,5 +1,4 @@
 import dataclasses
-import importlib.util
 
 import jax
 import jax.numpy as jnp
