@@ -131,12 +131,12 @@ def test_many_chunks_are_one():
     features, labels = rng.normal(size=(2_345, 3)), rng.integers(0, 3, 2_345)
     training = SoftmaxRegression(0.1).training(oar.Population(features, labels))
     point = rng.normal(size=training.parameter_count)
-    matrix = point.reshape(3, 4)
+    matrix = training.in_given_units(point).reshape(3, 4)
     logits = features @ matrix[:, :-1].T + matrix[:, -1]
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     risk = -np.log(shares[np.arange(2_345), labels]).mean()
-    risk += 0.05 * (matrix[:, :-1] ** 2).sum() + 0.5 * matrix[:, -1].mean() ** 2
+    risk += 0.05 * (matrix[:, :-1] ** 2).sum() + 0.5 * point.reshape(3, 4)[:, -1].mean() ** 2
     assert training.risk_gradient(point, training.moved(None))[0] == pytest.approx(risk, rel=1e-12)
 
 

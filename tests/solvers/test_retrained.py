@@ -254,7 +254,7 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits():
         problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
     )
     arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
-    moves = open_ball_search(*arguments, max_steps=60, time_limit=np.inf)
+    moves = open_ball_search(*arguments, max_steps=60, deadline=np.inf)
     assert (np.linalg.norm(moves, axis=1) <= limits.radii * (1 + 1e-12)).all()
     assert not moves[0].any()
     assert not moves[-1].any()
@@ -266,8 +266,8 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits():
     reached = loss(moves[:-1])
     assert reached < loss(np.zeros((24, 3)))
     assert reached == pytest.approx(oar.collective(problem).loss, rel=2e-2)
-    assert not open_ball_search(*arguments, max_steps=0, time_limit=np.inf).any()
-    assert loss(open_ball_search(*arguments, max_steps=60, time_limit=0.0)[:-1]) > reached
+    assert not open_ball_search(*arguments, max_steps=0, deadline=np.inf).any()
+    assert loss(open_ball_search(*arguments, max_steps=60, deadline=0.0)[:-1]) > reached
 
 
 @pytest.mark.parametrize("search", ["armijo", "exact"])
@@ -316,3 +316,19 @@ def test_what_is_claimed_of_a_network_is_what_training_it_afresh_gives():
     result = oar.collective(problem, solver=ProjectedGradient(12, 1e-6))
     assert result.loss < result.loss_before
     assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-5)
+
+
+@pytest.mark.parametrize(("unit", "shift"), [(1e5, 0.0), (1e-4, 0.0), (1.0, 3e4)])
+def test_answers_do_not_depend_on_units_nor_on_where_they_are_measured_from(unit, shift):
+    plain = iris_problem(0.3)
+    people, query = plain.people, plain.query_features
+    other = oar.Problem(
+        oar.Population(unit * people.features + shift, people.labels),
+        SoftmaxRegression(1e-2 * unit**2),
+        oar.Query(unit * query + shift, 1),
+        oar.Perturb(0.3 * unit),
+    )
+    here, there = oar.collective(plain), oar.collective(other)
+    assert there.loss == pytest.approx(here.loss, abs=2e-6)
+    assert there.gap <= 1e-6 * there.loss
+    np.testing.assert_allclose(there.plan.moves() / unit, here.plan.moves(), atol=2e-3)

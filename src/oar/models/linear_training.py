@@ -4,6 +4,9 @@
 sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
 is a column and every reduction runs along memory.
 
+**Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
+"a gradient of norm 1e-9" means the same whether incomes come in cents or in millions.
+
 **Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
 for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
@@ -52,14 +55,25 @@ class _Point(NamedTuple):
 class LinearTraining:
     """Implements `Training` for z = W x + b with features (n, d), targets (n, o) and weights (n,) that sum to 1."""
 
-    def __init__(self, model: Linear, features: Array, targets: Array, weights: Array) -> None:
-        """Lay the data out in chunks, the last one padded with people of no weight."""
+    def __init__(
+        self,
+        model: Linear,
+        features: Array,
+        targets: Array,
+        weights: Array,
+        units: tuple[Array, Array] | None = None,
+    ) -> None:
+        """Lay the data out in chunks, the last one padded with people of no weight.
+
+        `units`, the centre and scale (d,) of features, are those of the data unless given.
+        """
         self.model, self.weights, self.passes = model, weights, 0
         self.size, self.dimensions = features.shape
         self.shape = (targets.shape[1], self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
         self.targets = targets
-        self._features = features
+        self._centre, self._scale = units or _units(features, weights, model)
+        self._features = (features - self._centre) / self._scale
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
         self._targets = self._pack(targets)
@@ -81,8 +95,15 @@ class LinearTraining:
         return np.zeros(self.parameter_count)
 
     def moved(self, moves: Array | None) -> Array:
-        """Return features in chunks."""
-        return self._pack(self._features if moves is None else self._features + moves)
+        """Return features in chunks, in this training's own units."""
+        return self._pack(self._features if moves is None else self._features + moves / self._scale)
+
+    def in_given_units(self, vector: Array) -> Array:
+        """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
+        matrix = vector.reshape(self.shape).copy()
+        matrix[:, :-1] /= self._scale
+        matrix[:, -1] -= matrix[:, :-1] @ self._centre
+        return matrix.ravel()
 
     def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
         """Run one pass on all cores; return a result for each of them."""
@@ -115,14 +136,14 @@ class LinearTraining:
         """Return the penalised risk and its gradient: one pass."""
         matrix = parameters.reshape(self.shape)
         parts = self._run("risk", features, matrix)
-        value = float(sum(part[0] for part in parts)) + self.model.penalty(matrix) + self.model.gauge(matrix)
-        gradient = sum(part[1] for part in parts) + self._penalty_product(matrix)
-        return float(value), gradient.ravel()
+        pressed = self._penalty_product(matrix)
+        value = float(sum(part[0] for part in parts)) + 0.5 * float((matrix * pressed).sum())
+        return value, (sum(part[1] for part in parts) + pressed).ravel()
 
     def _penalty_product(self, matrix: Array) -> Array:
         """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
         product = np.zeros_like(matrix)
-        product[:, :-1] = self.model.l2 * matrix[:, :-1]
+        product[:, :-1] = self.model.l2 / self._scale**2 * matrix[:, :-1]
         if self.model.penalise_intercept:
             product[:, -1] = self.model.l2 * matrix[:, -1]
         if self.model.fixes_gauge(self.shape[0]):
@@ -145,7 +166,7 @@ class LinearTraining:
     def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
         """Return ∇_x s_i for everyone: one pass."""
         parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
-        return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size]
+        return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size] / self._scale
 
     def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
         """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
@@ -170,10 +191,11 @@ class LinearTraining:
         )
 
     def _bound(self, features: Array) -> Callable[[Array], Array]:
-        """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: B ≤ β I, so with G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
-        values, axes = np.linalg.eigh(sum(self._run("gram", features)))
-        curvature = self.model.steepest * np.maximum(values, 1e-9 * values[-1]) + self.model.l2
-        return lambda vector: (((vector.reshape(self.shape) @ axes) / curvature) @ axes.T).ravel()
+        """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: with B ≤ β I and G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
+        gram = sum(self._run("gram", features))
+        bound = self.model.steepest * gram + np.diag(np.append(self.model.l2 / self._scale**2, self.model.l2))
+        factor = self._factor(bound)
+        return lambda vector: factor(vector.reshape(self.shape).T).T.ravel()
 
     def _coarse(self, features: Array) -> Array:
         """Return parameters fitted to some of many people, and keep what their curvature says about everyone's."""
@@ -181,8 +203,9 @@ class LinearTraining:
         weights = self.weights[few]
         if not weights.sum() > 0:
             return self.start()
-        rows = features.reshape(-1, self.dimensions)[few]
-        some = LinearTraining(self.model, rows, self.targets[few], weights / weights.sum())
+        rows = features.reshape(-1, self.dimensions)[few] * self._scale + self._centre
+        units = self._centre, self._scale
+        some = LinearTraining(self.model, rows, self.targets[few], weights / weights.sum(), units)
         try:
             found = some.fit(some.moved(None), self.start(), COARSE)
         except NumericsError:  # some may be separable where all are not
@@ -264,11 +287,24 @@ class LinearTraining:
             loss = float(self.model.output_loss(outputs, target))
         return (
             loss,
-            np.outer(slopes, np.append(query, 1.0)).ravel(),
-            matrix[:, :-1].T @ slopes,
+            np.outer(slopes, np.append((query - self._centre) / self._scale, 1.0)).ravel(),
+            matrix[:, :-1].T @ slopes / self._scale,
         )
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)
-        return matrix[:, :-1] @ query + matrix[:, -1]
+        return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
+
+
+def _units(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
+    """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
+
+    Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
+    shifted.
+    """
+    centre = weights @ features
+    spread = np.sqrt(weights @ (features - centre) ** 2)
+    if model.penalise_intercept:
+        centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
+    return centre, np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))

@@ -70,9 +70,9 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 
 
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool) -> Proposal:
-    # The loss has several local minima at large budgets. Where a run costs milliseconds, look at some of them.
+    # The loss has several local minima at large budgets. Where a step costs a millisecond, look at some, and closely.
     small = problem.people.size * problem.people.dimensions <= SMALL
-    default = ProjectedGradient(max_steps=500, tolerance=1e-6, restarts=8 if small else 0)
+    default = ProjectedGradient(2_000, 1e-7, restarts=8) if small else ProjectedGradient(500, 1e-6)
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
     return retrained.solve(problem, chosen, signal, query)
 

@@ -32,7 +32,7 @@ def open_ball_search(
     target: Array,
     limits: Limits,
     max_steps: int,
-    time_limit: float,
+    deadline: float,
 ) -> Array:
     """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps from where everybody stands."""
     from scipy.optimize import minimize
@@ -43,7 +43,7 @@ def open_ball_search(
     scale = np.sqrt(limits.weights[movers] * movers.size)[:, None]
     shape = (movers.size, query.size)
     everyone = np.zeros((limits.radii.size, query.size))
-    began, memory = time.monotonic(), _Last()
+    memory = _Last()
     if not max_steps or not movers.size:
         return everyone
 
@@ -64,7 +64,7 @@ def open_ball_search(
         return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()
 
     def stop_in_time(free: Array) -> None:
-        if time.monotonic() - began > time_limit:
+        if time.monotonic() > deadline:
             raise StopIteration
 
     found = minimize(

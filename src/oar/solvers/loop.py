@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Training
-from oar.signals.base import Outcome, Signal, Step
+from oar.signals.base import Outcome, Signal, Step, refit
 from oar.solvers.line_search import SEARCHES, Trials
 from oar.solvers.member_limits import Limits
 
 Array = NDArray[np.float64]
-FAR = 1e8  # a first step so long that its projection is the full response
+FINEST = 1e-11  # the tightest refit that is asked for
+ROUNDING = 1e-13  # a loss that falls by less than this share of itself does not fall
+FAR = 1e6  # budgets: a step so long that its projection is the full response
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class LoopSettings:
         response: "spectral" (projected gradient, Barzilai–Borwein) or "frank-wolfe" (damped best response).
         max_steps: accepted steps at the most.
         tolerance: stop when the gap is at most this times the loss.
-        time_limit: seconds after which no further step is begun.
+        deadline: the reading of `time.monotonic` after which no further step is begun.
         line_search: how the share of the way is found: a key of `oar.solvers.line_search.SEARCHES`.
         from_scratch: whether accepted points are refitted from scratch, because training has many minima.
     """
@@ -45,7 +47,7 @@ class LoopSettings:
     response: str
     max_steps: int
     tolerance: float
-    time_limit: float
+    deadline: float
     line_search: str = "armijo"
     from_scratch: bool = False
 
@@ -82,12 +84,11 @@ def improve(
     `start` is (n + 1, d): the members' moves, then the query's own. `on_step(number, loss, gap)` is called after
     every accepted step.
     """
-    began = time.monotonic()
     moves = limits.project(start)
-    precision = 1e-7
-    step = signal.at(training, moves[:-1], query + moves[-1], target, None, precision)
+    step = signal.at(training, moves[:-1], query + moves[-1], target, None, 1e-7)
     slopes, first = _slopes(step), step.outcome
-    gap, alpha, losses, refits = limits.gap(moves, slopes), FAR, [step.loss], 1
+    alpha = far = FAR * limits.span(slopes)
+    gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
     ended = "steps"
     while True:
         if gap <= settings.tolerance * step.loss:
@@ -95,16 +96,21 @@ def improve(
             break
         if len(losses) > settings.max_steps:
             break
-        if time.monotonic() - began > settings.time_limit:
+        if time.monotonic() > settings.deadline:
             ended = "time"
             break
-        # Too loose a refit makes the line search stall, too tight a one wastes passes: tie it to what is left to gain.
-        precision = float(np.clip(1e-3 * gap, 1e-11, 1e-6))
         aim = limits.project(moves - alpha * slopes) if settings.response == "spectral" else limits.respond(slopes)
+        slope = limits.inner(slopes, aim - moves)
+        uncertain = _reach(step) * step.fit.residual
+        precision = float(np.clip(1e-2 * -slope / _reach(step), FINEST, 1e-6))
+        if uncertain > 0.1 * -slope and step.fit.residual > FINEST:
+            memory = None if settings.from_scratch else step.memory
+            outcome = refit(training, moves[:-1], query + moves[-1], target, memory, precision)
+            step, losses[-1], refits = replace(step, outcome=outcome), outcome.loss, refits + 1
         trials = Trials(training, query, target, step, limits, moves, aim, precision, settings.from_scratch)
-        accepted = SEARCHES[settings.line_search](trials, limits.inner(slopes, aim - moves))
+        accepted = SEARCHES[settings.line_search](trials, slope)
         refits += trials.refits
-        if accepted is None:
+        if accepted is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
             ended = "stalled"
             break
         change, moves, last = accepted.moves - moves, accepted.moves, slopes
@@ -113,12 +119,20 @@ def improve(
         bend = limits.inner(change, slopes - last)
         squared = limits.inner(change, change)
         # Where curvature is not positive the model says "as far as possible".
-        alpha = min(squared / bend, FAR) if bend > 0 else FAR
+        alpha = min(squared / bend, far) if bend > 0 else far
         gap = limits.gap(moves, slopes)
         losses.append(step.loss)
         if on_step is not None:
             on_step(len(losses) - 1, step.loss, gap)
     return Reached(moves, step, first, gap, len(losses) - 1, refits, losses, ended)
+
+
+def _reach(step: Step) -> float:
+    """Return ‖v‖: a refit with residual r leaves the loss uncertain by vᵀr.
+
+    Too loose a refit makes the line search stall, too tight a one wastes passes; so it is tied to what can be gained.
+    """
+    return 1.0 if step.signal is None else max(1.0, float(np.linalg.norm(step.signal)))
 
 
 def _slopes(step: Step) -> Array:

@@ -39,3 +39,8 @@ class Limits:
         """Return the Frank–Wolfe gap."""
         each = self.radii * self.norm.dual.length(gradient) + np.einsum("nd,nd->n", gradient, moves)
         return float((self.weights * np.maximum(each, 0.0)).sum())
+
+    def span(self, gradient: Array) -> float:
+        """Return the step at which the steepest gradient makes the largest budget: the unit of steps."""
+        steepest = float(np.abs(gradient[self.radii > 0]).max(initial=0.0))
+        return float(self.radii.max()) / steepest if steepest > 0 else 1.0

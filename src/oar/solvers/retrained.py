@@ -1,12 +1,13 @@
 """Collective and joint recourse for models that are refitted in the loop.
 
 The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
-steps, the budget is large (the loss is far from linear in the moves): for p = 2 it then starts again from a
-quasi-Newton search (`ball`), which finds better minima, and otherwise goes on from where it is.
+steps, the budget is large (the loss is far from linear in the moves): then there is a second start from moves that were
+grown slowly, for p = 2 by quasi-Newton steps (`ball`), otherwise by letting budgets grow.
 
-Where everyone may move equally far and training is translation-equivariant, "all members move by minus the
-individual's best move" gives the query exactly what its own move would; if the loop ends above that, it is run from
-there too, so that the collective is never worse.
+Where everyone may move equally far and training is translation-equivariant, "all members move by minus the individual's
+best move" gives the query exactly what its own move would; if the loop ends above that, it starts from there too, so
+that the collective is never worse. Random starts may be asked for. All starts get a few steps, the better half of them
+goes on for twice as many, and so on.
 
 The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that closes
 on an approximate gradient certifies nothing, and is not called finished.
@@ -14,6 +15,7 @@ on an approximate gradient certifies nothing, and is not called finished.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Fit, Training
+from oar.models.training import Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import Signal, as_signal
@@ -32,8 +34,10 @@ from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
-PATIENCE = 60  # steps after which a budget counts as large
+PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPEN_STEPS = 100
+GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
+GROWTH_STEPS = 20
 
 
 def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, signal: Any, query: bool) -> Proposal:
@@ -48,24 +52,10 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         np.append(training.weights, 1.0),
     )
     loop = replace(_loop_settings(settings), from_scratch=not problem.model.convex)  # type: ignore[union-attr]
-    asked = (training, maker, problem.query_features, problem.goal_target, limits)
-    stay = np.zeros((people.size + 1, people.dimensions))
-
-    best = improve(*asked, stay, replace(loop, max_steps=min(PATIENCE, loop.max_steps)))
-    steps, unmoved = best.steps, best.began.fit
-    if best.ended == "steps" and steps < loop.max_steps:
-        start = best.moves
-        if loop.response == "spectral" and limits.norm.p == 2:
-            start = open_ball_search(*asked, min(OPEN_STEPS, loop.max_steps), loop.time_limit)
-        found = improve(*asked, start, replace(loop, max_steps=loop.max_steps - steps))
-        steps += found.steps
-        if found.step.loss < best.step.loss:
-            best = found
-    for start in _other_starts(problem, training, settings, limits, best, unmoved):
-        found = improve(*asked, start, loop)
-        steps += found.steps
-        if found.step.loss < best.step.loss:
-            best = found
+    search = _Search((training, maker, problem.query_features, problem.goal_target, limits), loop)
+    for start in _starts(problem, settings, search):
+        search.run(start)
+    best = search.carried_on()
     return Proposal(
         plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0),
         solver=_name(settings),
@@ -75,11 +65,52 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         exact=False,
         impossible=False,
         finished=isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training)),
-        steps=steps,
+        steps=search.steps,
         passes=training.passes,
         note=f"{chosen} {best.step.note}",
         residual=best.step.fit.residual,
     )
+
+
+class _Search:
+    """The loop from several starts, which share one deadline.
+
+    Attributes:
+        reached: where the starts that are still of interest have led to, best first.
+        steps: accepted steps of all of them.
+    """
+
+    def __init__(self, asked: tuple[Training, Signal, Array, Array, Limits], loop: LoopSettings) -> None:
+        self.asked, self.loop, self.steps = asked, loop, 0
+        self.training, _, _, _, self.limits = asked
+        self.reached: list[Reached] = []
+
+    @property
+    def best(self) -> Reached:
+        """The best place so far."""
+        return self.reached[0]
+
+    def run(self, start: Array) -> None:
+        """Give one more start its first steps."""
+        self.reached.append(self.improved(start, min(PATIENCE, self.loop.max_steps)))
+        self.reached.sort(key=lambda reached: reached.step.loss)
+
+    def improved(self, start: Array, most: int, limits: Limits | None = None) -> Reached:
+        """Run the loop from one place, within everyone's limits or others."""
+        found = improve(*self.asked[:-1], limits or self.limits, start, replace(self.loop, max_steps=most))
+        self.steps += found.steps
+        return found
+
+    def carried_on(self) -> Reached:
+        """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""
+        taken = more = PATIENCE
+        while taken < self.loop.max_steps and any(reached.ended == "steps" for reached in self.reached):
+            more = min(2 * more, self.loop.max_steps - taken)
+            half = self.reached[: -(-len(self.reached) // 2)]
+            self.reached = [self.improved(one.moves, more) if one.ended == "steps" else one for one in half]
+            self.reached.sort(key=lambda reached: reached.step.loss)
+            taken += more
+        return self.best
 
 
 def _trustworthy(maker: Signal, training: Training) -> bool:
@@ -91,25 +122,41 @@ def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSe
     if isinstance(settings, OneShot):
         return LoopSettings("frank-wolfe", 1, 0.0, np.inf)
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
+    deadline = time.monotonic() + settings.time_limit
     search = getattr(settings, "line_search", "armijo")
-    return LoopSettings(kind, settings.max_steps, settings.tolerance, settings.time_limit, search)
+    return LoopSettings(kind, settings.max_steps, settings.tolerance, deadline, search)
 
 
 def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
     return {ProjectedGradient: "projected-gradient", FrankWolfe: "frank-wolfe", OneShot: "one-shot"}[type(settings)]
 
 
-def _other_starts(
-    problem: Problem, training: Training, settings: Any, limits: Limits, best: Reached, unmoved: Fit
-) -> Iterator[Array]:
-    """Yield the individual's answer where it beats the first run, then random starts."""
-    people = problem.people
+def _grown(search: _Search, stay: Array) -> Array:
+    """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
+    loop, limits = search.loop, search.limits
+    if limits.norm.p == 2:
+        return open_ball_search(*search.asked, min(OPEN_STEPS, loop.max_steps), loop.deadline)
+    moves = stay
+    for share in GROWTH:
+        smaller = replace(limits, radii=share * limits.radii)
+        moves = search.improved(moves, GROWTH_STEPS, smaller).moves
+    return moves
+
+
+def _starts(problem: Problem, settings: Any, search: _Search) -> Iterator[Array]:
+    """Yield where to start from; what is yielded depends on how the search went so far."""
+    people, loop, limits = problem.people, search.loop, search.limits
+    stay = np.zeros((people.size + 1, people.dimensions))
+    yield stay
+    unmoved, first = search.best.began.fit, search.best
+    if first.ended == "steps" and loop.max_steps > PATIENCE and loop.response == "spectral":
+        yield _grown(search, stay)
     if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
-        own = best_own_move(problem, training, float(problem.allowance.budget), unmoved)
-        if own.loss < best.step.loss:
-            start = np.zeros((people.size + 1, people.dimensions))
-            start[:-1] = -own.move
-            yield start
+        own = best_own_move(problem, search.training, float(problem.allowance.budget), unmoved)
+        if own.loss < search.best.step.loss:
+            stay[:-1] = -own.move
+            yield stay
     generator = np.random.default_rng(getattr(settings, "seed", 0))
     for _ in range(getattr(settings, "restarts", 0)):
-        yield limits.respond(generator.normal(size=(people.size + 1, people.dimensions)))
+        if time.monotonic() < loop.deadline:
+            yield limits.respond(generator.normal(size=stay.shape))
