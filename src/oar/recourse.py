@@ -7,6 +7,7 @@ from typing import Any
 from oar.audit import audit
 from oar.plans import Proposal, Result
 from oar.problem import Problem
+from oar.progress import step_line
 from oar.solvers import propose_collective, propose_individual, propose_joint
 
 
@@ -20,7 +21,7 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
     return _audited(propose_individual(problem, solver))
 
 
-def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") -> Result:
+def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
     Args:
@@ -29,11 +30,14 @@ def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") 
             models "projected-gradient", "frank-wolfe" or "one-shot"; or settings from `oar.solvers`.
         signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
             from `oar.signals`.
+        progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
     """
-    return _audited(propose_collective(problem, solver, signal))
+    with step_line("collective", progress) as on_step:
+        proposal = propose_collective(problem, solver, signal, on_step)
+    return _audited(proposal)
 
 
-def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") -> Result:
+def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 
     Args:
@@ -41,8 +45,11 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto") -> Re
         solver: "auto"; for nearest centroid "projected-gradient" (from many starts) or "paper"; for other models as in
             `collective`.
         signal: as in `collective`.
+        progress: as in `collective`.
     """
-    return _audited(propose_joint(problem, solver, signal))
+    with step_line("joint", progress) as on_step:
+        proposal = propose_joint(problem, solver, signal, on_step)
+    return _audited(proposal)
 
 
 def _audited(proposal: Proposal) -> Result:

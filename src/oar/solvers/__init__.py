@@ -9,6 +9,7 @@ from oar.errors import OptionError
 from oar.models import NearestCentroid
 from oar.plans import Proposal
 from oar.problem import Problem
+from oar.progress import OnStep
 from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
@@ -32,10 +33,12 @@ __all__ = [
 SMALL = 2_000  # members' moves, as numbers
 
 
-def propose_collective(problem: Problem, solver: Any = "auto", signal: Any = "auto") -> Proposal:
+def propose_collective(
+    problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
+) -> Proposal:
     """Members move, the model is refitted. Not audited: use `oar.collective` for that."""
     if not isinstance(problem.model, NearestCentroid):
-        return _propose_retrained(problem, solver, signal, query=False)
+        return _propose_retrained(problem, solver, signal, False, on_step)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
@@ -53,10 +56,12 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     return _propose_query_move(problem, solver, members=False)
 
 
-def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto") -> Proposal:
+def propose_joint(
+    problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
+) -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
     if not isinstance(problem.model, NearestCentroid):
-        return _propose_retrained(problem, solver, signal, query=True)
+        return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
 
@@ -69,12 +74,12 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
     return paper.solve(problem, members, query=True)
 
 
-def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool) -> Proposal:
+def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
     # The loss has several local minima at large budgets. Where a step costs a millisecond, look at some, and closely.
     small = problem.people.size * problem.people.dimensions <= SMALL
     default = ProjectedGradient(2_000, 1e-7, restarts=8) if small else ProjectedGradient(500, 1e-6)
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
-    return retrained.solve(problem, chosen, signal, query)
+    return retrained.solve(problem, chosen, signal, query, on_step)
 
 
 def _no_restarts(settings: ProjectedGradient) -> None:

@@ -14,13 +14,13 @@ The certificate is the Frank–Wolfe gap Σ w̄_i max_{‖δ‖≤ε_i} ⟨∇_x
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Training
+from oar.progress import OnStep
 from oar.signals.base import Outcome, Signal, Step, refit
 from oar.solvers.line_search import SEARCHES, Trials
 from oar.solvers.member_limits import Limits
@@ -77,7 +77,7 @@ def improve(
     limits: Limits,
     start: Array,
     settings: LoopSettings,
-    on_step: Callable[[int, float, float], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> Reached:
     """Lower the query's loss from `start` until the certificate closes or the settings say stop.
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from oar.models.training import Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
+from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.solvers.ball import open_ball_search
 from oar.solvers.loop import LoopSettings, Reached, improve
@@ -40,7 +41,13 @@ GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 
 
-def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, signal: Any, query: bool) -> Proposal:
+def solve(
+    problem: Problem,
+    settings: ProjectedGradient | FrankWolfe | OneShot,
+    signal: Any,
+    query: bool,
+    on_step: OnStep | None = None,
+) -> Proposal:
     """Move the members, and the query too if `query`, to the least goal loss found."""
     people = problem.people
     training = problem.model.training(people)  # type: ignore[union-attr]
@@ -52,7 +59,7 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         np.append(training.weights, 1.0),
     )
     loop = replace(_loop_settings(settings), from_scratch=not problem.model.convex)  # type: ignore[union-attr]
-    search = _Search((training, maker, problem.query_features, problem.goal_target, limits), loop)
+    search = _Search((training, maker, problem.query_features, problem.goal_target, limits), loop, on_step)
     for start in _starts(problem, settings, search):
         search.run(start)
     best = search.carried_on()
@@ -80,8 +87,10 @@ class _Search:
         steps: accepted steps of all of them.
     """
 
-    def __init__(self, asked: tuple[Training, Signal, Array, Array, Limits], loop: LoopSettings) -> None:
-        self.asked, self.loop, self.steps = asked, loop, 0
+    def __init__(
+        self, asked: tuple[Training, Signal, Array, Array, Limits], loop: LoopSettings, on_step: OnStep | None
+    ) -> None:
+        self.asked, self.loop, self.on_step, self.steps = asked, loop, on_step, 0
         self.training, _, _, _, self.limits = asked
         self.reached: list[Reached] = []
 
@@ -97,7 +106,9 @@ class _Search:
 
     def improved(self, start: Array, most: int, limits: Limits | None = None) -> Reached:
         """Run the loop from one place, within everyone's limits or others."""
-        found = improve(*self.asked[:-1], limits or self.limits, start, replace(self.loop, max_steps=most))
+        found = improve(
+            *self.asked[:-1], limits or self.limits, start, replace(self.loop, max_steps=most), self.on_step
+        )
         self.steps += found.steps
         return found
 

@@ -1,0 +1,45 @@
+"""Progress is for terminals, and does not change answers."""
+
+import numpy as np
+import pytest
+
+import oar
+from oar.models import SoftmaxRegression
+from oar.progress import step_line
+
+
+def problem():
+    rng = np.random.default_rng(0)
+    labels = np.arange(20) % 2
+    features = rng.normal(size=(20, 2)) + labels[:, None]
+    return oar.Problem(
+        oar.Population(features, labels), SoftmaxRegression(), oar.Query([0.0, 0.0], 1), oar.Perturb(0.2)
+    )
+
+
+def test_silent_where_there_is_no_terminal(capsys):
+    silent = oar.collective(problem())
+    assert capsys.readouterr() == ("", "")
+    shown = oar.collective(problem(), progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "collective: step 1, goal loss" in err
+    np.testing.assert_array_equal(shown.plan.moves(), silent.plan.moves())
+    oar.joint(problem(), progress=True)
+    assert "joint: step" in capsys.readouterr().err
+
+
+def test_short_work_shows_nothing_even_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with step_line("work", None) as on_step:
+        on_step(1, 0.5, 0.1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("oar.progress.QUIET", 0.0)
+    with step_line("work", None) as on_step:
+        on_step(1, 0.5, 0.1)
+    assert "work: step 1, goal loss 0.5, gap 1.0e-01" in capsys.readouterr().err
+
+
+def test_what_progress_must_be():
+    with pytest.raises(oar.DataError, match="progress: must be True, False or None"):
+        oar.collective(problem(), progress="bar")
