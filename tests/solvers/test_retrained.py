@@ -242,20 +242,21 @@ def test_questions_that_have_no_answer_yet_say_so():
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))
 
 
-def test_the_open_ball_has_the_right_slope_and_keeps_limits():
+@pytest.mark.parametrize("norm", [2, np.inf])
+def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
     from oar.signals import Implicit
     from oar.solvers.ball import open_ball_search
     from oar.solvers.member_limits import Limits
 
-    problem = small_problem(4, budget=np.linspace(0.0, 1.0, 24))
+    problem = small_problem(4, norm, budget=np.linspace(0.0, 1.0, 24))
     training = problem.model.training(problem.people)
     limits = Limits(
         problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
     )
     arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
     moves = open_ball_search(*arguments, max_steps=60, deadline=np.inf)
-    assert (np.linalg.norm(moves, axis=1) <= limits.radii * (1 + 1e-12)).all()
+    assert (np.linalg.norm(moves, ord=norm, axis=1) <= limits.radii * (1 + 1e-12)).all()
     assert not moves[0].any()
     assert not moves[-1].any()
 

@@ -1,12 +1,12 @@
-"""The members' moves without limits: L-BFGS over a ball that is opened up into all of space (p = 2).
+"""The members' moves without limits: L-BFGS over a ball that is opened up into all of space (p = 2 and p = ∞).
 
 With δ_i = ε_i u_i / √(1 + ‖u_i‖²) every u is allowed, so a quasi-Newton method can be used as it is. By the chain rule
 
     ∂L/∂u_i = w̄_i (ε_i/√(1 + ‖u_i‖²)) (g_i − ⟨g_i, u_i⟩ u_i / (1 + ‖u_i‖²)),
 
-with g_i the gradient in member i's move. It starts from where everybody stands and grows the moves slowly, which at
-large budgets ends in better minima than a full response to the first signal does. Members reach the edge of their ball
-only in the limit, so the loop finishes what this begins.
+with g_i the gradient in member i's move. A box is a ball of one dimension for every feature. The search starts from
+where everybody stands and grows the moves slowly, which at large budgets ends in better minima than a full response to
+the first signal does. Members reach the edge of their ball only in the limit, so the loop finishes what this begins.
 """
 
 from __future__ import annotations
@@ -47,9 +47,13 @@ def open_ball_search(
     if not max_steps or not movers.size:
         return everyone
 
+    def inner_product(left: Array, right: Array) -> Array:
+        """Return ⟨a, b⟩ in each ball: one for a member, or in a box one for each of its features."""
+        return left * right if limits.norm.p == np.inf else np.einsum("nd,nd->n", left, right)[:, None]
+
     def moves_of(free: Array) -> tuple[Array, Array, Array]:
         opened = free.reshape(shape) / scale
-        length = np.sqrt(1.0 + np.einsum("nd,nd->n", opened, opened))[:, None]
+        length = np.sqrt(1.0 + inner_product(opened, opened))
         everyone[movers] = radii * opened / length
         return everyone, opened, length
 
@@ -58,8 +62,7 @@ def open_ball_search(
         step = signal.at(training, moves[:-1].copy(), query + moves[-1], target, memory.last, PRECISION)
         memory.last = step.memory
         slopes = np.concatenate([step.gradient, step.outcome.query_slope[None]])[movers]
-        along = np.einsum("nd,nd->n", slopes, opened)[:, None]
-        inner = radii / length * (slopes - along * opened / length**2)
+        inner = radii / length * (slopes - inner_product(slopes, opened) * opened / length**2)
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
         return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()
 

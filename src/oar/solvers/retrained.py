@@ -2,7 +2,7 @@
 
 The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
 steps, the budget is large (the loss is far from linear in the moves): then there is a second start from moves that were
-grown slowly, for p = 2 by quasi-Newton steps (`ball`), otherwise by letting budgets grow.
+grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting budgets grow.
 
 Where everyone may move equally far and training is translation-equivariant, "all members move by minus the individual's
 best move" gives the query exactly what its own move would; if the loop ends above that, it starts from there too, so
@@ -145,7 +145,7 @@ def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
 def _grown(search: _Search, stay: Array) -> Array:
     """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
     loop, limits = search.loop, search.limits
-    if limits.norm.p == 2:
+    if limits.norm.p in (2, np.inf):
         return open_ball_search(*search.asked, min(OPEN_STEPS, loop.max_steps), loop.deadline)
     moves = stay
     for share in GROWTH:
