@@ -219,7 +219,7 @@ class AutodiffTraining:
         return Fit(parameters, features, residual, residual <= max(tolerance, rounding))
 
     def _check_start(self, point: Point, features: Any) -> None:
-        if not point.finite:
+        if not point.sound:
             got = "a risk" if not np.isfinite(point.value) else "a gradient"
             raise NumericsError(
                 f"loss: risk and gradient must be finite where the refit starts, got {got} that is not "

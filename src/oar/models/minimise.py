@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.conjugate_gradients import Linear, conjugate_gradients
+from oar.models.conjugate_gradients import Linear, conjugate_gradients, in_range
 
 Array = NDArray[np.float64]
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
@@ -48,9 +48,9 @@ class Point:
         return float(np.linalg.norm(self.gradient))
 
     @property
-    def finite(self) -> bool:
-        """Whether risk and gradient are numbers."""
-        return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all())
+    def sound(self) -> bool:
+        """Whether risk and gradient are numbers, small enough to be reckoned with."""
+        return in_range(self.value) and in_range(self.gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,24 +98,31 @@ def _roll(objective: Objective, start: Point) -> Point:
     direction, largest = start.gradient, 0.0
     for _ in range(8):  # power iteration
         size = float(np.linalg.norm(direction))
-        if not (np.isfinite(size) and size > 0):
+        if not size > 0:
             break
         direction = objective.product(start.parameters, direction / size)
+        if not in_range(direction):
+            return start
         largest = float(np.linalg.norm(direction))
-    if not (np.isfinite(largest) and largest > 0):
-        return start
-    for rate in (0.5 / largest, 0.05 / largest):  # curvature may grow on the way
-        parameters, speed = start.parameters, np.zeros_like(start.parameters)
-        for _ in range(ROLLS):
-            gradient = objective.value_gradient(parameters + MOMENTUM * speed)[1]
-            if not np.isfinite(gradient).all():
-                break
-            speed = MOMENTUM * speed - rate * gradient
-            parameters = parameters + speed
-        end = objective.at(parameters)
-        if end.finite and end.value < start.value:
+    for share in (0.5, 0.05):  # curvature may grow on the way
+        rate = share / largest if largest > 0 else np.inf
+        end = _rolled(objective, start, rate) if in_range(rate) else None
+        if end is not None and end.value < start.value:
             return end
     return start
+
+
+def _rolled(objective: Objective, start: Point, rate: float) -> Point | None:
+    """Return where the descent ends; None if it runs off, as it does when the rate is too high."""
+    parameters, speed = start.parameters, np.zeros_like(start.parameters)
+    for _ in range(ROLLS):
+        gradient = objective.value_gradient(parameters + MOMENTUM * speed)[1]
+        if not in_range(gradient):
+            return None
+        speed = MOMENTUM * speed - rate * gradient
+        parameters = parameters + speed
+    end = objective.at(parameters)
+    return end if end.sound else None
 
 
 def _walk(objective: Objective, start: Point, target: float) -> Point:
@@ -128,7 +135,7 @@ def _walk(objective: Objective, start: Point, target: float) -> Point:
     def evaluate(parameters: Array) -> tuple[float, Array]:
         nonlocal best
         point = objective.at(parameters.copy())
-        if not point.finite:
+        if not point.sound:
             return wall, np.zeros_like(parameters)
         if point.value < best.value or (point.value <= best.value and point.residual < best.residual):
             best = point
@@ -185,8 +192,7 @@ def _newton_step(objective: Objective, point: Point, precondition: Linear | None
 
 
 def _line_search(objective: Objective, point: Point, step: Array) -> Point | None:
-    slope = float(point.gradient @ step)
-    if not slope < 0:
+    if not in_range(step) or not (slope := float(point.gradient @ step)) < 0:
         return None
     length = 1.0
     for _ in range(40):
@@ -194,7 +200,7 @@ def _line_search(objective: Objective, point: Point, step: Array) -> Point | Non
         # Near the minimum values are equal to rounding; there the gradient decides.
         rounding = 1e-13 * (1.0 + abs(point.value))
         lower = new.value <= point.value + 1e-4 * length * slope
-        if new.finite and (lower or (new.value <= point.value + rounding and new.residual <= 0.9 * point.residual)):
+        if new.sound and (lower or (new.value <= point.value + rounding and new.residual <= 0.9 * point.residual)):
             return new
         length *= 0.5
     return None
