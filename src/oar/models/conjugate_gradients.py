@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
 FLAT = 1e-14  # curvatures below this share of the largest are rounding
+LARGEST = 1e150  # the squares of larger numbers overflow
+
+
+def in_range(numbers: Array | float) -> bool:
+    """Return whether all are numbers (not NaN) whose squares and products are numbers too."""
+    return bool(np.all(np.abs(numbers) <= LARGEST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +60,9 @@ def conjugate_gradients(
         if np.linalg.norm(residual) <= enough or energy <= 0:
             break
         image = product(direction)
-        bend, length_squared = float(direction @ image), float(direction @ direction)
-        if not np.isfinite(bend):
+        if not in_range(image):
             return Solved(solution, float("nan"), (least, largest), None)
+        bend, length_squared = float(direction @ image), float(direction @ direction)
         least, largest = min(least, bend / length_squared), max(largest, bend / length_squared)
         if bend <= FLAT * largest * length_squared:
             return Solved(solution, float(np.linalg.norm(residual)), (least, largest), direction)
