@@ -71,6 +71,11 @@ class Status(StrEnum):
         "stopped early",
         "The solver ran out of steps before its certificate closed; this is the best point it saw. Allow more steps.",
     )
+    NOT_CONVERGED = (
+        "not converged",
+        "A refit did not come to an end, so no loss and no prediction are reported, and nothing is claimed. "
+        "Give the model a larger penalty, put features on similar scales, or check that its loss has a minimum.",
+    )
     REFUSED = (
         "refused",
         "The audit found moves that break a limit, so nothing is claimed. Please report this as a bug.",

@@ -75,7 +75,7 @@ def test_models_are_themselves_only_and_say_what_they_are():
     ("changes", "message"),
     [
         ({"loss": 3.0}, "loss: must be a function, got float"),
-        ({"outputs": None}, "outputs: must be a function, got NoneType"),
+        ({"outputs": 1}, "outputs: must be a function, got int"),
         ({"penalty": "l2"}, "penalty: must be a function, got str"),
         ({"name": ""}, "name: must be a word or two, got ''"),
     ],
@@ -151,3 +151,65 @@ def test_modules_can_be_called_otherwise_and_must_hold_floats():
         from_equinox(jnp.tanh, loss=cross_entropy)
     with pytest.raises(OptionError, match="init: comes from the module"):
         from_equinox(plain_module(), loss=cross_entropy, init=1.0)
+
+
+def test_without_outputs_the_class_with_the_least_loss_is_predicted():
+    import oar
+
+    def loss(matrix, x, y):
+        logits = matrix @ jnp.append(x, 1.0)
+        return jax.nn.logsumexp(logits) - y @ logits
+
+    shared = {
+        "loss": loss,
+        "init": lambda dimensions, outputs: np.zeros((outputs, dimensions + 1)),
+        "penalty": lambda matrix: 0.05 * (matrix**2).sum(),
+        "convex": True,
+    }
+    plain = Custom(**shared)
+    full = Custom(**shared, outputs=lambda matrix, x: matrix @ jnp.append(x, 1.0))
+    people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
+    query = oar.Query(FEATURES[0], int((TARGETS[0].argmax() + 1) % 3))
+    results = [oar.collective(oar.Problem(people, model, query, oar.Perturb(0.5))) for model in (plain, full)]
+    assert results[0].loss == pytest.approx(results[1].loss, abs=1e-8)
+    assert results[0].prediction == results[1].prediction
+    assert results[0].audit.margin == pytest.approx(results[1].audit.margin, abs=1e-6)
+    assert plain.training(people).model is plain.training(people).model
+    with pytest.raises(oar.OptionError, match="outputs: must be given for real-valued targets"):
+        Custom(loss=loss, init=0.0, regresses=True)
+    with pytest.raises(oar.OptionError, match="known only once"):
+        plain.outputs(np.zeros((3, 4)), FEATURES[0])
+
+
+def kinked(parameters, x, y):
+    return jnp.abs(parameters @ x - (2 * y[1] - 1.0))
+
+
+@pytest.mark.parametrize(
+    "loss", [kinked, lambda parameters, x, y: (parameters * x).sum()], ids=["not smooth", "without a minimum"]
+)
+def test_a_refit_that_does_not_converge_is_a_status_and_no_number(loss):
+    import oar
+
+    model = Custom(loss=loss, init=np.zeros(3), penalty=lambda p: 1e-3 * (p @ p) if loss is kinked else 0.0)
+    people = oar.Population(FEATURES, np.arange(len(FEATURES)) % 2)
+    for verb in (oar.collective, oar.individual, oar.joint):
+        result = verb(oar.Problem(people, model, oar.Query(FEATURES[0], 1), oar.Perturb(0.1)))
+        assert result.status is oar.Status.NOT_CONVERGED
+        assert not result.success
+        assert np.isnan(result.loss)
+        assert result.prediction is None
+        assert "did not come to an end" in result.explanation
+        assert not result.plan.moves().any()
+
+
+def test_an_optimum_at_infinity_is_named():
+    import oar
+
+    def logistic(w, x, y):
+        return jnp.logaddexp(0.0, -(2 * y[1] - 1) * (w @ x))
+
+    people = oar.Population(FEATURES, (FEATURES[:, 0] > 0).astype(int))
+    for model in (Custom(loss=logistic, init=np.zeros(3), convex=True), oar.models.MLP((3,), l2=0.0)):
+        with pytest.raises(oar.NumericsError, match="falls for ever"):
+            oar.collective(oar.Problem(people, model, oar.Query(FEATURES[0], 1), oar.Perturb(0.1)))

@@ -40,8 +40,8 @@ def audit_retrained(plan: Plan) -> Audit:
     old_prediction, old_lead, _ = _judge(problem, old)
     prediction, lead, tie = _judge(problem, new)
     return Audit(
-        loss_before=old.loss,
-        loss=new.loss,
+        loss_before=old.loss if old.converged else np.nan,
+        loss=new.loss if new.converged else np.nan,
         prediction_before=old_prediction,
         prediction=prediction,
         margin=lead,
@@ -53,12 +53,15 @@ def audit_retrained(plan: Plan) -> Audit:
         violations=tuple(limits.violations),
         witness=new.witness,
         residual=new.residual,
+        converged=old.converged and new.converged,
     )
 
 
 def _judge(problem: Problem, testimony: Testimony) -> tuple[Any, float, float]:
     """Return the prediction, how far it is on the goal's side, and how little of that is a tie."""
     outputs = testimony.outputs
+    if not testimony.converged:
+        return None, np.nan, np.nan  # no number is better than one that means nothing
     if problem.regresses:
         value = float(outputs[0]) if outputs.size == 1 else outputs
         room = float(problem.query.within or 0.0) - float(np.abs(outputs - problem.goal_target).max())

@@ -2,7 +2,8 @@
 
 scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
 regression (`Ridge`), the linear SVM with a penalised intercept (`LinearSVC`) and Gaussian naive Bayes (`GaussianNB`).
-Soft labels are given to it as one weighted copy of a person for each class.
+Soft labels are given to it as one weighted copy of a person for each class. Where a free intercept makes it all the
+same, features are given as distances from their mean, because scikit-learn's solvers lose digits otherwise.
 
 `GaussianNB` adds var_smoothing times the largest variance of the features that it is given; `GaussianNaiveBayes` adds
 an ε that is settled before anyone moves. It is given the var_smoothing that makes the two the same.
@@ -14,6 +15,7 @@ Frozen prototypes are class means in an embedding, and `NearestCentroid` of scik
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,26 +27,35 @@ from oar.people import Population
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
+CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
+FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
 @dataclass(frozen=True)
 class Testimony:
-    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, and how tightly."""
+    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, how tightly, and if at all."""
 
     outputs: Array
     loss: float
     witness: str
     residual: float
+    converged: bool
 
 
 def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
     """Refit from scratch on these features and judge the query."""
-    outside = _scikit_learn(model, people, features)
+    from sklearn.exceptions import ConvergenceWarning
+
+    centre = features.mean(axis=0) if isinstance(model, SoftmaxRegression) else np.zeros_like(query)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        outside = _scikit_learn(model, people, features - centre)
     if outside is None:
         return _own_training(model, people, features, query, target)
     estimator, name = outside
-    outputs = _outputs(estimator, model, query)
-    return Testimony(outputs, _loss(model, outputs, target), name, 0.0)
+    outputs = _outputs(estimator, model, query - centre)
+    converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return Testimony(outputs, _loss(model, outputs, target), name, 0.0, converged)
 
 
 def _shares(people: Population) -> Array:
@@ -64,7 +75,9 @@ def _scikit_learn(model: Differentiable, people: Population, features: Array) ->
         from sklearn.linear_model import LogisticRegression
 
         rows, labels, weights = _labelled(people, features, weights)
-        fitter = LogisticRegression(C=1 / model.l2, solver="newton-cholesky", tol=TIGHT, max_iter=1_000)
+        few = features.shape[1] * (int(labels.max()) + 1) <= FACTORED
+        solver = "newton-cholesky" if few else "newton-cg"
+        fitter = LogisticRegression(C=1 / model.l2, solver=solver, tol=TIGHT, max_iter=1_000)
         return fitter.fit(rows, labels, sample_weight=weights), "scikit-learn LogisticRegression"
     if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0:
         from sklearn.svm import LinearSVC
@@ -122,4 +135,5 @@ def _own_training(model: Any, people: Population, features: Array, query: Array,
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
     outputs = training.outputs(fit.parameters, query)
     loss, _, _ = training.goal(fit.parameters, query, target)
-    return Testimony(outputs, loss, f"{model.name}'s own training, from scratch", fit.residual)
+    name, converged = f"{model.name}'s own training, from scratch", fit.residual <= CONVERGED
+    return Testimony(outputs, loss, name, fit.residual, converged)

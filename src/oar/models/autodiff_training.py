@@ -189,7 +189,8 @@ class AutodiffTraining:
         From the model's own start the result is a function of the data alone, bit for bit.
 
         Raises:
-            NumericsError: if the risk is not finite at the start, or does not change with any parameter.
+            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
+                infinity.
         """
         if getattr(self.model, "closed_form", None) is not None:
             return self._closed_fit(features, tolerance)
@@ -205,6 +206,8 @@ class AutodiffTraining:
         first = objective.at(np.array(start, dtype=np.float64))
         self._check_start(first, features)
         point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
+        if from_scratch:
+            self._check_end(objective, point)
         return Fit(point.parameters, features, point.residual, point.residual <= tolerance)
 
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:
@@ -234,6 +237,16 @@ class AutodiffTraining:
                     f"loss: must change with the parameters, got a gradient and curvature of exactly zero from "
                     f"{self.model.name}; a loss of hard decisions (argmax, sign, round) cannot be differentiated."
                 )
+
+    def _check_end(self, objective: Objective, point: Point) -> None:
+        """Refuse an optimum at infinity: there, parameters that are half as large again fit better still."""
+        beyond = objective.at(1.5 * point.parameters)
+        falls = point.value - beyond.value > 0.1 * abs(point.value)
+        if beyond.sound and falls and beyond.residual < 0.9 * point.residual:
+            raise NumericsError(
+                f"loss: training must have a minimum, got one from {self.model.name} that falls for ever as parameters "
+                "grow (classes that are perfectly separated, and no regulariser); give the model a penalty."
+            )
 
     # -- signals -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.models.differentiable import Differentiable
+from oar.people import Population
 
 
 class Custom(Differentiable):
@@ -38,7 +40,7 @@ class Custom(Differentiable):
         *,
         loss: Callable[..., Any],
         init: Any,
-        outputs: Callable[..., Any],
+        outputs: Callable[..., Any] | None = None,
         penalty: Callable[..., Any] | None = None,
         gauge: Callable[..., Any] | None = None,
         query_loss: Callable[..., Any] | None = None,
@@ -56,7 +58,8 @@ class Custom(Differentiable):
                 values).
             init: the parameters that every refit from scratch starts from: a pytree of float arrays, or a function
                 `init(dimensions, outputs)` or `init(dimensions, outputs, seed)` that returns one.
-            outputs: `outputs(parameters, x)`, shape (o,): logits, or predicted values.
+            outputs: `outputs(parameters, x)`, shape (o,): logits, or predicted values. None, for classes only: the
+                class with the least loss is predicted, and minus the loss of each class stands in for its logit.
             penalty: `penalty(parameters)`, the operator's regulariser; None for none.
             gauge: `gauge(parameters)`, a term that fixes directions which move no prediction; None for none.
             query_loss: how the query is judged, called like `loss`; None to judge it by `loss`.
@@ -67,13 +70,14 @@ class Custom(Differentiable):
             regresses: whether targets are real values rather than classes.
             seed: passed to `init` if it takes three arguments.
         """
-        functions = {"loss": loss, "outputs": outputs}
-        optional = {"penalty": penalty, "gauge": gauge, "query_loss": query_loss, "closed_form": closed_form}
-        for argument, function in (
-            functions | {key: value for key, value in optional.items() if value is not None}
-        ).items():
+        optional = {"outputs": outputs, "penalty": penalty, "gauge": gauge}
+        optional |= {"query_loss": query_loss, "closed_form": closed_form}
+        given = {key: value for key, value in optional.items() if value is not None}
+        for argument, function in ({"loss": loss} | given).items():
             if not callable(function):
                 raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+        if outputs is None and regresses:
+            raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
             raise OptionError(f"name: must be a word or two, got {name!r}.")
         self.name, self.convex, self.equivariant = name, bool(convex), bool(equivariant)
@@ -81,6 +85,7 @@ class Custom(Differentiable):
         self._loss, self._init, self._outputs = loss, init, outputs
         self._penalty, self._gauge, self._query_loss = penalty, gauge, query_loss
         self._seed = seed
+        self._with_outputs: dict[int, Custom] = {}  # one for each number of classes, so that it is compiled once
 
     def __repr__(self) -> str:
         """Show what it claims to be."""
@@ -94,8 +99,30 @@ class Custom(Differentiable):
             self._init(dimensions, outputs, self._seed) if _takes_three(self._init) else self._init(dimensions, outputs)
         )
 
+    def training(self, people: Population) -> Any:
+        """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
+        if self._outputs is not None:
+            return super().training(people)
+        count = len(people.classes)
+        if count not in self._with_outputs:
+            complete = copy.copy(self)
+            complete._outputs = self._minus_losses(count)
+            self._with_outputs[count] = complete
+        return self._with_outputs[count].training(people)
+
+    def _minus_losses(self, count: int) -> Callable[..., Any]:
+        import jax
+        import jax.numpy as jnp
+
+        def outputs(parameters: Any, features: Any) -> Any:
+            return -jax.vmap(lambda target: self._loss(parameters, features, target))(jnp.eye(count))
+
+        return outputs
+
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the user's outputs."""
+        if self._outputs is None:
+            raise OptionError("outputs: were not given, so they are known only once the model is bound to people.")
         return self._outputs(parameters, features)
 
     def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:

@@ -59,6 +59,7 @@ class Audit:
         violations: every broken limit, in words.
         witness: what did the refit.
         residual: the norm of the training gradient after the refit, where the witness tells (0 for closed forms).
+        converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
     """
 
     loss_before: float
@@ -74,6 +75,7 @@ class Audit:
     violations: tuple[str, ...]
     witness: str
     residual: float
+    converged: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,8 @@ class Result:
         """How the result stands; `status.advice` says what to do."""
         if self.audit.violations:
             return Status.REFUSED
+        if not self.audit.converged:
+            return Status.NOT_CONVERGED
         if self.audit.success:
             return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
         if self.proposal.impossible:

@@ -26,6 +26,7 @@ from oar.solvers.line_search import SEARCHES, Trials
 from oar.solvers.member_limits import Limits
 
 Array = NDArray[np.float64]
+BEGIN = 1e-7  # how tight the first refit is
 FINEST = 1e-11  # the tightest refit that is asked for
 ROUNDING = 1e-13  # a loss that falls by less than this share of itself does not fall
 FAR = 1e6  # budgets: a step so long that its projection is the full response
@@ -54,14 +55,10 @@ class LoopSettings:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Where the loop ended: moves, the last step (refit and signal there), its gap, and why it ended.
-
-    `began` is the outcome at the start.
-    """
+    """Where the loop ended: moves, the last step (refit and signal there), its gap, and why it ended."""
 
     moves: Array
     step: Step
-    began: Outcome
     gap: float
     steps: int
     refits: int
@@ -78,15 +75,18 @@ def improve(
     start: Array,
     settings: LoopSettings,
     on_step: OnStep | None = None,
+    began: Outcome | None = None,
 ) -> Reached:
     """Lower the query's loss from `start` until the certificate closes or the settings say stop.
 
     `start` is (n + 1, d): the members' moves, then the query's own. `on_step(number, loss, gap)` is called after
-    every accepted step.
+    every accepted step. `began` is the outcome at the start, where it is known.
     """
     moves = limits.project(start)
-    step = signal.at(training, moves[:-1], query + moves[-1], target, None, 1e-7)
-    slopes, first = _slopes(step), step.outcome
+    if began is None:
+        began = refit(training, moves[:-1], query + moves[-1], target, None, BEGIN)
+    step = signal.differentiate(training, began, None)
+    slopes = _slopes(step)
     alpha = far = FAR * limits.span(slopes)
     gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
     ended = "steps"
@@ -124,7 +124,7 @@ def improve(
         losses.append(step.loss)
         if on_step is not None:
             on_step(len(losses) - 1, step.loss, gap)
-    return Reached(moves, step, first, gap, len(losses) - 1, refits, losses, ended)
+    return Reached(moves, step, gap, len(losses) - 1, refits, losses, ended)
 
 
 def _reach(step: Step) -> float:

@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Training
+from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals import Signal, as_signal
+from oar.signals.base import Outcome, refit
 from oar.solvers.ball import open_ball_search
-from oar.solvers.loop import LoopSettings, Reached, improve
+from oar.solvers.loop import BEGIN, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
@@ -37,6 +38,7 @@ from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPEN_STEPS = 100
+CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 
@@ -60,7 +62,12 @@ def solve(
     )
     loop = replace(_loop_settings(settings), from_scratch=not problem.model.convex)  # type: ignore[union-attr]
     search = _Search((training, maker, problem.query_features, problem.goal_target, limits), loop, on_step)
-    for start in _starts(problem, settings, search):
+    stay = np.zeros((people.size + 1, people.dimensions))
+    unmoved = refit(training, None, problem.query_features, problem.goal_target, None, BEGIN)
+    if unmoved.fit.residual > CONVERGED:
+        return _given_up(problem, training, unmoved.fit, _name(settings))
+    search.run(stay, unmoved)
+    for start in _other_starts(problem, settings, search, unmoved.fit):
         search.run(start)
     best = search.carried_on()
     return Proposal(
@@ -99,16 +106,15 @@ class _Search:
         """The best place so far."""
         return self.reached[0]
 
-    def run(self, start: Array) -> None:
+    def run(self, start: Array, began: Outcome | None = None) -> None:
         """Give one more start its first steps."""
-        self.reached.append(self.improved(start, min(PATIENCE, self.loop.max_steps)))
+        self.reached.append(self.improved(start, min(PATIENCE, self.loop.max_steps), began=began))
         self.reached.sort(key=lambda reached: reached.step.loss)
 
-    def improved(self, start: Array, most: int, limits: Limits | None = None) -> Reached:
+    def improved(self, start: Array, most: int, limits: Limits | None = None, began: Outcome | None = None) -> Reached:
         """Run the loop from one place, within everyone's limits or others."""
-        found = improve(
-            *self.asked[:-1], limits or self.limits, start, replace(self.loop, max_steps=most), self.on_step
-        )
+        asked, loop = self.asked[:-1], replace(self.loop, max_steps=most)
+        found = improve(*asked, limits or self.limits, start, loop, self.on_step, began)
         self.steps += found.steps
         return found
 
@@ -122,6 +128,25 @@ class _Search:
             self.reached.sort(key=lambda reached: reached.step.loss)
             taken += more
         return self.best
+
+
+def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Proposal:
+    """Return a proposal that nobody moves, because already the refit to unmoved data does not converge."""
+    people = problem.people
+    return Proposal(
+        plan=MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions))),
+        solver=solver,
+        claimed_loss=np.nan,
+        gap=np.inf,
+        bound=0.0,
+        exact=False,
+        impossible=False,
+        finished=False,
+        steps=0,
+        passes=training.passes,
+        note=f"The refit did not converge: its gradient's norm is still {fit.residual:.1e}.",
+        residual=fit.residual,
+    )
 
 
 def _trustworthy(maker: Signal, training: Training) -> bool:
@@ -154,13 +179,11 @@ def _grown(search: _Search, stay: Array) -> Array:
     return moves
 
 
-def _starts(problem: Problem, settings: Any, search: _Search) -> Iterator[Array]:
-    """Yield where to start from; what is yielded depends on how the search went so far."""
+def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit) -> Iterator[Array]:
+    """Yield more places to start from; which ones depends on how the search went so far."""
     people, loop, limits = problem.people, search.loop, search.limits
     stay = np.zeros((people.size + 1, people.dimensions))
-    yield stay
-    unmoved, first = search.best.began.fit, search.best
-    if first.ended == "steps" and loop.max_steps > PATIENCE and loop.response == "spectral":
+    if search.best.ended == "steps" and loop.max_steps > PATIENCE and loop.response == "spectral":
         yield _grown(search, stay)
     if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
         own = best_own_move(problem, search.training, float(problem.allowance.budget), unmoved)
