@@ -66,7 +66,9 @@ def solve(problem: Problem, settings: ProjectedGradient | FrankWolfe | OneShot, 
         if found.step.loss < best.step.loss:
             best = found
     return Proposal(
-        plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0),
+        plan=MemberPlan(
+            problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0, best.step.fit.parameters, best.step.signal
+        ),
         solver=_name(settings),
         claimed_loss=best.step.loss,
         gap=best.gap,
