@@ -207,6 +207,17 @@ def test_any_memory_layout(layout):
     np.testing.assert_allclose(centroids, expected, rtol=1e-6 if layout == "float32" else 1e-12)
 
 
+def test_label_rows_have_codes_and_columns_in_the_order_of_the_classes():
+    shares = np.array([[0.7, 0.1, 0.2], [0.0, 0.9, 0.1]])
+    people = oar.Population(np.zeros((2, 1)), pd.DataFrame(shares, columns=["c", "a", "b"]))
+    assert people.classes == ("a", "b", "c")
+    np.testing.assert_array_equal(people.class_rows(), shares[:, [1, 2, 0]])
+    np.testing.assert_array_equal(people.value_rows(), shares)
+    (chunk,) = people.chunks()
+    np.testing.assert_array_equal(chunk.codes, [2, 0])
+    assert chunk.codes.dtype == np.int32
+
+
 def test_memory_is_one_chunk():
     features, labels = np.random.default_rng(0).random((500_000, 4)), np.arange(500_000) % 3
     problem = oar.Problem(

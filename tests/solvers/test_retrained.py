@@ -236,8 +236,6 @@ def test_questions_that_have_no_answer_yet_say_so():
     for question in (oar.minimal_budget, oar.minimal_coalition, oar.break_even):
         with pytest.raises(oar.OptionError, match="nearest centroid only so far"):
             question(problem)
-    with pytest.raises(oar.DataError, match="it has no card"):
-        oar.collective(problem, solver=OneShot()).plan.card()
     with pytest.raises(oar.OptionError, match="restarts and time_limit"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))
 

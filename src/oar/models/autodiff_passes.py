@@ -7,6 +7,7 @@ needs. With θ flat and v a direction in parameter space:
     product  H v = d/dt ∇R(θ + t v) at t = 0                       (forward over reverse: never a p × p matrix)
     hessian  H = [H e_1 … H e_p]
     scores   ∇_x s_i,   s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) = d/dt ℓ(θ + t v; x_i, y_i) at t = 0      (reverse over forward)
+    scored   s_i and ∇_x s_i, for rows that are not in chunks
     goal     L(θ; x†, target), ∇_θ L, ∇_x L
     outputs  f_θ(x)
 
@@ -23,6 +24,7 @@ from typing import Any
 from oar.models.differentiable import Differentiable
 
 DIRECTIONS = 32  # Hessian columns that are computed side by side
+ROWS = 1_024  # people whose scores are computed side by side
 
 
 def compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
@@ -111,10 +113,20 @@ class Passes:
         """Return ∇_x s for everyone, in chunks."""
         import jax
 
-        def score(x: Any, y: Any) -> Any:
-            return jax.jvp(lambda at: self.loss(at, constants, x, y), (theta,), (signal,))[1]
-
+        score = self._score(theta, constants, signal)
         return jax.lax.map(lambda chunk: jax.vmap(jax.grad(score))(*chunk), chunks[:2])
+
+    def scored(self, theta: Any, constants: Any, signal: Any, rows: Any, targets: Any) -> Any:
+        """Return s and ∇_x s for every row."""
+        import jax
+
+        score = jax.value_and_grad(self._score(theta, constants, signal))
+        return jax.lax.map(lambda person: score(*person), (rows, targets), batch_size=ROWS)
+
+    def _score(self, theta: Any, constants: Any, signal: Any) -> Callable[..., Any]:
+        import jax
+
+        return lambda x, y: jax.jvp(lambda at: self.loss(at, constants, x, y), (theta,), (signal,))[1]
 
     def goal(self, theta: Any, constants: Any, x: Any, target: Any) -> Any:
         """Return L, ∇_θ L and ∇_x L."""

@@ -28,12 +28,15 @@ class Differentiable:
         equivariant: whether shifting all people and the query together changes nothing (then the collective
             never does worse than the individual).
         regresses: whether targets are real values rather than classes.
+        holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
+            class of one are that person's data.
     """
 
     name: str
     convex: bool
     equivariant: bool
     regresses: bool = False
+    holds_class_means: bool = False
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return the parameters that every refit from scratch starts from."""

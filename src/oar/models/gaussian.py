@@ -41,6 +41,7 @@ class GaussianNaiveBayes(Differentiable):
     name = "gaussian-naive-bayes"
     convex = True
     equivariant = True
+    holds_class_means = True
 
     def __post_init__(self) -> None:
         """Refuse a smoothing that cannot be."""

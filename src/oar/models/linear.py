@@ -227,28 +227,29 @@ class LinearSVM(Linear):
 
 
 def _shortfall(outputs: Any, target: Any) -> Any:
+    return _arrays(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
+
+
+def _arrays(values: Any) -> Any:
+    """Return the library that these arrays belong to, so that NumPy arrays need no JAX."""
+    if isinstance(values, np.ndarray):
+        return np
     import jax.numpy as jnp
 
-    return jnp.maximum(1 - (2 * target - 1) * outputs, 0.0)
+    return jnp
 
 
 def softmax(outputs: Any) -> Any:
     """Return e^z / Σ e^z over the first axis, safely; a single logit is measured against a second one that is 0."""
-    import jax.numpy as jnp
-
     highest = _highest(outputs)
-    exponentials = jnp.exp(outputs - highest)
+    exponentials = _arrays(outputs).exp(outputs - highest)
     return exponentials / (exponentials.sum(axis=0) + _reference(outputs, highest))
 
 
 def _highest(outputs: Any) -> Any:
-    import jax.numpy as jnp
-
-    return outputs.max(axis=0) if len(outputs) > 1 else jnp.maximum(outputs[0], 0.0)
+    return outputs.max(axis=0) if len(outputs) > 1 else _arrays(outputs).maximum(outputs[0], 0.0)
 
 
 def _reference(outputs: Any, highest: Any) -> Any:
     """Return e^(0 − highest) for the logit that is not there where there is a single one."""
-    import jax.numpy as jnp
-
-    return 0.0 if len(outputs) > 1 else jnp.exp(-highest)
+    return 0.0 if len(outputs) > 1 else _arrays(outputs).exp(-highest)

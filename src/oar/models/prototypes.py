@@ -65,6 +65,7 @@ class PrototypeNetwork(Differentiable):
     l2: float = 1e-2
     seed: int = 0
     name = "prototype-network"
+    holds_class_means = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""

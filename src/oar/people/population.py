@@ -96,10 +96,16 @@ class Population:
     def class_rows(self) -> NDArray[np.float64]:
         """Return everyone's class as shares (n, k): one-hot for single labels, as given for soft ones."""
         if self._rows is not None:
-            return self._rows.rows(0, self.size)
+            return self._share_rows(0, self.size)
         rows = np.zeros((self.size, len(self.classes)))
         rows[np.arange(self.size), self.codes(0, self.size)] = 1.0
         return rows
+
+    def _share_rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return label rows with their columns in the order of the classes."""
+        assert self._rows is not None
+        rows, names = self._rows.rows(start, stop), self._rows.names
+        return rows if names is None else rows[:, [names.index(label) for label in self.classes]]
 
     def value_rows(self) -> NDArray[np.float64]:
         """Return everyone's label as real values (n, m); raise where labels are not numbers."""
@@ -148,9 +154,11 @@ class Population:
             )
 
     def codes(self, start: int, stop: int) -> Codes:
-        """Return the class codes of some consecutive people."""
+        """Return the class codes of some consecutive people; of label rows, that of the largest number."""
         if self._codes is not None:
             return self._codes[start:stop]
+        if self._rows is not None:
+            return self._share_rows(start, stop).argmax(axis=1).astype(np.int32)
         return self._coding.encode(self._labels[start:stop])
 
     def class_sums(self, values: NDArray | None) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
+from oar.plans.publish import publish
 from oar.problem import Problem
 
 
@@ -38,11 +39,27 @@ class Plan:
         raise NotImplementedError
 
     def card(self) -> Card:
-        """Return what can be published; raise where this kind of plan has nothing that can be."""
-        raise DataError(
-            f"plan: a plan for {self.problem.model.name} has a move of its own for each person, so it has no card; "
-            "hand members their rows of plan.moves()."
-        )
+        """Return what can be published; raise where this plan has nothing that can be."""
+        raise NotImplementedError
+
+    def followed(self, card: Card) -> MemberPlan:
+        """Return what comes of this plan if every participant makes the move that it finds on a card.
+
+        Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned.
+        """
+        problem, people = self.problem, self.problem.people
+        classes = None if problem.regresses else people.classes
+        ours = (problem.model.name, problem.allowance.norm, classes, people.dimensions)
+        theirs = (card.model, card.norm, card.classes, card.directions.shape[1])
+        if ours != theirs:
+            raise DataError(
+                "card: must be for the plan's model, norm, classes and number of features, "
+                f"{_listed(ours)}, got {_listed(theirs)}; use plan.card()."
+            )
+        targets = people.value_rows() if problem.regresses else people.class_rows()
+        rows = np.asarray(people.features, dtype=np.float64)
+        moves = card.responses(rows, targets, problem.allowance.everyones(people.size))
+        return MemberPlan(problem, self.query_move, moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +68,12 @@ class MemberPlan(Plan):
 
     Attributes:
         each: (n, d), zero rows for those who stay.
+        parameters, signal: θ and v (p,) at the last refit, where the solver has them: what a card publishes.
     """
 
     each: NDArray[np.float64]
+    parameters: NDArray[np.float64] | None = None
+    signal: NDArray[np.float64] | None = None
 
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Return (n, d) moves of the problem's own people, in their order: a DataFrame for a DataFrame, else float64.
@@ -71,6 +91,15 @@ class MemberPlan(Plan):
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
         return self.each[chunk.start : chunk.stop]
+
+    def card(self) -> Card:
+        """Return what can be published: the signal (θ, v), average directions, norm and common budget.
+
+        Members' answers to it are tried on the problem's own people, by a few refits. A DataError says why there is
+        no card: no signal, a model made of functions, averages over too few people, or moves that do not follow from
+        the signal. The query's own move is not on it.
+        """
+        return publish(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +197,11 @@ class ClassPlan(Plan):
             features=people.names,
             directions=self.directions,
         )
+
+
+def _listed(parts: tuple) -> str:
+    model, norm, classes, dimensions = parts
+    return f"({model}, p = {norm}, {'values' if classes is None else list(classes)}, {dimensions})"
 
 
 def _like(moves: NDArray[np.float64], names: tuple[str, ...] | None, index: Any) -> Any:

@@ -70,8 +70,11 @@ def solve(
     for start in _other_starts(problem, settings, search, unmoved.fit):
         search.run(start)
     best = search.carried_on()
+    # θ and v as they apply to features in the caller's units
+    given = getattr(training, "in_given_units", lambda vector: vector)
+    signal = None if best.step.signal is None else given(best.step.signal)
     return Proposal(
-        plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0),
+        plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0, given(best.step.fit.parameters), signal),
         solver=_name(settings),
         claimed_loss=best.step.loss,
         gap=best.gap,

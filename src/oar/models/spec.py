@@ -1,0 +1,69 @@
+"""Models as plain settings that JSON can hold, and back: {"name": "softmax-regression", "l2": 0.01}.
+
+Only models that are settings and nothing else can be written down; those made of functions cannot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from oar.errors import DataError
+from oar.models.differentiable import Differentiable
+from oar.models.gaussian import GaussianNaiveBayes
+from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
+from oar.models.mlp import MLP
+from oar.models.prototypes import PrototypeNetwork
+from oar.people.labels import plain
+
+KINDS: dict[str, Any] = {
+    kind.name: kind for kind in (SoftmaxRegression, Ridge, LinearSVM, GaussianNaiveBayes, PrototypeNetwork, MLP)
+}
+
+
+def to_spec(model: Differentiable) -> dict[str, Any]:
+    """Return a model's name and settings; raise a DataError where it is made of functions.
+
+    >>> to_spec(MLP((8,), seed=3))
+    {'name': 'mlp', 'hidden': [8], 'activation': 'tanh', 'l2': 0.001, 'seed': 3, 'loss': 'cross-entropy'}
+    """
+    if type(model) is not KINDS.get(model.name):
+        raise DataError(
+            f"model: must be one of {', '.join(KINDS)} to be written down, got {model!r}, which is made of functions; "
+            "hand members their rows of plan.moves()."
+        )
+    if callable(getattr(model, "embedding", None)):
+        raise DataError(
+            "model: an embedding that is a function cannot be written down, got one; give the widths of a network, "
+            "embed the features before planning, or hand members their rows of plan.moves()."
+        )
+    settings = dataclasses.asdict(model)  # type: ignore[call-overload]
+    return {"name": model.name} | {
+        name: list(value) if isinstance(value, tuple) else plain(value) for name, value in settings.items()
+    }
+
+
+def from_spec(spec: dict[str, Any]) -> Differentiable:
+    """Return the model; raise where the name is not known or the settings are not its own.
+
+    >>> from_spec({"name": "ridge", "l2": 0.5})
+    Ridge(l2=0.5)
+    """
+    settings = dict(spec)
+    name = settings.pop("name")
+    if name not in KINDS:
+        raise DataError(f"model: must be one of {', '.join(KINDS)}, got {name!r}.")
+    return KINDS[name](**settings)
+
+
+def parameter_count(model: Differentiable, dimensions: int, outputs: int) -> int:
+    """Return how long θ is; without JAX."""
+    return _count(model.initial(dimensions, outputs))
+
+
+def _count(tree: Any) -> int:
+    if isinstance(tree, dict):
+        return sum(_count(part) for part in tree.values())
+    if isinstance(tree, list):
+        return sum(_count(part) for part in tree)
+    return tree.size

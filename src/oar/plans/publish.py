@@ -1,0 +1,146 @@
+"""From a plan with a move for each person to a card from which each person finds its own.
+
+A card's average direction of class c, in units of the budget, and the pull κ towards it are
+
+    D_c = Σ_i w_i y_ic δ_i / Σ_i w_i y_ic r_i   (of norm at most 1)        κ = PULL · Σ_i ‖∇_x s_i‖₂ / Σ_i r_i
+
+With the first PULL, 10⁻⁴, the pull on a typical member at the end of its budget is a ten-thousandth of that of its
+score: enough to decide where the score is level, and too little to matter elsewhere. Everyone's answers are then tried
+by a refit. Where they lose more than a hundredth of the plan's gain (the signal is nearly nothing, or that of a kink)
+stronger pulls are tried, up to one that leaves little but the directions, and the best card counts. Unless it keeps
+nine tenths of the gain there is none.
+
+These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oar.errors import DataError
+from oar.models import Differentiable
+from oar.models.autodiff_passes import with_settings
+from oar.models.score import score_of
+from oar.models.spec import to_spec
+from oar.plans.card import Array, Broadcast, Card
+
+if TYPE_CHECKING:
+    from oar.plans.plan import MemberPlan
+
+FEWEST = 5  # people behind any average that is published
+PULLS = (1e-4, 1.0, 100.0)
+ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
+TIGHT = 1e-8
+
+
+def publish(plan: MemberPlan) -> Card:
+    """Return the card of a plan; raise where nothing that can be published determines its moves."""
+    problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
+    model = problem.model
+    assert isinstance(model, Differentiable)
+    if not plan.each.any():
+        who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
+        raise DataError(f"plan: {who}, so there is no card to publish.")
+    if plan.parameters is None or plan.signal is None:
+        raise DataError(
+            "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "
+            "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
+            "rows of plan.moves()."
+        )
+    to_spec(model)
+    targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
+    if model.holds_class_means:
+        _refuse_small_classes(people.classes, weights[:, None] * targets)
+    settled = getattr(model, "settled", None)
+    if settled is not None:
+        model = with_settings(model, settled(people.features, model.target_rows(targets), weights / weights.sum()))
+    shares = np.ones((people.size, 1)) if problem.regresses else targets
+    radii = allowance.everyones(people.size)
+    goal = problem.goal_label
+    broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
+    card = Card(
+        model=model.name,
+        norm=allowance.norm,
+        budget=float(allowance.budget) if allowance.single else None,
+        goal=tuple(goal.tolist()) if isinstance(goal, np.ndarray) else goal,
+        participants="everyone" if allowance.mask is None else "selected",
+        classes=None if problem.regresses else people.classes,
+        features=people.names,
+        directions=_directions(plan.each, weights[:, None] * shares, radii),
+        broadcast=broadcast,
+        outputs=targets.shape[1] if problem.regresses else 0,
+    )
+    return _best(plan, [replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS])
+
+
+def given_targets(plan: MemberPlan) -> Array:
+    """Return everyone's class shares (n, k), or values (n, m)."""
+    people = plan.problem.people
+    return people.value_rows() if plan.problem.regresses else people.class_rows()
+
+
+def _directions(moves: Array, shares: Array, radii: Array) -> Array:
+    """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
+    spent = shares * radii[:, None]
+    enough = effective_number(spent) > FEWEST - 1e-6
+    totals = np.where(enough, spent.sum(axis=0), 1.0)
+    return np.where(enough[:, None], (shares.T @ moves) / totals[:, None], 0.0)
+
+
+def effective_number(shares: Array) -> Array:
+    """Return (Σ a)² / Σ a² by column: how many people stand behind an average, if they counted equally."""
+    squares = (shares**2).sum(axis=0)
+    return np.where(squares > 0, shares.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+
+
+def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
+    """Return Σ ‖∇_x s‖₂ / Σ r over those who move."""
+    assert plan.parameters is not None
+    assert plan.signal is not None
+    rows = np.asarray(plan.problem.people.features, dtype=np.float64) + plan.each
+    targets = np.ascontiguousarray(model.target_rows(given_targets(plan)))
+    slopes = score_of(model, plan.parameters, plan.signal)(rows, targets)[1]
+    moving = radii > 0
+    return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
+
+
+def _refuse_small_classes(classes: tuple, shares: Array) -> None:
+    numbers = effective_number(shares)
+    least = int(np.argmin(numbers))
+    if numbers[least] < FEWEST - 1e-6:
+        raise DataError(
+            f"plan: its card would publish averages over each class, which need at least {FEWEST} people who count "
+            f"alike so that they are nobody's own data, got {numbers[least]:.3g} in class {classes[least]!r}; "
+            "merge small classes, or hand members their rows of plan.moves()."
+        )
+
+
+def _best(plan: MemberPlan, cards: list[Card]) -> Card:
+    """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept."""
+    problem = plan.problem
+    training = problem.model.training(problem.people)  # type: ignore[union-attr]
+
+    def loss(moves: Array | None) -> float:
+        fit = training.fit(training.moved(moves), training.start(), TIGHT)
+        move = 0.0 if moves is None else plan.query_move
+        return training.goal(fit.parameters, problem.query_features + move, problem.goal_target)[0]
+
+    before, planned = loss(None), loss(plan.each)
+    best, reached = cards[0], np.inf
+    for card in cards:
+        followed = loss(plan.followed(card).each)
+        if followed < reached:
+            best, reached = card, followed
+        if before - reached >= ENOUGH * (before - planned):
+            break
+    if not before - reached >= LEAST * (before - planned):
+        raise DataError(
+            f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
+            f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned:.4g}. Where the goal is "
+            "reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
+            "early, allow more steps. Or hand members their rows of plan.moves()."
+        )
+    return best
