@@ -141,16 +141,17 @@ def _kernel(effort: Effort) -> Iterator[Row]:
     laid, random = training.moved(None), np.random.default_rng(1)
     parameters, signal = random.standard_normal((2, *training.shape))
     by_hand = tuned_score_gradients(world.features, world.labels, os.cpu_count() or 1)
+    given = [training.in_given_units(vector.ravel()).reshape(training.shape) for vector in (parameters, signal)]
 
     def ours() -> Any:
         return training.score_gradients(parameters.ravel(), laid, signal.ravel())
 
     with threadpool_limits(1, "blas"):  # the kernel has threads of its own
-        theirs = by_hand(parameters, signal).transpose(0, 2, 1).reshape(-1, training.dimensions)[: training.size]
+        theirs = by_hand(*given).transpose(0, 2, 1).reshape(-1, training.dimensions)[: training.size]
         difference = float(np.abs(ours() - theirs).max())
         if difference > 1e-9:
             raise RuntimeError(f"the gradient pass and the kernel disagree by {difference}, so they cannot be compared")
-        times = take_turns({"pass": ours, "by hand": lambda: by_hand(parameters, signal)}, effort.rounds)
+        times = take_turns({"pass": ours, "by hand": lambda: by_hand(*given)}, effort.rounds)
     label = f"gradient pass / kernel by hand, N = {effort.many_people:.0e}".replace("e+0", "e")
     yield Row(label, times.ratio("pass", "by hand"), "×", 3.0, times.shown("pass", "by hand"))
 
