@@ -74,6 +74,18 @@ def test_warm_refits_take_few_passes_to_a_tight_residual(model):
         np.testing.assert_allclose(back.parameters, fit.parameters, atol=1e-6)
 
 
+def test_dead_hidden_units_do_not_stall_a_refit():
+    rng, codes = np.random.default_rng(0), np.arange(40) % 3
+    rng.normal(size=(12, 3))
+    features = rng.normal(size=(40, 3)) + codes[:, None]
+    model = PrototypeNetwork((8, 1), train_embedding=True)
+    training = AutodiffTraining(model, features, np.eye(3)[codes], np.full(40, 1 / 40))
+    fit = training.fit(training.moved(None), training.start(), 1e-9)
+    incoming = np.abs(training.parameters(fit.parameters)["network"][0]["weights"]).max(axis=1)
+    assert (incoming < 1e-6).any()  # units whose biases nothing depends on
+    assert fit.converged
+
+
 def test_small_matrices_are_held_to_one_thread():
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

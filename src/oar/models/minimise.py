@@ -17,6 +17,7 @@ import numpy as np
 from oar.models.conjugate_gradients import in_range
 from oar.models.newton import newton
 from oar.models.objective import Array, Objective, Point
+from oar.models.one_thread import one_thread
 
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
 TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton does not get there
@@ -103,17 +104,18 @@ def _walk(objective: Objective, start: Point, target: float) -> Point:
             best = point
         return point.value, point.gradient
 
-    minimize(
-        evaluate,
-        start.parameters,
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "gtol": target / np.sqrt(start.parameters.size),  # SciPy's is the largest entry
-            "ftol": 0.0,
-            "maxiter": MOST_WALKS,
-            "maxfun": 2 * MOST_WALKS,
-            "maxcor": MEMORY,
-        },
-    )
+    with one_thread():  # its matrices are 2 · MEMORY rows
+        minimize(
+            evaluate,
+            start.parameters,
+            jac=True,
+            method="L-BFGS-B",
+            options={
+                "gtol": target / np.sqrt(start.parameters.size),  # SciPy's is the largest entry
+                "ftol": 0.0,
+                "maxiter": MOST_WALKS,
+                "maxfun": 2 * MOST_WALKS,
+                "maxcor": MEMORY,
+            },
+        )
     return best

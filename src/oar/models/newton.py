@@ -77,10 +77,11 @@ def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius
         new, size = objective.at(point.parameters + step), spectrum.length(step)
         fallen = point.value - new.value if new.sound else -np.inf
         if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
-            return (new if new.residual <= 0.9 * point.residual else point), radius
-        if fallen >= FOLLOWS * expected:
+            if new.residual <= 0.9 * point.residual:
+                return new, radius
+        elif fallen >= FOLLOWS * expected:
             return new, max(radius, 3 * size)
-        if fallen >= 0.1 * expected:
+        elif fallen >= 0.1 * expected:
             return new, radius if fallen >= STRAYS * expected else 0.5 * size
         radius = 0.25 * size
     return point, radius

@@ -23,6 +23,9 @@ from oar.models.one_thread import one_thread
 
 Array = NDArray[np.float64]
 FLAT = 1e-10  # eigenvalues of C below this share of the largest are rounding
+LEAST = (
+    1e-8  # of the steepest curvature: parameters that bend less (a dead unit's bias) are scaled as if they bent so much
+)
 MOST_BISECTIONS = 60
 
 
@@ -106,7 +109,7 @@ def spectrum(hessian: Array) -> Spectrum:
             "loss: training must have some curvature at the refit, got a Hessian whose diagonal is zero; "
             "the loss is linear in every parameter there, or does not depend on any."
         )
-    scale = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * steepest))
+    scale = 1 / np.sqrt(np.maximum(diagonal, LEAST * steepest))
     with one_thread():
         values, vectors = eigh(hessian * scale[:, None] * scale, check_finite=False, driver="evd")
     least, rounding = float(values[0]), FLAT * float(np.abs(values).max())
