@@ -175,7 +175,7 @@ def _growth(effort: Effort) -> Iterator[Row]:
     ends = f"{sizes[0]:.0e} … {sizes[-1]:.0e}".replace("e+0", "e")
     yield Row(f"exponent of N, solve, N = {ends}", exponent, "", GROWTH, each)
     last = float(np.log10(medians[-1] / medians[-2]))
-    yield Row("  over the last decade alone", last, "", GROWTH, "one timing each, so a busy moment shows")
+    yield Row("  over the last decade alone", last, "", context="one timing each, so a busy moment shows")
 
 
 FRESH = """
