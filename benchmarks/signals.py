@@ -13,6 +13,7 @@ All makers differentiate at the same true refit, with nothing remembered from ea
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -136,7 +137,7 @@ class Bench:
         members = self.training.weights
         limits = Limits(Norm(2.0), np.append(np.full(members.size, BUDGET), 0.0), np.append(members, 1.0))
         start = np.zeros((members.size + 1, self.training.dimensions))
-        settings = LoopSettings("spectral", ROUNDS, 1e-8, PATIENCE)
+        settings = LoopSettings("spectral", ROUNDS, 1e-8, time.monotonic() + PATIENCE)
         reached = improve(self.training, maker, self.case.query, self.case.target, limits, start, settings)
         return self.outcome.loss - min(reached.losses)
 
