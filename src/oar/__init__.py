@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, models, signals, solvers
+from oar import datasets, models, signals, solvers, testing
 from oar.actions import Perturb
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
@@ -46,4 +46,5 @@ __all__ = [
     "models",
     "signals",
     "solvers",
+    "testing",
 ]

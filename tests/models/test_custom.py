@@ -175,6 +175,7 @@ def test_without_outputs_the_class_with_the_least_loss_is_predicted():
     assert results[0].prediction == results[1].prediction
     assert results[0].audit.margin == pytest.approx(results[1].audit.margin, abs=1e-6)
     assert plain.training(people).model is plain.training(people).model
+    assert oar.testing.check_model(plain).passed
     with pytest.raises(oar.OptionError, match="outputs: must be given for real-valued targets"):
         Custom(loss=loss, init=0.0, regresses=True)
     with pytest.raises(oar.OptionError, match="known only once"):

@@ -331,3 +331,30 @@ def test_answers_do_not_depend_on_units_nor_on_where_they_are_measured_from(unit
     assert there.loss == pytest.approx(here.loss, abs=2e-6)
     assert there.gap <= 1e-6 * there.loss
     np.testing.assert_allclose(there.plan.moves() / unit, here.plan.moves(), atol=2e-3)
+
+
+def test_moves_that_make_people_separable_are_only_trials_that_failed():
+    """Without a regulariser training has no minimum there; what was reached before counts."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 3))
+    labels = (features[:, 0] + 0.8 * rng.normal(size=60) > 0).astype(int)
+    people = oar.Population(features, labels)
+    problem = oar.Problem(people, SoftmaxRegression(l2=0.0), oar.Query([-1.0, 0.0, 0.0], 1), oar.Perturb(0.6))
+    result = oar.collective(problem, solver=ProjectedGradient(20, 1e-6))
+    assert result.loss < result.loss_before
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_soft_labels_of_a_machine_are_audited_as_they_are_trained(classes):
+    rng = np.random.default_rng(1)
+    codes = np.arange(45) % classes
+    shares = 0.8 * np.eye(classes)[codes] + 0.2 / classes
+    features = rng.normal(0, 1.5, (classes, 3))[codes] + rng.normal(size=(45, 3))
+    problem = oar.Problem(
+        oar.Population(features, shares),
+        LinearSVM(0.05, penalise_intercept=True),
+        oar.Query(features[0], 1),
+        oar.Perturb(0.2),
+    )
+    result = oar.collective(problem, solver=OneShot())
+    assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-5)

@@ -1,9 +1,9 @@
 """Who refits in the audit: an implementation that we did not write, wherever there is one.
 
 scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
-regression (`Ridge`), the linear SVM with a penalised intercept (`LinearSVC`) and Gaussian naive Bayes (`GaussianNB`).
-Soft labels are given to it as one weighted copy of a person for each class. Where a free intercept makes it all the
-same, features are given as distances from their mean, because scikit-learn's solvers lose digits otherwise.
+regression (`Ridge`), the linear SVM with a penalised intercept and hard labels (`LinearSVC`) and Gaussian naive Bayes
+(`GaussianNB`). Soft labels are given to it as one weighted copy of a person for each class. Where a free intercept
+makes it all the same, features are given as distances from their mean; scikit-learn's solvers lose digits otherwise.
 
 `GaussianNB` adds var_smoothing times the largest variance of the features that it is given; `GaussianNaiveBayes` adds
 an ε that is settled before anyone moves. It is given the var_smoothing that makes the two the same.
@@ -79,7 +79,7 @@ def _scikit_learn(model: Differentiable, people: Population, features: Array) ->
         solver = "newton-cholesky" if few else "newton-cg"
         fitter = LogisticRegression(C=1 / model.l2, solver=solver, tol=TIGHT, max_iter=1_000)
         return fitter.fit(rows, labels, sample_weight=weights), "scikit-learn LogisticRegression"
-    if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0:
+    if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0 and not _soft(people):
         from sklearn.svm import LinearSVC
 
         rows, labels, weights = _labelled(people, features, weights)
@@ -101,6 +101,11 @@ def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, we
     estimator = GaussianNB(var_smoothing=added / largest)
     # Times n, because GaussianNB takes a class whose weight is below 1e-8 for an empty one.
     return estimator.fit(rows, labels, sample_weight=people.size * weights), "scikit-learn GaussianNB"
+
+
+def _soft(people: Population) -> bool:
+    """Report whether anyone has a label between classes, which for a hinge is a smaller margin, not two copies."""
+    return people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all()
 
 
 def _labelled(people: Population, features: Array, weights: Array) -> tuple[Array, NDArray, Array]:

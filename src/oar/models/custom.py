@@ -103,12 +103,17 @@ class Custom(Differentiable):
         """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
         if self._outputs is not None:
             return super().training(people)
-        count = len(people.classes)
+        return self.completed(len(people.classes)).training(people)
+
+    def completed(self, count: int) -> Custom:
+        """Return this model with outputs for so many classes; itself where it has outputs of its own."""
+        if self._outputs is not None:
+            return self
         if count not in self._with_outputs:
             complete = copy.copy(self)
             complete._outputs = self._minus_losses(count)
             self._with_outputs[count] = complete
-        return self._with_outputs[count].training(people)
+        return self._with_outputs[count]
 
     def _minus_losses(self, count: int) -> Callable[..., Any]:
         import jax

@@ -184,8 +184,9 @@ class Ridge(Linear):
 class LinearSVM(Linear):
     """Linear support vector machine with the squared hinge, one against the rest: differentiable everywhere.
 
-    Mean Σ_o max(0, 1 − t_o z_o)² + l2/2 ‖W‖² with t = ±1. With `penalise_intercept` it is scikit-learn's
-    `LinearSVC(C=1/(n·l2))`, which penalises its intercept and so is not translation-equivariant.
+    Mean Σ_o max(0, 1 − t_o z_o)² + l2/2 ‖W‖² with t = 2y − 1: ±1 for labels, less for soft ones. With
+    `penalise_intercept` it is scikit-learn's `LinearSVC(C=1/(n·l2))`, which penalises its intercept and so is not
+    translation-equivariant.
     """
 
     l2: float = 1e-2

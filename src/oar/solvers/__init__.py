@@ -78,6 +78,8 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
     # The loss has several local minima at large budgets. Where a step costs a millisecond, look at some, and closely.
     small = problem.people.size * problem.people.dimensions <= SMALL
     default = ProjectedGradient(2_000, 1e-7, restarts=8) if small else ProjectedGradient(500, 1e-6)
+    if not problem.model.convex:  # type: ignore[union-attr]
+        default = ProjectedGradient(30, 1e-5)  # every step trains a network from scratch
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
     return retrained.solve(problem, chosen, signal, query, on_step)
 

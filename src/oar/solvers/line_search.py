@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Step, refit
 from oar.solvers.member_limits import Limits
@@ -28,15 +29,17 @@ SHARPNESS = 1e-4  # of the share of the way, in an exact search
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Moves (n + 1, d), and what a refit says of them."""
+    """Moves (n + 1, d), and what a refit says of them; None where none could be done."""
 
     moves: Array
-    outcome: Outcome
+    outcome: Outcome | None
 
     @property
     def loss(self) -> float:
         """The loss at the refit; infinite where the refit did not converge, so that it is never the best."""
-        return self.outcome.loss if self.outcome.fit.converged and np.isfinite(self.outcome.loss) else np.inf
+        if self.outcome is None or not self.outcome.fit.converged or not np.isfinite(self.outcome.loss):
+            return np.inf
+        return self.outcome.loss
 
 
 @dataclass(eq=False)
@@ -65,9 +68,11 @@ class Trials:
 
     def _refitted(self, moves: Array, memory: Memory | None) -> Trial:
         self.refits += 1
-        return Trial(
-            moves, refit(self.training, moves[:-1], self.query + moves[-1], self.target, memory, self.precision)
-        )
+        try:
+            outcome = refit(self.training, moves[:-1], self.query + moves[-1], self.target, memory, self.precision)
+        except NumericsError:  # such as: people who have moved so far that no regulariser means no minimum
+            outcome = None
+        return Trial(moves, outcome)
 
 
 def armijo(trials: Trials, slope: float) -> Trial | None:

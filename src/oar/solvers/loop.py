@@ -110,7 +110,7 @@ def improve(
         trials = Trials(training, query, target, step, limits, moves, aim, precision, settings.from_scratch)
         accepted = SEARCHES[settings.line_search](trials, slope)
         refits += trials.refits
-        if accepted is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
+        if accepted is None or accepted.outcome is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
             ended = "stalled"
             break
         change, moves, last = accepted.moves - moves, accepted.moves, slopes

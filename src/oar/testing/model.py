@@ -9,6 +9,7 @@ import numpy as np
 
 from oar.errors import OARError
 from oar.models.autodiff_training import AutodiffTraining
+from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Broken, Case
@@ -67,6 +68,8 @@ def check_model(
         query = 0.5 * (features[0] + features[-1]) + 0.1 * rng.standard_normal(features.shape[1])
     if goal is None:
         goal = np.zeros(targets.shape[1]) if regresses else np.eye(targets.shape[1])[0]
+    if isinstance(model, Custom):
+        model = model.completed(targets.shape[1])
     people = (features, targets, weights / weights.sum())
     case = Case(model, training, *people, np.asarray(query, float), np.asarray(goal, float), tolerance, seed)
     done: dict[str, Check] = {}
