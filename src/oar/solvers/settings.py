@@ -22,7 +22,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class ProjectedGradient:
-    """Projected gradient with spectral steps and a non-monotone line search.
+    """Projected gradient with spectral steps; where models are refitted in the loop, the loss never rises.
 
     Args:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
