@@ -49,3 +49,33 @@ def test_people_who_are_all_the_same_are_left_to_our_own_training():
 def test_others_are_refitted_by_their_own_training(model):
     told = witnesses.testify(model, oar.Population(FEATURES, CODES), FEATURES, FEATURES[0], GOAL)
     assert told.witness == f"{model.name}'s own training, from scratch"
+
+
+@pytest.mark.parametrize("scales", [(1.0, 1.0), (1.0, 1e6), (1e6, 1e6)])
+@pytest.mark.parametrize("seed", range(4))
+def test_features_of_unlike_scales_are_still_audited_right(scales, seed):
+    """The judge: Newton's method written out here, in units in which both features are of size 1."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(seed)
+    codes = np.arange(40) % 3
+    plain = rng.normal(0, 0.8, (3, 2))[codes] + rng.normal(size=(40, 2))
+    rows, l2, query = np.column_stack([plain, np.ones(40)]), 1e-4, np.append(plain[:3].mean(axis=0), 1.0)
+    pressed = l2 / np.append(np.square(scales), np.inf)
+
+    def risk(flat):
+        matrix = flat.reshape(3, 3)
+        logits = rows @ matrix.T
+        shares = np.exp(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+        value = -np.log(shares[np.arange(40), codes]).mean() + 0.5 * (pressed * matrix**2).sum()
+        return value, ((shares - np.eye(3)[codes]).T @ rows / 40 + pressed * matrix).ravel()
+
+    found = minimize(risk, np.zeros(9), jac=True, method="BFGS", options={"gtol": 1e-11}).x.reshape(3, 3)
+    logits = found @ query
+    problem = oar.Problem(
+        oar.Population(plain * scales, codes),
+        oar.models.SoftmaxRegression(l2),
+        oar.Query(query[:2] * scales, 1),
+        oar.Perturb(0.0),
+    )
+    assert oar.collective(problem).loss == pytest.approx(np.logaddexp.reduce(logits) - logits[1], abs=1e-6)
