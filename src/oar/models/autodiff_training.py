@@ -18,7 +18,8 @@ from oar.errors import DataError, NumericsError
 from oar.models.autodiff_passes import compiled, with_settings
 from oar.models.curvature import Curvature
 from oar.models.differentiable import Differentiable
-from oar.models.minimise import Objective, Point, minimise
+from oar.models.minimise import minimise
+from oar.models.objective import Objective, Point
 from oar.models.parameters import flattened, float_tree
 from oar.models.training import Array, Fit
 
@@ -198,7 +199,8 @@ class AutodiffTraining:
         objective = Objective(
             lambda parameters: self.risk_gradient(parameters, features),
             lambda parameters, direction: self.product(parameters, features, direction),
-            lambda parameters: self._curvature.preconditioner(parameters, features),
+            lambda: self._curvature.spectrum,
+            lambda parameters: self._curvature.spectrum_at(parameters, features),
         )
         first = objective.at(np.array(start, dtype=np.float64))
         self._check_start(first, features)
@@ -241,7 +243,7 @@ class AutodiffTraining:
         return self._curvature.damping
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right: with a Cholesky factor while H is small, by conjugate gradients when it is not.
+        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not.
 
         Raises:
             NumericsError: if H is flat along `right`, too far from positive definite, or not finite.

@@ -1,7 +1,8 @@
-"""Solving with the Hessian of a refit, H v = g: what makes a signal, and what Newton steps are preconditioned with.
+"""Solving with the Hessian of a refit, H v = g: what makes a signal, and what Newton steps are made of.
 
-Up to `SMALL` parameters H is built and factorised; a factor of an earlier refit still preconditions conjugate gradients
-on the next one's products, which usually takes a handful. Beyond that, conjugate gradients go by products alone.
+Up to `SMALL` parameters H is built and decomposed; the spectrum of an earlier refit still preconditions conjugate
+gradients on the next one's products, which usually takes a handful. Beyond that, conjugate gradients go by products
+alone.
 
 H ought to be positive definite at a minimum. Where it is a little negative, the system is damped and `damping` says by
 how much; where it is flat along g, or negative beyond `MOST_DAMPING`, there is no honest answer and none is given.
@@ -15,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.conjugate_gradients import Linear, Solved, conjugate_gradients
-from oar.models.damped_factor import FLAT, DampedFactor, factorise
+from oar.models.conjugate_gradients import Solved, conjugate_gradients
+from oar.models.spectrum import FLAT, Spectrum, spectrum
 from oar.models.training import Array, Fit
 
-SMALL = 300  # up to this many parameters the Hessian is built and factorised
-STALE_PRODUCTS = 20  # what an old factor may cost before a new one is made
+SMALL = 300  # up to this many parameters the Hessian is built and decomposed
+STALE_PRODUCTS = 20  # what an old spectrum may cost before a new one is made
 MOST_PRODUCTS = 2_000
 MOST_DAMPING = 0.1  # of the largest curvature; beyond it the signal would be the damping's, not the training's
 ROUNDING = 1e-8  # relative residuals below this are as good as a nearly singular system gets
 
 
 class Curvature:
-    """Solves with H; keeps the last factor.
+    """Solves with H; keeps the last spectrum.
 
     Args:
         product: `product(θ, features, direction)`, H times a direction.
@@ -35,33 +36,34 @@ class Curvature:
         parameter_count: how long θ is.
 
     Attributes:
+        spectrum: of H where it was last built, or None.
         damping: what the last `solve` had to add where H was not positive: a share of each parameter's own curvature
             (of the largest curvature, beyond `SMALL` parameters); 0 where nothing was added.
     """
 
     def __init__(self, product: Callable[..., Array], hessian: Callable[..., Array], parameter_count: int) -> None:
-        """Start without a factor."""
+        """Start without a spectrum."""
         self._product, self._hessian, self._count = product, hessian, parameter_count
         self.damping = 0.0
         self.forget()
 
     def forget(self) -> None:
-        """Drop the factor, so that what comes next depends on nothing before."""
-        self._factor: DampedFactor | None = None
-        self._factor_of: tuple[Any, Any] = (None, None)
+        """Drop the spectrum, so that what comes next depends on nothing before."""
+        self.spectrum: Spectrum | None = None
+        self._spectrum_of: tuple[Any, Any] = (None, None)
 
-    def preconditioner(self, parameters: Array, features: Any) -> Linear | None:
-        """Return something close to H⁻¹: by the kept factor, or a new one; None where H is too large or has none."""
+    def spectrum_at(self, parameters: Array, features: Any) -> Spectrum | None:
+        """Return the spectrum of H there, and keep it; None where H is too large, or is no matrix of numbers."""
         if self._count > SMALL:
             return None
         try:
-            return (self._factor or self._new_factor(parameters, features)).solve
+            return self._decompose(parameters, features)
         except NumericsError:
             return None  # a refit goes on without; `solve` will say why it cannot
 
-    def _new_factor(self, parameters: Array, features: Any) -> DampedFactor:
-        self._factor, self._factor_of = factorise(self._hessian(parameters, features)), (parameters, features)
-        return self._factor
+    def _decompose(self, parameters: Array, features: Any) -> Spectrum:
+        self.spectrum, self._spectrum_of = spectrum(self._hessian(parameters, features)), (parameters, features)
+        return self.spectrum
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with ‖H v − right‖ ≤ tolerance ‖right‖ (or 1e-8 of it, where rounding allows no better).
@@ -93,22 +95,22 @@ class Curvature:
 
     def _solve_small(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         size = float(np.linalg.norm(right))
-        factor, enough = self._factor, tolerance * size
-        fresh = self._factor_of[0] is fit.parameters and self._factor_of[1] is fit.features
-        if factor is not None and not fresh:
-            solved = self._search(fit, right, enough, STALE_PRODUCTS, start=start, precondition=factor.solve)
+        kept, enough = self.spectrum, tolerance * size
+        fresh = self._spectrum_of[0] is fit.parameters and self._spectrum_of[1] is fit.features
+        if kept is not None and not fresh:
+            solved = self._search(fit, right, enough, STALE_PRODUCTS, start=start, precondition=kept.solve)
             if solved.residual <= enough:
                 return solved.solution
-        if factor is None or not fresh:
-            factor = self._new_factor(fit.parameters, fit.features)
-        if factor.damping > MOST_DAMPING * factor.largest:
-            raise _not_a_minimum(fit, factor.damping / factor.largest)
-        if factor.damping:
-            self.damping = factor.damping
-            return factor.solve(right)
-        solved = self._search(fit, right, enough, self._count + 50, precondition=factor.solve)
+        if kept is None or not fresh:
+            kept = self._decompose(fit.parameters, fit.features)
+        if kept.damping > MOST_DAMPING * kept.largest:
+            raise _not_a_minimum(fit, kept.damping / kept.largest)
+        if kept.damping:
+            self.damping = kept.damping
+            return kept.solve(right)
+        solved = self._search(fit, right, enough, self._count + 50, precondition=kept.solve)
         if solved.residual > max(tolerance, ROUNDING) * size:
-            raise _flat(str(factor.flat or "nearly one"), self._count, solved.residual / size)
+            raise _flat(str(kept.flat or "nearly one"), self._count, solved.residual / size)
         return solved.solution
 
     def _solve_large(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:

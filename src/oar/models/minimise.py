@@ -1,6 +1,6 @@
-"""Full-batch training to a small gradient: L-BFGS from afar, Newton with conjugate gradients nearby.
+"""Full-batch training to a small gradient: L-BFGS from afar, Newton nearby.
 
-L-BFGS walks down to a rough gradient norm; Newton steps then square the error while they contract. Where they do not,
+L-BFGS walks down to a rough gradient norm; Newton steps (`newton`) then square the error. Where they do not get there,
 L-BFGS goes on to a tighter norm, and so in turns. Nothing here is random and nothing is remembered between calls, so
 the same function and start give the same bits.
 
@@ -12,58 +12,21 @@ twelve cases without it, and in none with it.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.models.conjugate_gradients import Linear, conjugate_gradients, in_range
+from oar.models.conjugate_gradients import in_range
+from oar.models.newton import newton
+from oar.models.objective import Array, Objective, Point
+from oar.models.one_thread import one_thread
 
-Array = NDArray[np.float64]
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
-TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton fails to contract
+TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton does not get there
 MOST_TURNS = 8
 MOST_WALKS = 2_000  # L-BFGS iterations a turn
-MOST_NEWTON = 30
-MOST_PRODUCTS = 200  # a Newton step
-SLOW = 0.5  # a Newton step that leaves more than this share of the gradient does not contract
 STALLED = 1e-9  # a turn that lowers the risk by less than this share, and the gradient by less than half, is the last
 MEMORY = 20
 ROLLS = 300  # steps of descent with momentum
 MOMENTUM = 0.9
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """Parameters with the risk and its gradient there."""
-
-    parameters: Array
-    value: float
-    gradient: Array
-
-    @property
-    def residual(self) -> float:
-        """‖∇R‖."""
-        return float(np.linalg.norm(self.gradient))
-
-    @property
-    def sound(self) -> bool:
-        """Whether risk and gradient are numbers, small enough to be reckoned with."""
-        return in_range(self.value) and in_range(self.gradient)
-
-
-@dataclass(frozen=True, eq=False)
-class Objective:
-    """What is minimised: its value and gradient, its Hessian's products, and a preconditioner for them (or None)."""
-
-    value_gradient: Callable[[Array], tuple[float, Array]]
-    product: Callable[[Array, Array], Array]
-    preconditioner: Callable[[Array], Linear | None]
-
-    def at(self, parameters: Array) -> Point:
-        """Evaluate."""
-        return Point(parameters, *self.value_gradient(parameters))
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bool, many_minima: bool) -> Point:
@@ -71,7 +34,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bo
 
     Args:
         objective: what is minimised.
-        start: where to begin; risk and gradient must be finite there.
+        start: where to begin; it must be sound.
         tolerance: the gradient norm that is enough.
         from_afar: whether L-BFGS goes first; otherwise Newton does, as is right close to a minimum.
         many_minima: whether descent with momentum comes before L-BFGS.
@@ -86,9 +49,9 @@ def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bo
         if turn > 0 or from_afar:
             target = max(min(target, TIGHTER * point.residual), tolerance)
             point = _walk(objective, point, target)
-        point = _newton(objective, point, tolerance)
+        point = newton(objective, point, tolerance)
         fallen = before.value - point.value > STALLED * (1 + abs(point.value))
-        if not fallen and point.residual > SLOW * before.residual:
+        if not fallen and point.residual > 0.5 * before.residual:
             break  # no further: rounding, or a kink, is the limit
     return point
 
@@ -141,66 +104,18 @@ def _walk(objective: Objective, start: Point, target: float) -> Point:
             best = point
         return point.value, point.gradient
 
-    minimize(
-        evaluate,
-        start.parameters,
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "gtol": target / np.sqrt(start.parameters.size),  # SciPy's is the largest entry
-            "ftol": 0.0,
-            "maxiter": MOST_WALKS,
-            "maxfun": 2 * MOST_WALKS,
-            "maxcor": MEMORY,
-        },
-    )
+    with one_thread():  # its matrices are 2 · MEMORY rows
+        minimize(
+            evaluate,
+            start.parameters,
+            jac=True,
+            method="L-BFGS-B",
+            options={
+                "gtol": target / np.sqrt(start.parameters.size),  # SciPy's is the largest entry
+                "ftol": 0.0,
+                "maxiter": MOST_WALKS,
+                "maxfun": 2 * MOST_WALKS,
+                "maxcor": MEMORY,
+            },
+        )
     return best
-
-
-def _newton(objective: Objective, point: Point, tolerance: float) -> Point:
-    """Take Newton steps for as long as they shrink the gradient."""
-    if point.residual <= tolerance:
-        return point
-    precondition = objective.preconditioner(point.parameters)
-    for _ in range(MOST_NEWTON):
-        if point.residual <= tolerance:
-            break
-        step = _newton_step(objective, point, precondition)
-        new = _line_search(objective, point, step)
-        if new is None:
-            break
-        slow = new.residual > SLOW * point.residual
-        point = new
-        if slow:
-            break
-    return point
-
-
-def _newton_step(objective: Objective, point: Point, precondition: Linear | None) -> Array:
-    """Return s with H s ≈ −∇R; downhill wherever H is not positive."""
-    size = point.residual
-    solved = conjugate_gradients(
-        lambda direction: objective.product(point.parameters, direction),
-        -point.gradient,
-        enough=min(0.1, size) * size,  # then the gradient norm squares
-        most=MOST_PRODUCTS,
-        precondition=precondition,
-    )
-    if solved.descent is None or solved.solution.any():
-        return solved.solution
-    return solved.descent  # −∇R itself, preconditioned
-
-
-def _line_search(objective: Objective, point: Point, step: Array) -> Point | None:
-    if not in_range(step) or not (slope := float(point.gradient @ step)) < 0:
-        return None
-    length = 1.0
-    for _ in range(40):
-        new = objective.at(point.parameters + length * step)
-        # Near the minimum values are equal to rounding; there the gradient decides.
-        rounding = 1e-13 * (1.0 + abs(point.value))
-        lower = new.value <= point.value + 1e-4 * length * slope
-        if new.sound and (lower or (new.value <= point.value + rounding and new.residual <= 0.9 * point.residual)):
-            return new
-        length *= 0.5
-    return None
