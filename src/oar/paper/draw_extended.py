@@ -49,15 +49,7 @@ def draw_extended(extended: Extended) -> Figure:
 
 def _draw_budgets(axes: Axes, cell: Cell, last: bool) -> None:
     for way, style in STYLES.items():
-        points = cell.budgets[way]
-        axes.plot(
-            [0.0, *(point.place for point in points)],
-            [cell.before, *(point.loss for point in points)],
-            color=style.colour,
-            linestyle=style.dashes,
-            linewidth=style.width,
-        )
-        _mark(axes, points, style, cell.before)
+        _draw_line(axes, cell.budgets[way], style, cell.before)
     axes.set(xlim=(0, 1.03 * cell.budgets["individual"][-1].place), ylim=(0, 1.06 * cell.before))
     _finish(axes, r"budget $\epsilon$" if last else "")
     people = f"{cell.people:,} people" + (" (sample)" if cell.sampled else "")
@@ -67,15 +59,7 @@ def _draw_budgets(axes: Axes, cell: Cell, last: bool) -> None:
 def _draw_shares(axes: Axes, cell: Cell, last: bool) -> None:
     alone = STYLES["individual"]
     for way in ("one_shot", "collective"):
-        style, points = STYLES[way], cell.shares[way]
-        axes.plot(
-            [0.0, *(point.place for point in points)],
-            [cell.before, *(point.loss for point in points)],
-            color=style.colour,
-            linestyle=style.dashes,
-            linewidth=style.width,
-        )
-        _mark(axes, points, style, cell.before)
+        _draw_line(axes, cell.shares[way], STYLES[way], cell.before)
     axes.axhline(cell.individual.loss, color=alone.colour, linestyle=alone.dashes, linewidth=alone.width)
     if cell.break_even is not None:
         axes.plot(
@@ -86,6 +70,18 @@ def _draw_shares(axes: Axes, cell: Cell, last: bool) -> None:
     axes.set(xlim=(0, 1.03), ylim=(0, 1.06 * cell.before))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
     _finish(axes, "share that takes part" if last else "")
+
+
+def _draw_line(axes: Axes, points: list[Point], style: Line, before: float) -> None:
+    """Draw losses from the one without any move on, and mark every point."""
+    axes.plot(
+        [0.0, *(point.place for point in points)],
+        [before, *(point.loss for point in points)],
+        color=style.colour,
+        linestyle=style.dashes,
+        linewidth=style.width,
+    )
+    _mark(axes, points, style, before)
 
 
 def _mark(axes: Axes, points: list[Point], style: Line, before: float) -> None:

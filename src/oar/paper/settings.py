@@ -39,28 +39,16 @@ def reproduction_settings(quick: bool = False, seed: int = 0) -> ReproductionSet
     """Return the settings of a full or a quick run."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
-    if quick:
-        return ReproductionSettings(
-            quick=True,
-            seed=int(seed),
-            iris_budgets=_steps(3.0, 6),
-            mnist_budgets=_steps(2.5, 5),
-            shares=_steps(1.0, 5),
-            figure1_draws=100,
-            mnist_pairs=12,
-            iris_audited_cells=6,
-            mnist_audited_cells=3,
-        )
     return ReproductionSettings(
-        quick=False,
+        quick=quick,
         seed=int(seed),
-        iris_budgets=_steps(3.0, 24),
-        mnist_budgets=_steps(2.5, 25),
-        shares=_steps(1.0, 20),
+        iris_budgets=_steps(3.0, 6 if quick else 24),
+        mnist_budgets=_steps(2.5, 5 if quick else 25),
+        shares=_steps(1.0, 5 if quick else 20),
         figure1_draws=100,
-        mnist_pairs=None,
-        iris_audited_cells=50,
-        mnist_audited_cells=25,
+        mnist_pairs=12 if quick else None,
+        iris_audited_cells=6 if quick else 50,
+        mnist_audited_cells=3 if quick else 25,
     )
 
 
