@@ -162,7 +162,14 @@ class TestFailsBeforeTraining:
 
     def test_images_that_are_not_there(self, tmp_path):
         with pytest.raises(StorageError, match="folder: must be a folder that exists"):
+            embed_mnist(tmp_path / "new" / "out", folder=tmp_path / "absent", settings=TINY)
+        assert not (tmp_path / "new").exists()
+
+    def test_a_folder_that_was_there_stays(self, tmp_path):
+        (tmp_path / "out").mkdir()
+        with pytest.raises(StorageError, match="folder: must be a folder that exists"):
             embed_mnist(tmp_path / "out", folder=tmp_path / "absent", settings=TINY)
+        assert (tmp_path / "out").exists()
 
     def test_test_images_that_are_not_there(self, tmp_path, arrays):
         for name, values in arrays.items():

@@ -1,5 +1,6 @@
 """A folder of results is whole, or as it was."""
 
+import os
 import signal
 
 import pytest
@@ -54,6 +55,43 @@ def test_an_older_result_is_replaced_and_other_files_stay(tmp_path):
         fill(folder)
     assert (tmp_path / "results.json").read_text() == "new results.json"
     assert (tmp_path / "own.txt").read_text() == "mine"
+
+
+def test_what_an_older_run_drew_and_this_one_does_not_goes_with_its_results(tmp_path):
+    for name in ("results.json", "extended.png", "own.txt"):
+        (tmp_path / name).write_text("old")
+    with staged(tmp_path, last="results.json", others=["extended.png", "extended.svg", "a.png"]) as folder:
+        fill(folder)
+        assert (tmp_path / "extended.png").exists()
+    assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
+    assert (tmp_path / "a.png").read_text() == "new a.png"
+
+
+def test_without_older_results_nothing_is_taken_for_ours(tmp_path):
+    (tmp_path / "extended.png").write_text("mine")
+    with staged(tmp_path, last="results.json", others=["extended.png"]) as folder:
+        fill(folder)
+    assert (tmp_path / "extended.png").read_text() == "mine"
+
+
+def test_older_drawings_come_back_if_the_new_results_cannot_be_placed(tmp_path, monkeypatch):
+    for name in ("results.json", "extended.png"):
+        (tmp_path / name).write_text("old")
+    plain = os.replace
+
+    def refuse(source, target):
+        if source.read_text().startswith("new z"):
+            raise OSError(28, "No space left on device")
+        plain(source, target)
+
+    monkeypatch.setattr("oar.paper.outputs.os.replace", refuse)
+    with (
+        pytest.raises(StorageError, match="No space left"),
+        staged(tmp_path, last="results.json", others=["extended.png"]) as folder,
+    ):
+        fill(folder)
+    assert names(tmp_path) == ["extended.png", "results.json"]
+    assert (tmp_path / "results.json").read_text() == "old"
 
 
 def test_the_last_file_comes_last(tmp_path, monkeypatch):

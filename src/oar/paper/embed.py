@@ -32,6 +32,7 @@ from oar.datasets.mnist_shipped import (
 from oar.errors import StorageError
 from oar.files import replace_atomically
 from oar.models import NearestCentroid
+from oar.paper.outputs import leaving_no_empty_folders
 from oar.paper.vae import VAESettings, encode, require_jax, train
 from oar.people import Population
 from oar.version import __version__
@@ -55,7 +56,8 @@ def embed_mnist(
     A run that was killed goes on from its checkpoint when it is started again, and ends with the same bytes.
 
     Args:
-        out: the folder to write to; made if it is not there, and tried before any training.
+        out: the folder to write to; made if it is not there, and tried before any training. Where nothing comes of
+            it, no empty folder is left.
         folder: where MNIST's idx files are; None looks where `oar.datasets.mnist_images` looks.
         checkpoint: the file to go on from and to save to; None means `checkpoint.npz` in `out`.
         settings: of the training; the default is the paper's.
@@ -66,7 +68,18 @@ def embed_mnist(
         The provenance, as written to `mnist_provenance.json`.
     """
     require_jax()
-    out = Path(out)
+    with leaving_no_empty_folders(Path(out)):
+        return _embed(Path(out), folder, checkpoint, settings, on_epoch, command)
+
+
+def _embed(
+    out: Path,
+    folder: Path | None,
+    checkpoint: Path | None,
+    settings: VAESettings,
+    on_epoch: Callable[[int, float], None] | None,
+    command: str,
+) -> dict[str, Any]:
     _check_writable(out)
     checkpoint = out / "checkpoint.npz" if checkpoint is None else Path(checkpoint)
     train_images, train_labels = mnist_images("train", folder)

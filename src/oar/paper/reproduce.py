@@ -29,7 +29,7 @@ from oar.paper.strip import picture_strip
 from oar.paper.summary import Findings, summary
 from oar.report.draw_map import draw_map
 from oar.report.plain import json_text
-from oar.report.style import mark_quick, save_figure
+from oar.report.style import FORMATS, mark_quick, save_figure
 from oar.version import __version__
 
 RESULTS_FILE, SUMMARY_FILE = "results.json", "summary.md"
@@ -61,8 +61,8 @@ def reproduce(
     """Recompute the paper's figures and tables, and more; return the folder.
 
     Writes `figure1`, `figure2` and `strip` (each as .png, .svg and .pdf), `summary.md` for people, and `results.json`
-    with every number behind them. Nothing appears in `out` before everything is done. The same seed gives the
-    same `results.json`.
+    with every number behind them. Nothing appears in `out` before everything is done, and figures of an older run that
+    this one does not draw again go with its `results.json`. The same seed gives the same `results.json`.
 
     Args:
         out: the folder to write to; made if it is not there, and tried before anything is computed.
@@ -73,7 +73,7 @@ def reproduce(
         on_stage: called as `on_stage(what, done, of)` before every stage and once at the end.
     """
     settings = reproduction_settings(quick, seed)
-    with staged(Path(out), last=RESULTS_FILE) as folder:
+    with staged(Path(out), last=RESULTS_FILE, others=[f"extended.{kind}" for kind in FORMATS]) as folder:
         write_all(folder, settings, on_stage, extended)
     return Path(out)
 

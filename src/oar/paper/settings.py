@@ -40,7 +40,7 @@ def reproduction_settings(quick: bool = False, seed: int = 0) -> ReproductionSet
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
     return ReproductionSettings(
-        quick=quick,
+        quick=bool(quick),
         seed=int(seed),
         iris_budgets=_steps(3.0, 6 if quick else 24),
         mnist_budgets=_steps(2.5, 5 if quick else 25),
