@@ -1,9 +1,15 @@
 """Who refits in the audit: an implementation that we did not write, wherever there is one.
 
 scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
-regression (`Ridge`) and the linear SVM with a penalised intercept (`LinearSVC`). Soft labels are given to it as one
-weighted copy of a person for each class. Everything else is refitted by the model's own training, from its own start,
-to a tight tolerance; the witness says so.
+regression (`Ridge`), the linear SVM with a penalised intercept (`LinearSVC`) and Gaussian naive Bayes (`GaussianNB`).
+Soft labels are given to it as one weighted copy of a person for each class.
+
+`GaussianNB` adds var_smoothing times the largest variance of the features that it is given; `GaussianNaiveBayes` adds
+an ε that is settled before anyone moves. It is given the var_smoothing that makes the two the same.
+
+Everything else is refitted by the model's own training, from its own start, to a tight tolerance; the witness says so.
+For networks that is not for want of an implementation: training has many minima, and another optimiser ends in another.
+Frozen prototypes are class means in an embedding, and `NearestCentroid` of scikit-learn knows no weights.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import Differentiable, LinearSVM, Ridge, SoftmaxRegression
+from oar.models import Differentiable, GaussianNaiveBayes, LinearSVM, Ridge, SoftmaxRegression
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -66,7 +72,22 @@ def _scikit_learn(model: Differentiable, people: Population, features: Array) ->
         rows, labels, weights = _labelled(people, features, weights)
         machine = LinearSVC(C=1 / model.l2, dual=False, tol=TIGHT, max_iter=1_000_000)
         return machine.fit(rows, labels, sample_weight=weights), "scikit-learn LinearSVC"
+    if isinstance(model, GaussianNaiveBayes):
+        return _gaussian(model, people, features, weights)
     return None
+
+
+def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, weights: Array) -> tuple[Any, str] | None:
+    from sklearn.naive_bayes import GaussianNB
+
+    rows, labels, weights = _labelled(people, features, weights)
+    added = model.settled(people.features, model.targets(people), _shares(people))["smoothing"]
+    largest = float(np.var(rows, axis=0).max())  # what GaussianNB multiplies var_smoothing by
+    if not largest > 0:
+        return None  # nobody differs from anybody
+    estimator = GaussianNB(var_smoothing=added / largest)
+    # Times n, because GaussianNB takes a class whose weight is below 1e-8 for an empty one.
+    return estimator.fit(rows, labels, sample_weight=people.size * weights), "scikit-learn GaussianNB"
 
 
 def _labelled(people: Population, features: Array, weights: Array) -> tuple[Array, NDArray, Array]:
@@ -81,6 +102,8 @@ def _labelled(people: Population, features: Array, weights: Array) -> tuple[Arra
 def _outputs(estimator: Any, model: Differentiable, query: Array) -> Array:
     if isinstance(model, Ridge):
         return np.atleast_1d(estimator.predict(query[None])[0])
+    if isinstance(model, GaussianNaiveBayes):
+        return estimator.predict_joint_log_proba(query[None])[0]
     return np.atleast_1d(estimator.decision_function(query[None])[0])
 
 
