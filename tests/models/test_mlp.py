@@ -125,6 +125,7 @@ def test_what_it_claims_to_be():
         ({"activation": "rellu"}, "Did you mean 'relu'"),
         ({"loss": "cross_entropy"}, "Did you mean 'cross-entropy'"),
         ({"l2": -1e-3}, "l2: must be a number of at least 0"),
+        ({"l2": None}, "l2: must be a number of at least 0, got None"),
         ({"seed": -1}, "seed: must be a whole number of at least 0, got -1"),
         ({"seed": 0.5}, "seed: must be a whole number"),
     ],

@@ -64,7 +64,7 @@ def test_warm_refits_take_few_passes_to_a_tight_residual(model):
     training = AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
     fit = training.fit(training.moved(None), training.start(), 1e-8)
     moves = np.random.default_rng(0).normal(size=FEATURES.shape)
-    for size, most in ((1e-4, 8), (1e-2, 20), (1e-1, 40)):
+    for size, most in ((1e-4, 12), (1e-2, 30), (1e-1, 60)):
         before = training.passes
         warm = training.fit(training.moved(size * moves), fit.parameters, 1e-11)
         assert warm.converged

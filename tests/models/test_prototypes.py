@@ -117,6 +117,8 @@ def test_what_it_claims_to_be():
         ({"activation": "tan"}, "Did you mean 'tanh'"),
         ({"pull": -1.0}, "pull: must be a number of at least 0, got -1.0"),
         ({"l2": float("nan")}, "l2: must be"),
+        ({"softening": "0.1"}, "softening: must be a number of at least 0, got '0.1'"),
+        ({"seed": -1}, "seed: must be a whole number of at least 0, got -1"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError
 from oar.models.differentiable import Differentiable
+from oar.models.settings import check_not_negative
 from oar.models.training import Array
 
 
@@ -45,8 +46,7 @@ class GaussianNaiveBayes(Differentiable):
 
     def __post_init__(self) -> None:
         """Refuse a smoothing that cannot be."""
-        if not (math.isfinite(self.var_smoothing) and self.var_smoothing >= 0):
-            raise OptionError(f"var_smoothing: must be a number of at least 0, got {self.var_smoothing}.")
+        check_not_negative("var_smoothing", self.var_smoothing)
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return standard normal classes of equal size (never trained from: there is a closed form)."""

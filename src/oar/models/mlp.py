@@ -22,6 +22,7 @@ import numpy as np
 
 from oar.errors import OptionError, choose
 from oar.models.differentiable import Differentiable
+from oar.models.settings import check_not_negative, check_seed
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "gelu", "silu")
 ACTIVATIONS = (*SMOOTH, "relu")
@@ -57,10 +58,8 @@ class MLP(Differentiable):
         object.__setattr__(self, "hidden", checked_widths("hidden", self.hidden))
         choose("activation", self.activation, ACTIVATIONS)
         choose("loss", self.loss, LOSSES)
-        if not (math.isfinite(self.l2) and self.l2 >= 0):
-            raise OptionError(f"l2: must be a number of at least 0, got {self.l2}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise OptionError(f"seed: must be a whole number of at least 0, got {self.seed!r}.")
+        check_not_negative("l2", self.l2)
+        check_seed(self.seed)
 
     @property
     def regresses(self) -> bool:  # type: ignore[override]

@@ -1,11 +1,9 @@
 """Newton's method close to a minimum: with the whole Hessian, or by conjugate gradients on its products.
 
-**With the whole Hessian** (few parameters). A step is −H⁻¹∇R, where H may be that of an earlier point, or of an earlier
-refit: while such a step leaves no more than `KEEP` of the gradient, nothing is gained by a new one, and a step costs
-one pass. Otherwise H is built where we stand, and the step is the best one within a *trust region*: the radius shrinks
-where the risk does not follow the quadratic, and grows where it does. So a refit tends to go down the valley that it
-starts in, and not to leap over into another on the strength of a soft direction, as full steps do: the query's loss is
-then a continuous function of the moves for as long as that valley exists.
+**With the whole Hessian** (few parameters). Steps are the best ones of the quadratic with the fresh gradient and the
+last Hessian within a *trust region*: its radius grows where the risk follows the quadratic, and shrinks where it does
+not. A new Hessian costs up to p passes, so the last one, of an earlier point or of an earlier refit, serves for as long
+as the radius holds steps back and the risk follows, or else the gradient shrinks.
 
 **By products** (many parameters). Conjugate gradients solve H s = −∇R the more precisely the smaller ∇R is, so that the
 gradient norm squares. A step that does not contract is the last: L-BFGS gets closer at less cost.
@@ -13,17 +11,18 @@ gradient norm squares. A step that does not contract is the last: L-BFGS gets cl
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
 from oar.models.conjugate_gradients import conjugate_gradients, in_range
 from oar.models.objective import Array, Objective, Point
 from oar.models.spectrum import Spectrum
 
-MOST_STEPS = 200  # with the whole Hessian
-KEEP = 0.7  # a step that leaves more than this share of the gradient asks for a new Hessian, which costs many passes
+MOST_STEPS = 500  # with the whole Hessian
+MOST_HESSIANS = 2  # before L-BFGS gets a turn: far from the minimum each serves for a few steps only
+KEEP = 0.7  # a free step that leaves more than this share of the gradient asks for a new Hessian
 FIRST_RADIUS = 0.01
 MOST_SHRINKINGS = 20
-FOLLOWS, STRAYS = 0.75, 0.25  # shares of the quadratic's decrease above and below which the radius grows and shrinks
+FOLLOWS, STRAYS, FAILS = 0.75, 0.25, 0.1  # shares of the expected fall: the radius grows, shrinks, the step is refused
 MOST_TRUNCATED = 30
 MOST_PRODUCTS = 200  # a step
 SLOW = 0.5  # a step by products that leaves more than this share of the gradient does not contract
@@ -32,23 +31,25 @@ MOST_HALVINGS = 40
 
 def newton(objective: Objective, point: Point, tolerance: float) -> Point:
     """Return a point with ‖∇R‖ ≤ tolerance, or where Newton's method ceases to pay."""
-    spectrum, radius = objective.kept_spectrum(), 0.0
+    spectrum, fresh, radius, built = objective.kept_spectrum(), False, 0.0, 0
     for _ in range(MOST_STEPS):
         if point.residual <= tolerance:
             break
-        if spectrum is not None:
-            near = _old_step(objective, point, spectrum, radius)
-            if near is not None:
-                point = near
-                continue
-        spectrum = objective.spectrum(point.parameters)
         if spectrum is None:
-            return _by_products(objective, point, tolerance)
+            if built == MOST_HESSIANS:
+                break  # L-BFGS gets closer at less cost
+            spectrum, fresh, built = objective.spectrum(point.parameters), True, built + 1
+            if spectrum is None:
+                return _by_products(objective, point, tolerance)
         radius = radius or _first_radius(point, spectrum)
-        new, radius = _trusted_step(objective, point, spectrum, radius)
-        if new is point:
+        taken = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1)
+        if taken is not None:
+            point, radius = taken.point, taken.radius
+        elif fresh:
             break
-        point = new
+        if taken is None or not taken.serves:
+            spectrum = None
+        fresh = False
     return point
 
 
@@ -57,34 +58,33 @@ def _first_radius(point: Point, spectrum: Spectrum) -> float:
     return FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
 
 
-def _old_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float) -> Point | None:
-    """Return where −H⁻¹∇R leads with the H of another point; None unless that is short, and much closer."""
-    step = -spectrum.solve(point.gradient)
-    radius = radius or _first_radius(point, spectrum)
-    if spectrum.damping or not in_range(step) or spectrum.length(step) > radius:
-        return None
-    new = objective.at(point.parameters + step)
-    falls = new.sound and new.value <= point.value + _rounding(point)
-    return new if falls and new.residual <= KEEP * point.residual else None
+@dataclass(frozen=True, eq=False)
+class _Taken:
+    """A step: where it led, the radius to try from there, and whether the Hessian that it was made of still serves."""
+
+    point: Point
+    radius: float
+    serves: bool
 
 
-def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float) -> tuple[Point, float]:
-    """Return the next point, and the radius to try there; the same point if no radius will do."""
-    for _ in range(MOST_SHRINKINGS):
+def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int) -> _Taken | None:
+    """Take a step, at a smaller radius if need be; None if none of the trials will do."""
+    for _ in range(trials):
         step, expected = spectrum.step_within(point.gradient, radius)
         if not (in_range(step) and expected > 0):
-            break
+            return None
         new, size = objective.at(point.parameters + step), spectrum.length(step)
-        fallen = point.value - new.value if new.sound else -np.inf
-        if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
-            if new.residual <= 0.9 * point.residual:
-                return new, radius
-        elif fallen >= FOLLOWS * expected:
-            return new, max(radius, 3 * size)
-        elif fallen >= 0.1 * expected:
-            return new, radius if fallen >= STRAYS * expected else 0.5 * size
+        if new.sound:
+            fallen, contracts = point.value - new.value, new.residual <= KEEP * point.residual
+            if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
+                if new.residual <= 0.9 * point.residual:
+                    return _Taken(new, radius, contracts)
+            elif fallen >= FOLLOWS * expected:
+                return _Taken(new, max(radius, 3 * size), contracts or size > 0.9 * radius)
+            elif fallen >= FAILS * expected:
+                return _Taken(new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts)
         radius = 0.25 * size
-    return point, radius
+    return None
 
 
 def _rounding(point: Point) -> float:

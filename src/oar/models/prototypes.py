@@ -25,7 +25,6 @@ embedding space; the gauge ½ Σ_{j>c} μ_cj² asks for the one in which the pro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +35,7 @@ from oar.errors import OptionError, choose
 from oar.models.differentiable import Differentiable
 from oar.models.gaussian import class_weights
 from oar.models.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
+from oar.models.settings import check_not_negative, check_seed
 from oar.models.training import Array
 
 
@@ -82,9 +82,8 @@ class PrototypeNetwork(Differentiable):
             )
         choose("activation", self.activation, ACTIVATIONS)
         for argument in ("pull", "softening", "l2"):
-            value = getattr(self, argument)
-            if not (math.isfinite(value) and value >= 0):
-                raise OptionError(f"{argument}: must be a number of at least 0, got {value}.")
+            check_not_negative(argument, getattr(self, argument))
+        check_seed(self.seed)
 
     @property
     def _is_network(self) -> bool:

@@ -23,9 +23,7 @@ from oar.models.one_thread import one_thread
 
 Array = NDArray[np.float64]
 FLAT = 1e-10  # eigenvalues of C below this share of the largest are rounding
-LEAST = (
-    1e-8  # of the steepest curvature: parameters that bend less (a dead unit's bias) are scaled as if they bent so much
-)
+LEAST = 1e-8  # of the steepest curvature; what bends less (a dead unit's bias) is scaled as if it bent so much
 MOST_BISECTIONS = 60
 
 

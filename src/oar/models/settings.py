@@ -1,0 +1,31 @@
+"""What models ask of their settings, in one wording."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError
+
+
+def check_not_negative(argument: str, value: Any) -> None:
+    """Refuse anything but a finite number of at least 0.
+
+    >>> check_not_negative("l2", "0.1")
+    Traceback (most recent call last):
+    oar.errors.OptionError: l2: must be a number of at least 0, got '0.1'.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not (math.isfinite(value) and value >= 0)
+    ):
+        raise OptionError(f"{argument}: must be a number of at least 0, got {value!r}.")
+
+
+def check_seed(value: Any) -> None:
+    """Refuse anything but a whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise OptionError(f"seed: must be a whole number of at least 0, got {value!r}.")
