@@ -56,7 +56,7 @@ class Status(StrEnum):
     IMPROVED = (
         "improved",
         "The goal loss fell, but the goal was not reached, and nothing proves that it cannot be: "
-        "allow larger budgets, let more members act, or try another solver.",
+        "allow larger budgets, let more people act, or try another solver.",
     )
     NOT_IMPROVED = (
         "not improved",
@@ -69,7 +69,7 @@ class Status(StrEnum):
     )
     STOPPED_EARLY = (
         "stopped early",
-        "The solver ran out of steps before its certificate closed; this is the best point it saw. Allow more steps.",
+        "The solver ended before its certificate closed; this is the best point it saw.",
     )
     NOT_CONVERGED = (
         "not converged",

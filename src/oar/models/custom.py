@@ -82,6 +82,7 @@ class Custom(Differentiable):
             raise OptionError(f"name: must be a word or two, got {name!r}.")
         self.name, self.convex, self.equivariant = name, bool(convex), bool(equivariant)
         self.regresses, self.closed_form = bool(regresses), closed_form
+        self.least_loss = -np.inf  # nothing is known of it
         self._loss, self._init, self._outputs = loss, init, outputs
         self._penalty, self._gauge, self._query_loss = penalty, gauge, query_loss
         self._seed = seed

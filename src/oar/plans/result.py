@@ -24,6 +24,7 @@ class Proposal:
         finished: False where the solver ran out of steps before its certificate closed.
         steps: iterations taken. passes: times that all the data were read.
         suffices: a sentence on what would be enough, or "".
+        ended: a sentence on why the solver ended before it was finished and what would help, or "".
         note: a sentence on how gradients were made, or "".
         residual: the norm of the training gradient at the solver's last refit.
     """
@@ -39,6 +40,7 @@ class Proposal:
     steps: int
     passes: int
     suffices: str = ""
+    ended: str = ""
     note: str = ""
     residual: float = 0.0
 
@@ -161,9 +163,9 @@ class Result:
         """What happened, what binds and what would suffice, in a few sentences."""
         if self.audit.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
-        if self.status is Status.ALREADY or not self.proposal.suffices:
-            return self.status.advice
-        return f"{self.status.advice} {self.proposal.suffices}"
+        ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
+        suffices = "" if self.status is Status.ALREADY else self.proposal.suffices
+        return " ".join(sentence for sentence in (self.status.advice, ended, suffices) if sentence)
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""

@@ -52,7 +52,9 @@ def propose_collective(
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
     if not isinstance(problem.model, NearestCentroid):
-        return own_move.solve(problem, as_solver(solver, ProjectedGradient(), (ProjectedGradient,)))
+        chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
+        _no_restarts(chosen)
+        return own_move.solve(problem, chosen)
     return _propose_query_move(problem, solver, members=False)
 
 
@@ -86,7 +88,9 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
 
 def _no_restarts(settings: ProjectedGradient) -> None:
     if settings.restarts or settings.time_limit < float("inf"):
-        raise OptionError("restarts and time_limit: are for models that are refitted in the loop; leave them out here.")
+        raise OptionError(
+            "restarts and time_limit: are for refits in a loop, and nothing is refitted in a loop here; leave them out."
+        )
 
 
 def _no_signal(signal: Any) -> None:

@@ -52,6 +52,7 @@ def propose(
         steps=steps,
         passes=passes,
         suffices=suffices,
+        ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
     )
 
 

@@ -39,7 +39,7 @@ class LoopSettings:
     Attributes:
         response: "spectral" (projected gradient, Barzilai–Borwein) or "frank-wolfe" (damped best response).
         max_steps: accepted steps at the most.
-        tolerance: stop when the gap is at most this times the loss.
+        tolerance: stop when the gap is at most this times the loss (its size, where it is negative).
         deadline: the reading of `time.monotonic` after which no further step is begun.
         line_search: how the share of the way is found: a key of `oar.solvers.line_search.SEARCHES`.
         from_scratch: whether accepted points are refitted from scratch, because training has many minima.
@@ -91,7 +91,7 @@ def improve(
     gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
     ended = "steps"
     while True:
-        if gap <= settings.tolerance * step.loss:
+        if gap <= settings.tolerance * abs(step.loss):
             ended = "closed"
             break
         if len(losses) > settings.max_steps:

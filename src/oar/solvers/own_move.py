@@ -1,9 +1,13 @@
 """The query's own best move against a trained model (equation 2 of the paper).
 
 For outputs that are linear in the features and a convex loss, the problem is convex: projected gradient finds the
-optimum, and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound. With a single logit the
-loss is monotone in it, and the very first step ends in the optimum: the ball's extreme point along ±w. Otherwise many
-starts are tried.
+optimum, and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound (less what the refit
+leaves uncertain). With a single logit the loss is monotone in it, and the very first step ends in the optimum: the
+ball's extreme point along ±w. Otherwise many starts are tried.
+
+Whether linear outputs can reach the goal at all: over the ball, a combination Σ_c λ_c (z_g − z_c), λ ≥ 0, is at most
+its value at the query plus ε ‖Σ λ_c (w_g − w_c)‖_q. Where that is not positive for some λ, no move makes all leads
+positive.
 """
 
 from __future__ import annotations
@@ -41,7 +45,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     convex = isinstance(problem.model, Linear)
-    bound = max(found.loss - found.gap, 0.0) if convex else 0.0
+    least: float = problem.model.least_loss  # type: ignore[union-attr]
+    bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
     everyone = (problem.people.size, problem.people.dimensions)
     return Proposal(
         plan=MemberPlan(problem, found.move + 0.0, np.zeros(everyone)),
@@ -50,12 +55,48 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         gap=found.gap,
         bound=bound,
         exact=convex and found.gap <= 1e-7 * found.loss,
-        impossible=False,
-        finished=found.gap <= max(settings.tolerance, 1e-7) * found.loss,
+        impossible=convex and out_of_reach(problem, training.in_given_units(fit.parameters), found.move),
+        finished=found.gap <= max(settings.tolerance, 1e-7) * abs(found.loss),
+        ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
     )
+
+
+def _uncertain(problem: Problem, training: Training, fit: Fit, found: OwnMove) -> float:
+    """Return how far the loss after another refit, as tight as this one, may differ: ‖H⁻¹g‖ times the residual."""
+    _, slope, _ = training.goal(fit.parameters, problem.query_features + found.move, problem.goal_target)
+    reach = np.linalg.norm(training.solve(fit, slope, None, 1e-3)) if slope.any() else 0.0
+    return float(reach) * 2 * max(fit.residual, TIGHT)
+
+
+def out_of_reach(problem: Problem, parameters: Array, move: Array) -> bool:
+    """Report whether it is proved that no move within the query's budget gets the goal from z = W x + b.
+
+    `move` is a good one: it tells which rivals to combine, in proportion to how near they come to the goal there.
+    """
+    query, target, norm = problem.query_features, problem.goal_target, problem.allowance.norm
+    matrix = parameters.reshape(target.size, -1)
+    slopes, outputs = matrix[:, :-1], matrix[:, :-1] @ query + matrix[:, -1]
+
+    def highest(weights: Array, values: Array) -> Array:
+        """The most that w·(x† + δ) + b can be, for rows of weights and their values at the query."""
+        return values + problem.query_budget * norm.dual.length(weights)
+
+    if problem.regresses:
+        within = float(problem.query.within or 0.0)
+        nearest = np.abs(outputs - target) - highest(slopes, np.zeros(target.size))
+        return bool((nearest > within * (1 + TIGHT) + TIGHT * np.abs(target)).any())
+    if target.size == 1:  # the second class's logit, measured against 0
+        sign = 2 * target - 1
+        return bool((highest(sign[:, None] * slopes, sign * outputs) <= 0).all())
+    rivals = np.delete(np.arange(target.size), problem.goal)
+    leads, differences = outputs[problem.goal] - outputs[rivals], slopes[problem.goal] - slopes[rivals]
+    at_move = leads + differences @ move
+    shares = np.exp(at_move.min() - at_move)
+    combinations = np.vstack([np.eye(rivals.size), shares / shares.sum()])
+    return bool((highest(combinations @ differences, combinations @ leads) <= 0).any())
 
 
 def best_own_move(

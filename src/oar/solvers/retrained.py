@@ -4,10 +4,10 @@ The loop starts from where everybody stands, with a full response to the first s
 steps, the budget is large (the loss is far from linear in the moves): then there is a second start from moves that were
 grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting budgets grow.
 
-Where everyone may move equally far and training is translation-equivariant, "all members move by minus the individual's
-best move" gives the query exactly what its own move would; if the loop ends above that, it starts from there too, so
-that the collective is never worse. Random starts may be asked for. All starts get a few steps, the better half of them
-goes on for twice as many, and so on.
+Where everyone may move and training is translation-equivariant, "all members move by minus the query's best move" gives
+the query exactly what that move of its own would; if the loop ends above that, it starts from there too, so that the
+collective is never worse than an individual who may move as far as every member may. Random starts may be asked for.
+All starts get a few steps, the better half of them goes on for twice as many, and so on.
 
 The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that closes
 on an approximate gradient certifies nothing, and is not called finished.
@@ -41,6 +41,15 @@ OPEN_STEPS = 100
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
+ENDED = {
+    "steps": "It took all the steps it may take; allow more with max_steps.",
+    "time": "Its time limit was over.",
+    "stalled": (
+        "No step along the signal lowers the loss any more, as at a kink, with a signal that is far from exact, or at "
+        "the precision of refits: more steps would not help, but restarts or another signal may."
+    ),
+    "closed": "Its certificate closed on a signal that is not exact, so it proves little; signal='implicit' is exact.",
+}
 
 
 def solve(
@@ -78,10 +87,11 @@ def solve(
         solver=_name(settings),
         claimed_loss=best.step.loss,
         gap=best.gap,
-        bound=0.0,
+        bound=problem.model.least_loss,  # type: ignore[union-attr]
         exact=False,
         impossible=False,
         finished=isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training)),
+        ended=ENDED[best.ended],
         steps=search.steps,
         passes=training.passes,
         note=f"{chosen} {best.step.note}",
@@ -141,7 +151,7 @@ def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Pr
         solver=solver,
         claimed_loss=np.nan,
         gap=np.inf,
-        bound=0.0,
+        bound=problem.model.least_loss,  # type: ignore[union-attr]
         exact=False,
         impossible=False,
         finished=False,
@@ -188,11 +198,17 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
     stay = np.zeros((people.size + 1, people.dimensions))
     if search.best.ended == "steps" and loop.max_steps > PATIENCE and loop.response == "spectral":
         yield _grown(search, stay)
-    if problem.allowance.same_for_everyone and problem.model.equivariant:  # type: ignore[union-attr]
-        own = best_own_move(problem, search.training, float(problem.allowance.budget), unmoved)
+    # Members who all move by −m are a query that moves by m. People without weight do not matter.
+    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
+    reach = shared + float(limits.radii[-1])
+    if reach > 0:
+        alone = ProjectedGradient(
+            random_starts=getattr(settings, "random_starts", 8), seed=getattr(settings, "seed", 0)
+        )
+        own = best_own_move(problem, search.training, reach, unmoved, alone)
         if own.loss < search.best.step.loss:
-            stay[:-1] = -own.move
-            yield stay
+            shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
+            yield limits.project(shares[:, None] * own.move)
     generator = np.random.default_rng(getattr(settings, "seed", 0))
     for _ in range(getattr(settings, "restarts", 0)):
         if time.monotonic() < loop.deadline:

@@ -64,7 +64,7 @@ def minimise(objective: Objective, start: Array, first_step: Array, max_steps: i
     points = objective.project(start, rows)
     values, gradients = objective.evaluate(points, rows)
     best_points, best_values = points.copy(), values.copy()
-    finished = objective.gap(points, gradients, rows) <= tolerance * values
+    finished = objective.gap(points, gradients, rows) <= tolerance * np.abs(values)
     alphas = np.array(first_step, dtype=np.float64)
     history = np.full((count, MEMORY), -np.inf)
     history[:, 0] = values
@@ -90,11 +90,12 @@ def minimise(objective: Objective, start: Array, first_step: Array, max_steps: i
         gaps = objective.gap(points, gradients, rows)
         better = values < best_values[rows]
         best_points[rows[better]], best_values[rows[better]] = points[better], values[better]
-        closed, stuck = gaps <= tolerance * values, lengths == 0
+        closed, stuck = gaps <= tolerance * np.abs(values), lengths == 0
         finished[rows[closed]] = True
         going = ~(closed | stuck)
         if steps % PATIENCE == 0:  # at a kink steps go to and fro for ever: give up on those that gain nothing
-            going &= best_values[rows] < best_lately[rows] * (1 - 0.01 * tolerance)
+            least = 0.01 * tolerance * np.abs(best_lately[rows])
+            going &= best_values[rows] < best_lately[rows] - least
             best_lately = best_values.copy()
         rows, points, values, gradients = rows[going], points[going], values[going], gradients[going]
     return Minimum(best_points, best_values, finished, steps)
