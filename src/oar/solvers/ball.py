@@ -4,9 +4,10 @@ With δ_i = ε_i u_i / √(1 + ‖u_i‖²) every u is allowed, so a quasi-Newto
 
     ∂L/∂u_i = w̄_i (ε_i/√(1 + ‖u_i‖²)) (g_i − ⟨g_i, u_i⟩ u_i / (1 + ‖u_i‖²)),
 
-with g_i the gradient in member i's move. A box is a ball of one dimension for every feature. The search starts from
-where everybody stands and grows the moves slowly, which at large budgets ends in better minima than a full response to
-the first signal does. Members reach the edge of their ball only in the limit, so the loop finishes what this begins.
+with g_i the gradient in member i's move. A box is a ball of one dimension for every feature. From where everybody
+stands moves grow slowly, which at large budgets ends in better minima than a full response to the first signal does.
+Where the loss has kinks, as with hinges, quasi-Newton steps pass by kinks at which projected gradients stall (Lewis &
+Overton 2013). Members reach the edge of their ball only in the limit, so the loop finishes what this begins.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oar.solvers.member_limits import Limits
 Array = NDArray[np.float64]
 PRECISION = 1e-9
 CORRECTIONS = 10
+INWARDS = 0.97
 
 
 def open_ball_search(
@@ -33,8 +35,12 @@ def open_ball_search(
     limits: Limits,
     max_steps: int,
     deadline: float,
+    start: Array | None = None,
 ) -> Array:
-    """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps from where everybody stands."""
+    """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps.
+
+    `start` is u (n + 1, d); None for where everybody stands.
+    """
     from scipy.optimize import minimize
 
     movers = np.flatnonzero((limits.radii > 0) & (limits.weights > 0))
@@ -72,13 +78,20 @@ def open_ball_search(
 
     found = minimize(
         evaluate,
-        np.zeros(shape).ravel(),
+        (np.zeros(shape) if start is None else scale * start[movers]).ravel(),
         jac=True,
         method="L-BFGS-B",
         callback=stop_in_time,
         options={"maxiter": max_steps, "maxcor": CORRECTIONS, "ftol": 0.0, "gtol": 0.0},
     )
     return moves_of(found.x)[0].copy()
+
+
+def opened(moves: Array, limits: Limits) -> Array:
+    """Return the u (n + 1, d) of moves that are first drawn a little inwards, because the edge has none."""
+    inside = INWARDS * moves / np.where(limits.radii > 0, limits.radii, 1.0)[:, None]
+    squares = inside**2 if limits.norm.p == np.inf else np.einsum("nd,nd->n", inside, inside)[:, None]
+    return inside / np.sqrt(1.0 - squares)
 
 
 class _Last:

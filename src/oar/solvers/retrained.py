@@ -1,8 +1,9 @@
 """Collective and joint recourse for models that are refitted in the loop.
 
 The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
-steps, the budget is large (the loss is far from linear in the moves): then there is a second start from moves that were
-grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting budgets grow.
+steps, the budget is large (the loss is far from linear in the moves); if it stalls, the loss has kinks. Then there is a
+second start from moves that were grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting
+budgets grow.
 
 Where everyone may move and training is translation-equivariant, "all members move by minus the query's best move" gives
 the query exactly what that move of its own would; if the loop ends above that, it starts from there too, so that the
@@ -29,7 +30,7 @@ from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
-from oar.solvers.ball import open_ball_search
+from oar.solvers.ball import open_ball_search, opened
 from oar.solvers.loop import BEGIN, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
 from oar.solvers.own_move import best_own_move
@@ -37,10 +38,14 @@ from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
+OPENED = (2, np.inf)  # norms whose balls can be opened
 OPEN_STEPS = 100
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
+WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
+MOST_REOPENED = 5
+WORTH_IT = 1e-6  # of the loss: what another search from the best point must gain to be followed by one more
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",
     "time": "Its time limit was over.",
@@ -131,6 +136,10 @@ class _Search:
         self.steps += found.steps
         return found
 
+    def open_ball(self, start: Array | None = None) -> Array:
+        """Return moves found by quasi-Newton steps in the opened ball."""
+        return open_ball_search(*self.asked, min(OPEN_STEPS, self.loop.max_steps), self.loop.deadline, start)
+
     def carried_on(self) -> Reached:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""
         taken = more = PATIENCE
@@ -182,9 +191,9 @@ def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
 
 def _grown(search: _Search, stay: Array) -> Array:
     """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
-    loop, limits = search.loop, search.limits
-    if limits.norm.p in (2, np.inf):
-        return open_ball_search(*search.asked, min(OPEN_STEPS, loop.max_steps), loop.deadline)
+    limits = search.limits
+    if limits.norm.p in OPENED:
+        return search.open_ball()
     moves = stay
     for share in GROWTH:
         smaller = replace(limits, radii=share * limits.radii)
@@ -196,7 +205,8 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
     """Yield more places to start from; which ones depends on how the search went so far."""
     people, loop, limits = problem.people, search.loop, search.limits
     stay = np.zeros((people.size + 1, people.dimensions))
-    if search.best.ended == "steps" and loop.max_steps > PATIENCE and loop.response == "spectral":
+    kinked = search.best.ended == "stalled"
+    if loop.response == "spectral" and (kinked or (search.best.ended == "steps" and loop.max_steps > PATIENCE)):
         yield _grown(search, stay)
     # Members who all move by −m are a query that moves by m. People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
@@ -210,6 +220,25 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
             shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
             yield limits.project(shares[:, None] * own.move)
     generator = np.random.default_rng(getattr(settings, "seed", 0))
-    for _ in range(getattr(settings, "restarts", 0)):
-        if time.monotonic() < loop.deadline:
-            yield limits.respond(generator.normal(size=stay.shape))
+    drawn = (generator.normal(size=stay.shape) for _ in range(getattr(settings, "restarts", 0)))
+    if kinked and loop.response == "spectral" and limits.norm.p in OPENED:
+        yield from _past_kinks(search, drawn)
+    else:
+        yield from (limits.respond(heading) for heading in drawn if time.monotonic() < loop.deadline)
+
+
+def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Array]:
+    """Yield random starts, before and after quasi-Newton steps; then such steps from the best point while they help.
+
+    Neither kind of start is always the better one.
+    """
+    for number, heading in enumerate(drawn):
+        if time.monotonic() > search.loop.deadline:
+            return
+        yield search.limits.respond(heading)
+        yield search.open_ball(WIDTHS[number % len(WIDTHS)] * heading)
+    for _ in range(MOST_REOPENED):
+        before = search.best.step.loss
+        yield search.open_ball(opened(search.best.moves, search.limits))
+        if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
+            return
