@@ -109,6 +109,7 @@ class Differentiable:
                     f"labels: soft labels must be shares ≥ 0 that add up to 1, got {rows[wrong[0]]} "
                     f"at position {wrong[0]}."
                 )
+        people.check_class_weights()
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "
