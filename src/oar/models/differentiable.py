@@ -90,7 +90,9 @@ class Differentiable:
 
         need_jax(self.name)
         weights = np.ones(people.size) if people.weights is None else people.weights
-        return AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+        training = AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+        training.check_outputs()
+        return training
 
     def predicted_class(self, outputs: NDArray[np.float64]) -> int:
         """Return the class code that outputs (o,) stand for."""
