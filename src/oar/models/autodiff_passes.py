@@ -22,12 +22,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from oar.models.differentiable import Differentiable
 
 DIRECTIONS = 32  # Hessian columns that are computed side by side
-ROWS = 64  # people whose scores are computed side by side
+ROWS = 1_024  # people whose scores are computed side by side
 
 
 def compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
@@ -48,25 +46,7 @@ def _kept(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Ca
 def _compile(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
     import jax
 
-    run = jax.jit(getattr(Passes(model, dimensions, outputs), kind))
-    return _in_equal_blocks(run) if kind == "scored" else run
-
-
-def _in_equal_blocks(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `scored` for any number of rows: to the last bit the same, whoever else is asked about.
-
-    A member alone must find the same move as among many, and rounding can tip a search into another optimum. XLA rounds
-    differently for other shapes, so there is one only: the last block is filled up with rows that are thrown away.
-    """
-
-    def scored(theta: Any, constants: Any, signal: Any, rows: Any, targets: Any) -> Any:
-        size = len(rows)
-        places = np.minimum(np.arange(-(-size // ROWS) * ROWS), size - 1).reshape(-1, ROWS)
-        blocks = [run(theta, constants, signal, rows[some], targets[some]) for some in places]
-        values, slopes = (np.concatenate(parts)[:size] for parts in zip(*blocks, strict=True))
-        return values, slopes
-
-    return scored
+    return jax.jit(getattr(Passes(model, dimensions, outputs), kind))
 
 
 class Passes:
@@ -152,7 +132,8 @@ class Passes:
         """Return s and ∇_x s for every row."""
         import jax
 
-        return jax.vmap(jax.value_and_grad(self._score(theta, constants, signal)))(rows, targets)
+        score = jax.value_and_grad(self._score(theta, constants, signal))
+        return jax.lax.map(lambda person: score(*person), (rows, targets), batch_size=ROWS)
 
     def _score(self, theta: Any, constants: Any, signal: Any) -> Callable[..., Any]:
         import jax
