@@ -15,11 +15,17 @@ import oar
 from oar.cli import app
 
 OAR = [sys.executable, "-c", "from oar.cli import main; main()"]
+MODULE = [sys.executable, "-m", "oar"]
 COMMANDS = ("reproduce", "embed-mnist")
 
 
 def run(*arguments, **how):
     return subprocess.run([*OAR, *map(str, arguments)], capture_output=True, text=True, check=False, **how)
+
+
+def test_the_package_runs_as_the_command():
+    alike = [subprocess.run([*how, "--version"], capture_output=True, text=True, check=True) for how in (OAR, MODULE)]
+    assert alike[0].stdout == alike[1].stdout == f"oar {oar.__version__}\n"
 
 
 @pytest.fixture

@@ -194,14 +194,17 @@ def test_training_without_a_minimum_does_not_converge_and_does_not_raise():
     ("changes", "message"),
     [
         ({"init": {"w": np.zeros((3, 3)), "b": np.zeros(3, int)}}, r"float arrays, got int64 at \['b'\]"),
-        ({"init": {"w": np.full((3, 3), np.nan), "b": np.zeros(3)}}, "must be finite, got 9 of 12"),
-        ({"init": []}, "at least one number, got none"),
+        (
+            {"init": {"w": np.full((3, 3), np.nan), "b": np.zeros(3)}},
+            "init: must be finite numbers, at least one, got 9 that",
+        ),
+        ({"init": []}, "init: must be finite numbers, at least one, got none"),
         ({"init": {"w": np.zeros((3, 5)), "b": np.zeros(3)}}, "d = 3, o = 3 stopped with TypeError"),
         ({"loss": lambda p, x, y: float(p["w"].sum())}, "no float()"),
         ({"loss": lambda p, x, y: np.sum(np.asarray(p["w"]))}, "Use jax.numpy throughout"),
-        ({"loss": lambda p, x, y: p["w"] @ x}, r"one float for one person, got float64 of shape \(3,\)"),
-        ({"loss": lambda p, x, y: jnp.argmax(p["w"] @ x)}, "one float for one person, got int"),
-        ({"penalty": lambda p: p["w"]}, "stopped with TypeError"),
+        ({"loss": lambda p, x, y: p["w"] @ x}, r"one float for one person .* got float64 of shape \(3,\)"),
+        ({"loss": lambda p, x, y: jnp.argmax(p["w"] @ x)}, "one float for one person .* got int"),
+        ({"penalty": lambda p: p["w"]}, "penalty: must return one float"),
     ],
 )
 def test_models_that_cannot_be_trained_are_refused(changes, message):
@@ -212,8 +215,11 @@ def test_models_that_cannot_be_trained_are_refused(changes, message):
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (lambda p, x, y: jnp.log(p["w"].sum()) + p["b"].sum(), "must be finite where the refit starts"),
-        (lambda p, x, y: jnp.sqrt((p["w"] ** 2).sum()) + p["b"].sum(), "a gradient that is not"),
+        (
+            lambda p, x, y: jnp.log(p["w"].sum()) + p["b"].sum(),
+            "loss: it and its gradient must be finite where a refit starts, but it is not",
+        ),
+        (lambda p, x, y: jnp.sqrt((p["w"] ** 2).sum()) + p["b"].sum(), "but its gradient is not"),
         (lambda p, x, y: (jnp.argmax(p["w"] @ x) != jnp.argmax(y)) * 1.0, "hard decisions"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, NumericsError, OptionError
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom, from_equinox
 
@@ -78,11 +78,115 @@ def test_models_are_themselves_only_and_say_what_they_are():
         ({"outputs": 1}, "outputs: must be a function, got int"),
         ({"penalty": "l2"}, "penalty: must be a function, got str"),
         ({"name": ""}, "name: must be a word or two, got ''"),
+        ({"convex": "yes"}, "convex: must be True or False, got 'yes'"),
+        ({"seed": -5}, "seed: must be a whole number of at least 0, got -5"),
+        ({"init": lambda dimensions: 0.0}, r"init: must take \(dimensions, outputs\)"),
     ],
 )
 def test_bad_settings(changes, message):
     with pytest.raises(OptionError, match=message):
         ridge(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"loss": lambda w, x, y: squared(w, x, y)[None]},
+            r"loss: must return one float .* got float64 of shape \(1,\)",
+        ),
+        ({"loss": lambda w, x, y: w @ x - y}, r"loss: must return one float .* got float64 of shape \(3,\)"),
+        ({"query_loss": lambda w, x, y: w @ x}, r"query_loss: must return one float .* got float64 of shape \(3,\)"),
+        ({"penalty": lambda w: w[0]}, r"penalty: must return one float .* got float64 of shape \(3,\)"),
+        ({"penalty": lambda w: float(w.sum())}, "penalty: must be a pure JAX function of .parameters."),
+        ({"gauge": lambda w: w[0]}, "gauge: must return one float"),
+        ({"init": np.zeros((3, 3), int)}, "init: must be a pytree of float arrays, got int64"),
+        ({"init": np.full((3, 3), np.nan)}, "init: must be finite numbers, at least one, got 9 that are not finite"),
+        ({"init": []}, "init: must be finite numbers, at least one, got none"),
+    ],
+)
+def test_what_functions_return_is_checked_before_anything_is_solved(changes, message):
+    with pytest.raises(DataError, match=message):
+        AutodiffTraining(ridge(**changes), FEATURES, TARGETS, WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"outputs": lambda w, x: (w @ x)[:2]},
+            r"outputs: must return a number for each .* shape \(3,\), got .* shape \(2,\)",
+        ),
+        ({"outputs": lambda w, x: jnp.append(w @ x, 0.0)}, r"outputs: .* got float64 of shape \(4,\)"),
+        ({"outputs": lambda w, x: (w @ x).sum()}, r"outputs: .* got float64 of shape \(\)"),
+        ({"outputs": lambda w, x: (w @ x)[:, None]}, r"outputs: .* got float64 of shape \(3, 1\)"),
+        ({"outputs": lambda w, x: (w @ x, 1.0)}, "outputs: .* got a tuple"),
+        ({"outputs": lambda w, x: np.dot(w, np.asarray(x))}, "outputs: must be a pure JAX function"),
+    ],
+)
+def test_outputs_of_another_shape_are_refused_before_anything_is_solved(changes, message):
+    import oar
+
+    people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
+    problem = oar.Problem(people, ridge(regresses=False, **changes), oar.Query(FEATURES[0], 1), oar.Perturb(0.1))
+    for verb in (oar.individual, oar.collective, oar.joint):
+        with pytest.raises(DataError, match=message):
+            verb(problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"penalty": lambda w: jnp.nan * w.sum()}, "penalty: it and its gradient must be finite .* but it is not"),
+        ({"penalty": lambda w: jnp.sqrt((w**2).sum())}, "penalty: .* but its gradient is not, at the initial"),
+        ({"gauge": lambda w: jnp.log(0.0 * w.sum())}, "gauge: it and its gradient"),
+        ({"loss": lambda w, x, y: jnp.nan * squared(w, x, y)}, "loss: .* initial parameters of model 'custom'"),
+        ({"loss": lambda w, x, y: (jnp.sign(w @ x) - y).sum() ** 2}, "loss: must change with the parameters"),
+    ],
+)
+def test_the_function_that_cannot_be_trained_on_is_named(changes, message):
+    training = AutodiffTraining(ridge(**changes), FEATURES, TARGETS, WEIGHTS)
+    with pytest.raises(NumericsError, match=message):
+        training.fit(training.moved(None), training.start(), 1e-8)
+
+
+def test_a_start_that_is_level_is_no_hard_decision():
+    quartic = ridge(loss=lambda w, x, y: (w @ x).sum() ** 4, init=np.zeros((3, 3)))
+    training = AutodiffTraining(quartic, FEATURES, TARGETS, WEIGHTS)
+    assert training.fit(training.moved(None), training.start(), 1e-8).converged
+
+
+def test_a_closed_form_of_another_size_and_outputs_that_are_no_numbers_are_named():
+    small = ridge(closed_form=lambda features, targets, weights: np.zeros(2))
+    training = AutodiffTraining(small, FEATURES, TARGETS, WEIGHTS)
+    with pytest.raises(DataError, match="closed_form: must return parameters like the initial ones, 9 numbers, got 2"):
+        training.fit(training.moved(None), training.start(), 1e-8)
+    lost = AutodiffTraining(ridge(outputs=lambda w, x: jnp.nan * (w @ x)), FEATURES, TARGETS, WEIGHTS)
+    with pytest.raises(NumericsError, match="outputs: must be numbers, got .*nan"):
+        lost.outputs(lost.start(), FEATURES[0])
+
+
+def test_a_loss_that_fails_at_some_moved_points_only_is_planned_around():
+    import oar
+
+    edge = float(FEATURES[:, 0].max()) + 0.05
+
+    def fenced(matrix, x, y):
+        logits = matrix @ jnp.append(x, 1.0)
+        return jnp.where(x[0] > edge, jnp.nan, 1.0) * (jax.nn.logsumexp(logits) - y @ logits)
+
+    model = Custom(
+        loss=fenced,
+        init=lambda dimensions, outputs: np.zeros((outputs, dimensions + 1)),
+        penalty=lambda matrix: 0.05 * (matrix**2).sum(),
+        convex=True,
+    )
+    people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
+    goal = int((TARGETS[0].argmax() + 1) % 3)
+    problem = oar.Problem(people, model, oar.Query(FEATURES[0], goal), oar.Perturb(0.5))
+    result = oar.collective(problem, solver=oar.solvers.ProjectedGradient(max_steps=20))
+    assert result.loss < result.loss_before
+    assert (FEATURES + result.plan.moves())[:, 0].max() <= edge
 
 
 @jax.tree_util.register_pytree_node_class

@@ -91,9 +91,26 @@ def test_query_loss_is_the_goals_log_probability():
     assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_short_floats_are_reckoned_with_in_float64(kind):
+    import oar
+
+    features = (10 * FEATURES).astype(kind)
+    losses = []
+    for given in (features, features.astype(np.float64)):
+        query = oar.Query(given[0].astype(np.float64), int((CODES[0] + 1) % 3))
+        problem = oar.Problem(oar.Population(given, CODES), GaussianNaiveBayes(), query, oar.Perturb(0.5))
+        result = oar.collective(problem, solver="one-shot")
+        losses.append((result.loss_before, result.loss))
+    assert losses[0] == losses[1]
+
+
 def test_bad_inputs():
     with pytest.raises(OptionError, match="var_smoothing: must be a number of at least 0, got -1"):
         GaussianNaiveBayes(var_smoothing=-1)
+    for smoothing in (-1, float("nan"), "x"):
+        with pytest.raises(OptionError, match="smoothing: must be a number of at least 0, got"):
+            GaussianNaiveBayes(smoothing=smoothing)
     with pytest.raises(DataError, match="each class with some weight, got a total of 0 for class 1"):
         fitted(targets=np.eye(3)[np.zeros(len(FEATURES), int)])
     with pytest.raises(DataError, match="none in feature 0 of class 0"):

@@ -115,6 +115,13 @@ def test_what_it_claims_to_be():
         ({"embedding": (3, 0)}, "whole numbers of at least 1"),
         ({"embedding": 3}, "must be a tuple of whole numbers"),
         ({"activation": "tan"}, "Did you mean 'tanh'"),
+        ({"train_embedding": "no"}, "train_embedding: must be True or False, got 'no'"),
+        ({"pull": 0.5}, "pull: does nothing without a trained embedding .* got 0.5; leave it out"),
+        ({"embedding": (4, 2), "softening": 0.5}, "softening: does nothing without a trained embedding"),
+        ({"embedding": (4, 2), "l2": 0.5}, "l2: does nothing without a trained embedding"),
+        ({"seed": 3}, "seed: does nothing without a network"),
+        ({"embedding": given_embedding, "activation": "relu"}, "activation: does nothing without a network"),
+        ({"embedding": (2,), "activation": "relu"}, "activation: does nothing without more than one layer"),
         ({"pull": -1.0}, "pull: must be a number of at least 0, got -1.0"),
         ({"l2": float("nan")}, "l2: must be"),
         ({"softening": "0.1"}, "softening: must be a number of at least 0, got '0.1'"),
@@ -124,6 +131,11 @@ def test_what_it_claims_to_be():
 def test_bad_settings(settings, message):
     with pytest.raises(OptionError, match=message):
         PrototypeNetwork(**settings)
+
+
+def test_options_that_do_something_are_taken():
+    assert PrototypeNetwork((4, 2), activation="relu", seed=3).seed == 3
+    assert PrototypeNetwork((2,), train_embedding=True, pull=0.5, softening=0.2, l2=0.3, seed=1).pull == 0.5
 
 
 def test_bad_embeddings_and_empty_classes():

@@ -99,13 +99,39 @@ def test_bad_input_gets_one_clear_error(features, labels, message):
         ([1.0, -1.0], "weights: must not be negative"),
         ([1.0, np.nan], "weights: must be finite"),
         ([1.0], "weights: must have one value for each of the 2 people"),
-        ([1.0, 0.0], r"weights: every class needs some weight.*class 1"),
         (["a", "b"], "weights: must be numbers"),
     ],
 )
 def test_bad_weights(weights, message):
     with pytest.raises(oar.DataError, match=message):
         oar.Population([[0.0], [1.0]], [0, 1], weights)
+
+
+def test_a_class_without_weight_is_refused_where_labels_are_classes():
+    people = oar.Population([[0.0], [1.0]], [0, 1], [1.0, 0.0])
+    for model in (oar.NearestCentroid(), oar.SoftmaxRegression()):
+        with pytest.raises(oar.DataError, match=r"weights: every class needs some weight.* total of 0 for class 1"):
+            oar.Problem(people, model, oar.Query([0.0], 1), oar.Perturb(1.0))
+
+
+def test_values_need_no_weight():
+    features = np.array([[0.0], [1.0], [2.0], [7.0]])
+    for values in ([0, 1, 2, 9], [0.0, 1.0, 2.0, 9.0], np.array([0.0, 1.0, 2.0, 9.0])):
+        people = oar.Population(features, values, [1.0, 1.0, 1.0, 0.0])
+        query = oar.Query([1.5], goal=1.0, within=0.6)
+        result = oar.collective(oar.Problem(people, oar.models.Ridge(1e-6), query, oar.Perturb(0.1)))
+        assert result.audit.prediction_before == pytest.approx(1.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", [oar.SoftmaxRegression(), oar.models.MLP((2,)), oar.models.GaussianNaiveBayes()])
+def test_a_class_that_nobody_has_a_share_of_is_refused(model):
+    shares = pd.DataFrame({"no": [0.3, 0.6], "yes": [0.7, 0.4], "never": [0.0, 0.0]})
+    message = "labels: every class needs some weight to be fitted, got a total of 0 for column 'never'"
+    with pytest.raises(oar.DataError, match=message):
+        oar.Problem(oar.Population([[0.0], [1.0]], shares), model, oar.Query([0.0], "no"), oar.Perturb(1.0))
+    unheard = oar.Population([[0.0], [1.0], [2.0]], np.eye(3), [1.0, 1.0, 0.0])
+    with pytest.raises(oar.DataError, match="total of 0 for column 2"):
+        oar.Problem(unheard, model, oar.Query([0.0], 1), oar.Perturb(1.0))
 
 
 def test_an_empty_class_is_refused():

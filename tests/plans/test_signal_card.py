@@ -11,8 +11,11 @@ import pytest
 from sklearn.datasets import load_iris
 
 import oar
+from oar.actions.norms import Norm
 from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
 from oar.models.score import score_of
+from oar.models.spec import parameter_count
+from oar.plans.card import Broadcast
 from oar.plans.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
@@ -393,3 +396,40 @@ def test_linear_models_answer_without_jax(tmp_path):
         )
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         np.testing.assert_allclose([float(part) for part in said.split()], card.respond(people.features[4], 1))
+
+
+ANSWERED = [
+    SoftmaxRegression(0.01),
+    GaussianNaiveBayes(smoothing=0.01),
+    PrototypeNetwork((3, 2)),
+    MLP((4,), l2=0.01),
+]
+
+
+def wild_card(model, budget, norm, seed=0):
+    """A card with a random signal, to which answers are far from unique."""
+    rng = np.random.default_rng(seed)
+    parameters, signal = rng.normal(0, 0.7, (2, parameter_count(model, 3, 3)))
+    directions = np.zeros((3, 3))
+    broadcast = Broadcast(model, parameters, signal, 1e-4)
+    return oar.Card(model.name, Norm.of(norm), budget, 1, "everyone", (0, 1, 2), None, directions, broadcast)
+
+
+@pytest.mark.parametrize("model", ANSWERED, ids=lambda model: model.name)
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_alone_and_among_others_everyone_finds_the_same_move(model, norm, monkeypatch):
+    monkeypatch.setattr("oar.plans.response.MOST_STEPS", 40)  # rounding shows long before the search ends
+    people, card = crowd(size=7), wild_card(model, 50.0, norm)
+    together = card.responses(np.asarray(people.features), people.class_rows(), np.full(7, 50.0))
+    for row, label, move in zip(people.features, people.labels, together, strict=True):
+        np.testing.assert_array_equal(card.respond(row, label), move)
+
+
+def test_what_is_no_person_is_refused_by_name():
+    card = wild_card(ANSWERED[0], 1.0, 2)
+    with pytest.raises(oar.DataError, match="features: "):
+        card.respond("x", 0)
+    with pytest.raises(oar.DataError, match="label: must be one of the card's classes"):
+        card.respond([0.0, 0.0, 0.0], "x")
+    with pytest.raises(oar.DataError, match="budget: "):
+        card.respond([0.0, 0.0, 0.0], 0, budget="x")

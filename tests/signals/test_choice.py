@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from signal_worlds import softmax_world
 
-from oar.errors import OptionError
-from oar.signals import SIGNALS, Hypernetwork, Implicit, Neumann, Unrolled, as_signal, choose_signal
+from oar.errors import DataError, OptionError
+from oar.signals import SIGNALS, Alternating, Hypernetwork, Implicit, Neumann, Unrolled, as_signal, choose_signal
 
 METHODS = ("start", "moved", "fit", "risk_gradient", "product", "solve", "score_gradients", "goal", "outputs")
 
@@ -62,3 +62,28 @@ def test_what_is_not_known_or_does_not_apply_is_refused():
 
 def test_only_the_implicit_signal_claims_to_be_exact():
     assert [name for name, kind in SIGNALS.items() if kind.exact] == ["implicit"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (Implicit, {"tolerance": 1}, "tolerance: must be a number of at least 0 and below 1, got 1"),
+        (Implicit, {"tolerance": "a"}, "tolerance: must be a finite number > 0, got 'a'"),
+        (Implicit, {"tolerance": float("nan")}, "tolerance: must be a finite number > 0, got nan"),
+        (Implicit, {"tolerance": None}, "tolerance: must be a finite number > 0, got None"),
+        (Neumann, {"terms": 2.5}, "terms: must be a whole number ≥ 1, got 2.5"),
+        (Neumann, {"step": "x"}, "step: must be a finite number > 0, got 'x'"),
+        (Neumann, {"warm_start": "no"}, "warm_start: must be True or False, got 'no'"),
+        (Unrolled, {"steps": True}, "steps: must be a whole number ≥ 1, got True"),
+        (Unrolled, {"momentum": "x"}, "momentum: must be a number of at least 0 and below 1, got 'x'"),
+        (Unrolled, {"step": -1.0}, "step: must be a finite number > 0, got -1.0"),
+        (Alternating, {"step": "x"}, "step: must be a finite number > 0, got 'x'"),
+        (Alternating, {"inner_steps": 0}, "inner_steps: must be a whole number ≥ 1, got 0"),
+        (Hypernetwork, {"radius": "x"}, "radius: must be a finite number > 0, got 'x'"),
+        (Hypernetwork, {"tolerance": None}, "tolerance: must be a finite number > 0, got None"),
+        (Hypernetwork, {"seed": -5}, "seed: must be a whole number ≥ 0, got -5"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(kind, settings, message):
+    with pytest.raises(DataError, match=message):
+        kind(**settings)

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from signal_worlds import softmax_world
 
+import oar
 from oar.errors import DataError, NumericsError, OptionError
+from oar.models.mlp import MLP
+from oar.models.prototypes import PrototypeNetwork
 from oar.models.training import Fit
 from oar.signals import Hypernetwork, Implicit, Memory
 from oar.signals.groups import Groups, target_codes
@@ -141,3 +144,13 @@ def test_a_group_of_no_weight_is_left_alone():
 def test_settings_that_cannot_be_are_refused(settings):
     with pytest.raises(DataError, match="must be"):
         Hypernetwork(**settings)
+
+
+@pytest.mark.parametrize("model", [MLP((2,), l2=0.1), PrototypeNetwork(), PrototypeNetwork((2,), train_embedding=True)])
+def test_groups_are_the_classes_for_every_model(model):
+    rng = np.random.default_rng(0)
+    codes = np.arange(12) % 3
+    people = oar.Population(2 * np.eye(3)[codes][:, :2] + rng.normal(size=(12, 2)), codes)
+    problem = oar.Problem(people, model, oar.Query([0.5, 0.5], 1), oar.Perturb(0.2))
+    result = oar.collective(problem, signal="hypernetwork", solver="one-shot")
+    assert result.loss < result.loss_before

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from oar.errors import OARError
+from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
+from oar.models.gaussian import GaussianNaiveBayes
 from oar.models.linear import SoftmaxRegression
 from oar.models.linear_training import LinearTraining
 from oar.models.mlp import MLP
@@ -22,6 +24,8 @@ NAMES = [
     "query gradients",
     "score gradients",
     "through training",
+    "convex",
+    "equivariant",
 ]
 
 
@@ -48,7 +52,7 @@ def test_sound_models_pass_every_check():
     report = check_model(softmax())
     assert [check.name for check in report.checks] == NAMES
     assert report.passed
-    assert "all 10 checks passed" in str(report)
+    assert "all 12 checks passed" in str(report)
     assert check_model(MLP((3,), l2=0.02, loss="squared"), outputs=2, dimensions=2).passed
 
 
@@ -68,7 +72,11 @@ def test_unsound_gradients_are_found():
     blind = softmax(loss=lambda w, x, y: cross_entropy(w, jax.lax.stop_gradient(x), y))
     failed, report = failures(blind)
     assert list(failed) == ["query gradients"]
-    assert [check.passed for check in report.checks[-2:]] == [None, None]
+    assert [check.name for check in report.checks if check.passed is None] == [
+        "score gradients",
+        "through training",
+        "equivariant",
+    ]
 
 
 def test_a_rounded_feature_is_found():
@@ -79,10 +87,35 @@ def test_a_rounded_feature_is_found():
 def test_refits_that_do_not_converge_or_repeat_are_found():
     failed, report = failures(softmax(loss=lambda w, x, y: jnp.abs(w @ x - y).sum()))
     assert "smooth functions" in failed["refit converges"]
-    assert report.checks[-1].passed is None
+    assert all(check.passed is None for check in report.checks[-3:])
     rng = np.random.default_rng(0)
     failed, _ = failures(softmax(init=lambda dimensions, outputs: rng.normal(size=(outputs, dimensions))))
     assert "fixed seed" in failed["initial parameters"]
+
+
+def details(model, **settings):
+    return {check.name: check.detail for check in check_model(model, **settings).checks}
+
+
+def test_true_claims_pass_and_what_is_not_claimed_is_not_asked():
+    said = details(softmax())
+    assert said["convex"] == said["equivariant"] == "not claimed."
+    assert "4 other starts end at the same risk" in details(softmax(convex=True))["convex"]
+    for model, training in ((SoftmaxRegression(), LinearTraining), (GaussianNaiveBayes(), AutodiffTraining)):
+        assert "shift of everyone changes" in details(model, training=training)["equivariant"]
+
+
+def test_false_claims_are_found():
+    failed, _ = failures(softmax(equivariant=True))  # without an intercept the origin matters
+    assert list(failed) == ["equivariant"]
+    assert "Do not claim equivariant=True" in failed["equivariant"]
+
+    def two_valleys(w, x, y):
+        return cross_entropy(w, x, y) + (w[0, 0] ** 2 - 1.0) ** 2 - 0.3 * w[0, 0]
+
+    failed, _ = failures(softmax(loss=two_valleys, init=np.ones((3, 3)), convex=True))
+    assert list(failed) == ["convex"]
+    assert "Do not claim convex=True" in failed["convex"]
 
 
 def test_a_wrong_closed_form_is_found():
@@ -120,7 +153,7 @@ def test_the_error_lists_every_failed_check_with_advice():
     with pytest.raises(ConformanceError) as caught:
         check_model(softmax(outputs=lambda w, x: w, name="mine"))
     assert isinstance(caught.value, OARError)
-    assert str(caught.value).startswith("mine: 1 of 10 checks did not pass.")
+    assert str(caught.value).startswith("mine: 1 of 12 checks did not pass.")
     assert "→ Return one logit a class" in str(caught.value)
     assert caught.value.report.failed[0].name == "outputs"
 

@@ -10,13 +10,14 @@ needs. With θ flat and v a direction in parameter space:
     scored   s_i and ∇_x s_i, for rows that are not in chunks
     goal     L(θ; x†, target), ∇_θ L, ∇_x L
     outputs  f_θ(x)
+    loss, query_loss, penalty, gauge: the model's own functions of flat θ
 
 Everything is traced and run in float64, inside `jax.enable_x64(True)`; no global setting is touched.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -69,12 +70,23 @@ class Passes:
         """Return ℓ of one person."""
         return self._bound(constants).example_loss(self._unravel(theta), x, y)
 
+    def query_loss(self, theta: Any, constants: Any, x: Any, target: Any) -> Any:
+        """Return L."""
+        return self._bound(constants).query_loss(self._unravel(theta), x, target)
+
+    def penalty(self, theta: Any, constants: Any) -> Any:
+        """Return Ω."""
+        return self._bound(constants).penalty(self._unravel(theta))
+
+    def gauge(self, theta: Any, constants: Any) -> Any:
+        """Return the gauge."""
+        return self._bound(constants).gauge(self._unravel(theta))
+
     def _extras(self, theta: Any, constants: Any) -> Any:
         """Return Ω + gauge."""
         import jax.numpy as jnp
 
-        model, parameters = self._bound(constants), self._unravel(theta)
-        return jnp.asarray(model.penalty(parameters) + model.gauge(parameters), float)
+        return jnp.asarray(self.penalty(theta, constants) + self.gauge(theta, constants), float)
 
     def _chunk_risk(self, theta: Any, constants: Any, rows: Any, targets: Any, weights: Any) -> Any:
         import jax
@@ -132,10 +144,7 @@ class Passes:
         """Return L, ∇_θ L and ∇_x L."""
         import jax
 
-        def query_loss(at: Any, features: Any) -> Any:
-            return self._bound(constants).query_loss(self._unravel(at), features, target)
-
-        value, (by_parameters, by_features) = jax.value_and_grad(query_loss, (0, 1))(theta, x)
+        value, (by_parameters, by_features) = jax.value_and_grad(self.query_loss, (0, 2))(theta, constants, x, target)
         return value, by_parameters, by_features
 
     def outputs(self, theta: Any, constants: Any, x: Any) -> Any:
@@ -144,8 +153,11 @@ class Passes:
 
 
 def with_settings(model: Any, settings: dict[str, Any]) -> Any:
-    """Return the model with some of its fields replaced."""
-    return dataclasses.replace(model, **settings) if settings else model
+    """Return the model with some of its fields replaced; unchecked, for inside a pass they are no numbers yet."""
+    changed = copy.copy(model)
+    for name, value in settings.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def _add_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:

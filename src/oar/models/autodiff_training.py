@@ -24,6 +24,10 @@ from oar.models.parameters import flattened, float_tree
 from oar.models.training import Array, Fit
 
 CHUNK = 1_000
+_PERSON = "(parameters, features (d,), target (o,))"
+_TAKES = {"loss": _PERSON, "query_loss": _PERSON, "outputs": "(parameters, features (d,))"}
+_TAKES |= {"penalty": "(parameters)", "gauge": "(parameters)"}
+_KINDS = {"loss": np.floating, "query_loss": np.floating} | dict.fromkeys(("outputs", "penalty", "gauge"), np.number)
 
 
 class AutodiffTraining:
@@ -42,41 +46,56 @@ class AutodiffTraining:
         import jax.numpy as jnp
 
         self.model, self.passes = model, 0
-        self._features, self._given_targets, self.weights = _checked(features, targets, weights)
+        self._features, self.targets, self.weights = _checked(features, targets, weights)
         self.size, self.dimensions = self._features.shape
-        self.output_count = self._given_targets.shape[1]
+        self.output_count = self.targets.shape[1]
         with jax.enable_x64(True):
             self._start, self._unravel = flattened(model, self.dimensions, self.output_count)
         self.parameter_count = self._start.size
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
         self._runs: dict[str, Any] = {}
-        self._targets = self._pack(self._given_targets)
+        self._targets = self._pack(self.targets)
         with jax.enable_x64(True):
             padded = np.append(self.weights, np.zeros(self._chunks * self._rows - self.size))
             self._weights = jnp.asarray(padded.reshape(self._chunks, self._rows))
         settled = getattr(model, "settled", None)
-        self._constants = {} if settled is None else settled(self._features, self._given_targets, self.weights)
+        self._constants = {} if settled is None else settled(self._features, self.targets, self.weights)
         self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
-        self._check_loss()
+        self._check_functions()
 
-    def _check_loss(self) -> None:
-        """Trace the loss and its gradient without computing anything."""
+    def _check_functions(self) -> None:
+        """Trace the model's functions, one by one, and the risk's gradient, without computing anything."""
         import jax
 
-        row, target = self._features[0], self._given_targets[0]
-        shape = self._trace(lambda: jax.eval_shape(self._pass("loss"), self._start, self._constants, row, target))
-        if shape.shape != () or not jax.numpy.issubdtype(shape.dtype, np.floating):
-            raise DataError(
-                f"loss: must return one float for one person, got {shape.dtype} of shape {shape.shape} from "
-                f"{self.model.name}; sum or average over the outputs, and return no counts."
-            )
+        row, target = self._features[0], self.targets[0]
+        for argument in ("loss", "query_loss"):
+            self._check_returned(argument, (row, target), (), "one float for one person (sum or average over outputs)")
+        for argument in ("penalty", "gauge"):
+            self._check_returned(argument, (), (), "one float for all parameters together")
         arguments = (self._targets[:1, :1], self._weights[:1, :1])
         rows = np.zeros((1, 1, self.dimensions))
-        self._trace(lambda: jax.eval_shape(self._pass("risk"), self._start, self._constants, rows, *arguments))
+        self._trace("loss", lambda: jax.eval_shape(self._pass("risk"), self._start, self._constants, rows, *arguments))
 
-    def _trace(self, run: Any) -> Any:
-        """Run something that may trace the model's functions; explain what JAX cannot digest."""
+    def check_outputs(self) -> None:
+        """Raise a DataError unless outputs are as many as targets: planning does without them, audits do not."""
+        what = "a number for each entry of one person's target (for classes: a logit each)"
+        self._check_returned("outputs", (self._features[0],), (self.output_count,), what)
+
+    def _check_returned(self, argument: str, arguments: tuple[Array, ...], shape: tuple[int, ...], what: str) -> None:
+        """Raise a DataError unless one of the model's functions returns numbers of some shape."""
+        import jax
+
+        run = self._pass(argument)
+        returned = self._trace(argument, lambda: jax.eval_shape(run, self._start, self._constants, *arguments))
+        if getattr(returned, "shape", None) == shape and jax.numpy.issubdtype(returned.dtype, _KINDS[argument]):
+            return
+        one = hasattr(returned, "shape")
+        got = f"{returned.dtype} of shape {returned.shape}" if one else f"a {type(returned).__name__}"
+        raise DataError(f"{argument}: must return {what}, shape {shape}, got {got} from model {self.model.name!r}.")
+
+    def _trace(self, argument: str, run: Any) -> Any:
+        """Run something that may trace one of the model's functions; explain what JAX cannot digest."""
         import jax
 
         with jax.enable_x64(True):
@@ -86,7 +105,7 @@ class AutodiffTraining:
                 if isinstance(reason, (DataError, NumericsError)):
                     raise
                 raise DataError(
-                    f"loss: must be a pure JAX function of (parameters, features (d,), target (o,)) that JAX can "
+                    f"{argument}: must be a pure JAX function of {_TAKES[argument]} that JAX can "
                     f"differentiate; tracing {self.model.name} with d = {self.dimensions}, o = {self.output_count} "
                     f"stopped with {type(reason).__name__}: {str(reason).splitlines()[0]} "
                     "Use jax.numpy throughout: no NumPy, no float(), no `if` on values."
@@ -111,7 +130,7 @@ class AutodiffTraining:
         """Run one pass over everyone."""
         self.passes += 1
         run, data = self._pass(kind), (features, self._targets, self._weights)
-        return self._trace(lambda: run(parameters, self._constants, *directions, *data))
+        return self._trace("loss", lambda: run(parameters, self._constants, *directions, *data))
 
     # -- what planning asks for --------------------------------------------------------------------------------------
 
@@ -167,19 +186,27 @@ class AutodiffTraining:
         """Return the model's query loss and its gradients."""
         run = self._pass("goal")
         arguments = np.asarray(query, np.float64), np.asarray(target, np.float64)
-        value, *gradients = self._trace(lambda: run(parameters, self._constants, *arguments))
+        value, *gradients = self._trace("query_loss", lambda: run(parameters, self._constants, *arguments))
         by_parameters, by_features = (np.asarray(gradient) for gradient in gradients)
         if not (np.isfinite(value) and np.isfinite(by_parameters).all() and np.isfinite(by_features).all()):
             raise NumericsError(
-                f"query: its loss and gradients must be finite, got a loss of {float(value)} from {self.model.name}; "
-                "the query may lie where the loss is not differentiable, or too far from the data."
+                f"query: its loss and gradients must be finite, got a loss of {float(value)} from model "
+                f"{self.model.name!r}; the query may lie where the loss is not differentiable, or too far from the "
+                "data."
             )
         return float(value), by_parameters, by_features
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return f_θ(x†)."""
         run = self._pass("outputs")
-        return np.asarray(self._trace(lambda: run(parameters, self._constants, np.asarray(query, np.float64))))
+        at = np.asarray(query, np.float64)
+        found = np.asarray(self._trace("outputs", lambda: run(parameters, self._constants, at)))
+        if np.isnan(found).any():
+            raise NumericsError(
+                f"outputs: must be numbers, got {found} for the query from model {self.model.name!r}; look for roots, "
+                "logarithms or quotients of zero."
+            )
+        return found
 
     # -- refits ------------------------------------------------------------------------------------------------------
 
@@ -204,7 +231,9 @@ class AutodiffTraining:
             lambda parameters: self._curvature.spectrum_at(parameters, features),
         )
         first = objective.at(np.array(start, dtype=np.float64))
-        self._check_start(first, features)
+        self._check_start(first, from_scratch)
+        if from_scratch:
+            self._check_dependence(first, features)
         point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
         if from_scratch:
             self._check_end(objective, point)
@@ -213,7 +242,12 @@ class AutodiffTraining:
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:
         rows = np.asarray(features).reshape(-1, self.dimensions)[: self.size]
         model = with_settings(self.model, self._constants)
-        parameters = self.flat(model.closed_form(rows, self._given_targets, self.weights))
+        parameters = self.flat(model.closed_form(rows, self.targets, self.weights))
+        if parameters.size != self.parameter_count:
+            raise DataError(
+                f"closed_form: must return parameters like the initial ones, {self.parameter_count} numbers, got "
+                f"{parameters.size} from model {self.model.name!r}."
+            )
         value, gradient = self.risk_gradient(parameters, features)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise NumericsError(
@@ -223,20 +257,48 @@ class AutodiffTraining:
         residual, rounding = float(np.linalg.norm(gradient)), 1e-12 * (1.0 + float(np.abs(rows).max()))
         return Fit(parameters, features, residual, residual <= max(tolerance, rounding))
 
-    def _check_start(self, point: Point, features: Any) -> None:
-        if not point.sound:
-            got = "a risk" if not np.isfinite(point.value) else "a gradient"
+    def _check_start(self, point: Point, from_scratch: bool) -> None:
+        if point.sound:
+            return
+        got = "it" if not np.isfinite(point.value) else "its gradient"
+        where = "at the initial parameters" if from_scratch else "on the moved data"
+        raise NumericsError(
+            f"{self._unsound(point.parameters)}: it and its gradient must be finite where a refit starts, but {got} is "
+            f"not, {where} of model {self.model.name!r}; look for roots, logarithms or norms of zero, and for features "
+            "far out of scale."
+        )
+
+    def _unsound(self, parameters: Array) -> str:
+        """Return which of the risk's terms is to blame where the risk or its gradient is not finite."""
+        import jax
+
+        for argument in ("penalty", "gauge"):
+            run = jax.value_and_grad(lambda *at, kind=argument: jax.numpy.asarray(self._pass(kind)(*at), float))
+            value, gradient = self._trace(argument, lambda run=run: run(parameters, self._constants))
+            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+                return argument
+        return "loss"
+
+    def _check_dependence(self, point: Point, features: Any) -> None:
+        """Refuse a loss that is flat in the parameters, at the start and also a little away from it."""
+        nobody = np.zeros_like(self._weights)
+        run = self._pass("risk")
+
+        def flat(at: Array, gradient: Array) -> bool:
+            # The same program with weights of 0 leaves penalty and gauge, to the last bit.
+            extras = self._trace("loss", lambda: run(at, self._constants, features, self._targets, nobody))[1]
+            return np.array_equal(gradient, np.asarray(extras))
+
+        if not flat(point.parameters, point.gradient):
+            return
+        size = 1e-2 * (1 + np.abs(point.parameters))
+        elsewhere = point.parameters + size * np.random.default_rng(0).standard_normal(self.parameter_count)
+        if flat(elsewhere, self.risk_gradient(elsewhere, features)[1]):
             raise NumericsError(
-                f"loss: risk and gradient must be finite where the refit starts, got {got} that is not "
-                f"from {self.model.name}; check the initial parameters, the features' scale, and roots of zero."
+                "loss: must change with the parameters, got a gradient of exactly zero at and around the initial "
+                f"parameters of model {self.model.name!r}; a loss of hard decisions (argmax, sign, round) cannot be "
+                "differentiated, so nothing could be said about retraining."
             )
-        if not point.gradient.any():
-            direction = np.ones(self.parameter_count)
-            if not self.product(point.parameters, features, direction).any():
-                raise NumericsError(
-                    f"loss: must change with the parameters, got a gradient and curvature of exactly zero from "
-                    f"{self.model.name}; a loss of hard decisions (argmax, sign, round) cannot be differentiated."
-                )
 
     def _check_end(self, objective: Objective, point: Point) -> None:
         """Refuse an optimum at infinity: there, parameters that are half as large again fit better still."""

@@ -11,6 +11,8 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.models.differentiable import Differentiable
+from oar.models.parameters import float_tree
+from oar.models.settings import check_seed
 from oar.people import Population
 
 
@@ -58,14 +60,15 @@ class Custom(Differentiable):
                 values).
             init: the parameters that every refit from scratch starts from: a pytree of float arrays, or a function
                 `init(dimensions, outputs)` or `init(dimensions, outputs, seed)` that returns one.
-            outputs: `outputs(parameters, x)`, shape (o,): logits, or predicted values. None, for classes only: the
-                class with the least loss is predicted, and minus the loss of each class stands in for its logit.
+            outputs: `outputs(parameters, x)`, shape (o,), as many as y: a logit for each class (two for two classes),
+                or predicted values. None, for classes only: the class with the least loss is predicted, and minus the
+                loss of each class stands in for its logit.
             penalty: `penalty(parameters)`, the operator's regulariser; None for none.
             gauge: `gauge(parameters)`, a term that fixes directions which move no prediction; None for none.
             query_loss: how the query is judged, called like `loss`; None to judge it by `loss`.
             closed_form: `closed_form(features, targets, weights)`, the minimising parameters; None to search.
             name: under which cards and reports know it.
-            convex: whether training has one minimum, whatever the start.
+            convex: whether training has one minimum, whatever the start. A claim, as the next: `check_model` tries it.
             equivariant: whether shifting all people and the query together changes nothing.
             regresses: whether targets are real values rather than classes.
             seed: passed to `init` if it takes three arguments.
@@ -80,6 +83,12 @@ class Custom(Differentiable):
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
             raise OptionError(f"name: must be a word or two, got {name!r}.")
+        for argument, claim in (("convex", convex), ("equivariant", equivariant), ("regresses", regresses)):
+            if not isinstance(claim, bool | np.bool_):
+                raise OptionError(f"{argument}: must be True or False, got {claim!r}.")
+        if callable(init) and not (_takes(init, 2) or _takes(init, 3)):
+            raise OptionError("init: must take (dimensions, outputs) or (dimensions, outputs, seed), got another.")
+        check_seed(seed)
         self.name, self.convex, self.equivariant = name, bool(convex), bool(equivariant)
         self.regresses, self.closed_form = bool(regresses), closed_form
         self.least_loss = -np.inf  # nothing is known of it
@@ -93,12 +102,11 @@ class Custom(Differentiable):
         return f"Custom(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant})"
 
     def initial(self, dimensions: int, outputs: int) -> Any:
-        """Return `init`, or what it returns."""
-        if not callable(self._init):
-            return self._init
-        return (
-            self._init(dimensions, outputs, self._seed) if _takes_three(self._init) else self._init(dimensions, outputs)
-        )
+        """Return `init`, or what it returns, in float64."""
+        given = self._init
+        if callable(given):
+            given = given(dimensions, outputs, self._seed) if _takes(given, 3) else given(dimensions, outputs)
+        return _finite_tree(given)
 
     def training(self, people: Population) -> Any:
         """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
@@ -209,9 +217,27 @@ def _is_float_array(leaf: Any) -> bool:
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
 
 
-def _takes_three(function: Callable[..., Any]) -> bool:
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Report whether a function can be called with so many arguments; with two where it does not say."""
     try:
-        inspect.signature(function).bind(1, 1, 0)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
+        return count == 2
+    try:
+        signature.bind(*range(count))
+    except TypeError:
         return False
     return True
+
+
+def _finite_tree(given: Any) -> Any:
+    """Return what `init` gives with float64 leaves; raise a DataError that names `init` where it is no such thing."""
+    import jax
+
+    tree = float_tree(given, "init:")
+    leaves = jax.tree.leaves(tree)
+    wrong = sum(int((~np.isfinite(leaf)).sum()) for leaf in leaves)
+    if wrong or not sum(leaf.size for leaf in leaves):
+        got = f"{wrong} that are not finite" if wrong else "none"
+        raise DataError(f"init: must be finite numbers, at least one, got {got}.")
+    return tree

@@ -92,7 +92,9 @@ class Differentiable:
 
         need_jax(self.name)
         weights = np.ones(people.size) if people.weights is None else people.weights
-        return AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+        training = AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+        training.check_outputs()
+        return training
 
     def predicted_class(self, outputs: NDArray[np.float64]) -> int:
         """Return the class code that outputs (o,) stand for."""
@@ -111,6 +113,7 @@ class Differentiable:
                     f"labels: soft labels must be shares ≥ 0 that add up to 1, got {rows[wrong[0]]} "
                     f"at position {wrong[0]}."
                 )
+        people.check_class_weights()
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "

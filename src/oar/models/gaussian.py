@@ -34,7 +34,8 @@ class GaussianNaiveBayes(Differentiable):
 
     Args:
         var_smoothing: share of the largest feature variance that is added to every variance.
-        smoothing: ε itself; None to derive it from the data, which is what training does.
+        smoothing: ε itself; None to derive it from the data, which is what training does. Where it is given,
+            var_smoothing has nothing to do.
     """
 
     var_smoothing: float = 1e-9
@@ -47,6 +48,8 @@ class GaussianNaiveBayes(Differentiable):
     def __post_init__(self) -> None:
         """Refuse a smoothing that cannot be."""
         check_not_negative("var_smoothing", self.var_smoothing)
+        if self.smoothing is not None:
+            check_not_negative("smoothing", self.smoothing)
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return standard normal classes of equal size (never trained from: there is a closed form)."""
@@ -57,7 +60,7 @@ class GaussianNaiveBayes(Differentiable):
         """Return ε for these people."""
         if self.smoothing is not None:
             return {"smoothing": self.smoothing}
-        return {"smoothing": self.var_smoothing * float(np.var(features, axis=0).max())}
+        return {"smoothing": self.var_smoothing * float(np.var(features, axis=0, dtype=np.float64).max())}
 
     def closed_form(self, features: Array, targets: Array, weights: Array) -> Any:
         """Return the weighted shares, means and smoothed variances of the classes."""

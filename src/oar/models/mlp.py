@@ -38,7 +38,7 @@ class MLP(Differentiable):
 
     Args:
         hidden: the widths of the hidden layers; empty for a linear model.
-        activation: "tanh", "sigmoid", "softplus", "gelu", "silu" or "relu".
+        activation: "tanh", "sigmoid", "softplus", "gelu", "silu" or "relu"; refused where nothing is hidden.
         l2: the penalty on weights, not on biases.
         seed: what the initial weights are drawn from.
         loss: "cross-entropy" for classes, "squared" (½‖f(x) − y‖²) for values.
@@ -60,6 +60,11 @@ class MLP(Differentiable):
         choose("loss", self.loss, LOSSES)
         check_not_negative("l2", self.l2)
         check_seed(self.seed)
+        if not self.hidden and self.activation != MLP.activation:
+            raise OptionError(
+                f"activation: stands between layers, and does nothing without hidden ones, got {self.activation!r}; "
+                "leave it out."
+            )
 
     @property
     def regresses(self) -> bool:  # type: ignore[override]
@@ -94,15 +99,15 @@ class MLP(Differentiable):
 
 def checked_widths(argument: str, widths: Any) -> tuple[int, ...]:
     """Return layer widths as a tuple, or raise an OptionError."""
-    try:
-        listed = tuple(int(width) for width in widths if width == int(width))
-    except (TypeError, ValueError):
-        listed = ()
-    if not isinstance(widths, (tuple, list)) or len(listed) != len(widths) or any(width < 1 for width in listed):
+    if not isinstance(widths, (tuple, list)) or not all(_is_width(width) for width in widths):
         raise OptionError(
             f"{argument}: must be a tuple of whole numbers of at least 1, such as (32, 16), got {widths!r}."
         )
-    return listed
+    return tuple(int(width) for width in widths)
+
+
+def _is_width(width: Any) -> bool:
+    return isinstance(width, int | np.integer) and not isinstance(width, bool) and int(width) >= 1
 
 
 def initial_layers(widths: tuple[int, ...], seed: int) -> list[dict[str, Any]]:

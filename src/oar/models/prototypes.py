@@ -43,6 +43,9 @@ from oar.models.training import Array
 class PrototypeNetwork(Differentiable):
     """Nearest centroid in an embedding.
 
+    Options that would do nothing are refused: `pull`, `softening` and `l2` where the embedding is not trained,
+    `activation` and `seed` where it is no network.
+
     Args:
         embedding: None for the features themselves; a pure JAX function from one person's features (d,) to (m,); or
             the widths of a network, the last one being m (such as (16, 2)).
@@ -74,6 +77,8 @@ class PrototypeNetwork(Differentiable):
             if not widths:
                 raise OptionError("embedding: must name at least one layer's width, got none; None means no embedding.")
             object.__setattr__(self, "embedding", widths)
+        if not isinstance(self.train_embedding, bool | np.bool_):
+            raise OptionError(f"train_embedding: must be True or False, got {self.train_embedding!r}.")
         if self.train_embedding and not self._is_network:
             raise OptionError(
                 "train_embedding: needs an embedding with weights, got "
@@ -84,6 +89,22 @@ class PrototypeNetwork(Differentiable):
         for argument in ("pull", "softening", "l2"):
             check_not_negative(argument, getattr(self, argument))
         check_seed(self.seed)
+        self._refuse_idle_options()
+
+    def _refuse_idle_options(self) -> None:
+        """Refuse options that would do nothing with this embedding."""
+        idle: dict[str, str] = {}
+        if not self.train_embedding:
+            idle |= dict.fromkeys(("pull", "softening", "l2"), "a trained embedding (train_embedding=True)")
+        if not self._is_network:
+            idle |= dict.fromkeys(("activation", "seed"), "a network as embedding, such as embedding=(16, 2)")
+        elif len(self.embedding) == 1:  # type: ignore[arg-type]
+            idle["activation"] = "more than one layer"
+        for argument, needed in idle.items():
+            if getattr(self, argument) != getattr(PrototypeNetwork, argument):
+                raise OptionError(
+                    f"{argument}: does nothing without {needed}, got {getattr(self, argument)!r}; leave it out."
+                )
 
     @property
     def _is_network(self) -> bool:

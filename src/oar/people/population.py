@@ -62,16 +62,30 @@ class Population:
         if len(self._labels) != self.size:
             raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
-        if self.weights is not None and self._rows is None:
-            self._check_class_weights()
+        self._classes_have_weight = self.weights is None and self._rows is None
 
-    def _check_class_weights(self) -> None:
-        for code, total in enumerate(self.class_sums(None)):
-            if total <= 0:
+    def check_class_weights(self) -> None:
+        """Raise a DataError if a class has no weight at all; looks once.
+
+        Models of classes ask for it. Labels may also be values to be regressed, of which none needs any weight.
+        """
+        if self._classes_have_weight:
+            return
+        argument, kind = ("weights", "class") if self._rows is None else ("labels", "column")
+        for code, total in enumerate(self._class_totals()):
+            if not total > 0:
                 raise DataError(
-                    f"weights: every class needs some weight to be fitted, got a total of {total} "
-                    f"for class {self.classes[code]!r}."
+                    f"{argument}: every class needs some weight to be fitted, got a total of {total:g} for {kind} "
+                    f"{self.classes[code]!r}; leave it out, or add people who have it."
                 )
+        self._classes_have_weight = True
+
+    def _class_totals(self) -> NDArray[np.float64]:
+        """Return each class's weight; a soft label counts for every class by its share."""
+        if self._rows is None:
+            return self.class_sums(None)
+        shares = self.class_rows()
+        return shares.sum(axis=0) if self.weights is None else self.weights @ shares
 
     @property
     def size(self) -> int:
@@ -139,7 +153,8 @@ class Population:
 
     @property
     def coding(self) -> LabelCoding:
-        """The way from labels to codes."""
+        """The way from labels to codes; who asks for it takes labels for classes, which must all have some weight."""
+        self.check_class_weights()
         return self._coding
 
     def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:

@@ -128,7 +128,7 @@ class Card:
         return shares
 
     def save(self, path: str | Path) -> None:
-        """Write the card as JSON; the file is replaced whole or not at all."""
+        """Write the card as JSON; the file is replaced whole or not at all, and folders that are missing are made."""
         from oar.plans.card_file import write
 
         write(self, Path(path))

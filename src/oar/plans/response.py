@@ -10,7 +10,10 @@ It is found by projected gradient ascent with Barzilai–Borwein steps and a lin
 The value need not be concave, so the ascent starts from three places: the usual move, staying, and the full response
 to the gradient there. The best end counts; of equals, the first. The same card and the same person give the same move.
 
-Everyone is a problem of its own; they are only computed side by side.
+Everyone is a problem of its own; they are only computed side by side. A member alone must find the same move as among
+many, and rounding, which differs with the shapes of arrays, can tip a search into another optimum. So scores are asked
+for in blocks of one size, the last of them filled up with rows that are thrown away: then answers are the same to the
+last bit.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ MOST_STEPS = 500
 MOST_HALVINGS = 40
 SUFFICIENT = 1e-4
 FAR = 1e8  # budgets: a step so long that its projection is the full response
+BLOCK = 64  # people whose scores are computed side by side
 EQUAL = 1e-9  # ends whose values differ by a smaller share are equals
 
 
@@ -54,7 +58,7 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
     """Return everyone's move (n, d)."""
 
     def value(some: People, moves: Array) -> tuple[Array, Array]:
-        scores, slopes = score(some.rows + moves, some.targets)
+        scores, slopes = _in_equal_blocks(score, some.rows + moves, some.targets)
         away = moves - some.usual
         return scores - 0.5 * pull * np.einsum("nd,nd->n", away, away), slopes - pull * away
 
@@ -66,6 +70,14 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
         better = reached > best + EQUAL * np.abs(best)
         moves, best = np.where(better[:, None], other, moves), np.where(better, reached, best)
     return moves
+
+
+def _in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, Array]:
+    """Return s and ∇_x s, the same to the last bit whoever else is asked about."""
+    size = len(rows)
+    places = np.minimum(np.arange(-(-size // BLOCK) * BLOCK), size - 1).reshape(-1, BLOCK)
+    scores, slopes = zip(*(score(rows[some], targets[some]) for some in places), strict=True)
+    return np.concatenate(scores)[:size], np.concatenate(slopes)[:size]
 
 
 def _ascend(value: Value, people: People, norm: Norm, moves: Array) -> tuple[Array, Array]:

@@ -41,7 +41,8 @@ class Alternating(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("inner_steps", self.inner_steps)
-        check_positive("step", self.step)
+        if self.step is not None:
+            check_positive("step", self.step)
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Go on from the last round's θ; the first round starts from the refit."""

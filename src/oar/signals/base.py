@@ -165,7 +165,23 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise DataError(f"{name}: must be a whole number ≥ {least}, got {value!r}.")
 
 
-def check_positive(name: str, value: float | None) -> None:
-    """Refuse anything but None or a finite number above 0."""
-    if value is not None and not 0 < value < np.inf:
+def check_positive(name: str, value: object) -> None:
+    """Refuse anything but a finite number above 0."""
+    if not (_is_number(value) and 0 < value < np.inf):  # type: ignore[operator]
         raise DataError(f"{name}: must be a finite number > 0, got {value!r}.")
+
+
+def check_share(name: str, value: object) -> None:
+    """Refuse anything but a number of at least 0 and below 1."""
+    if not (_is_number(value) and 0 <= value < 1):  # type: ignore[operator]
+        raise DataError(f"{name}: must be a number of at least 0 and below 1, got {value!r}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse anything but True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise DataError(f"{name}: must be True or False, got {value!r}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

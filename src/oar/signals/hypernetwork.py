@@ -68,7 +68,8 @@ class Hypernetwork(Signal):
         """Refuse settings that cannot be."""
         if self.pairs is not None:
             check_count("pairs", self.pairs)
-        check_positive("radius", self.radius)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
         check_count("hidden", self.hidden, least=0)
         check_positive("tolerance", self.tolerance)
         check_count("seed", self.seed, least=0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from oar.models.training import Training
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_positive
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_positive, check_share
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Implicit(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_positive("tolerance", self.tolerance)
+        check_share("tolerance", self.tolerance)  # v = 0 leaves all of ‖g‖
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Solve for v, from the last round's where there is one; one more pass turns it into gradients."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.training import Training
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_flag, check_positive
 from oar.signals.curvature import sharpness
 
 GROWTH = 10.0  # a residual this many times ‖g‖ comes from a diverging series, not from rounding
@@ -40,7 +40,9 @@ class Neumann(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("terms", self.terms)
-        check_positive("step", self.step)
+        if self.step is not None:
+            check_positive("step", self.step)
+        check_flag("warm_start", self.warm_start)
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Sum the series; the direction in which H bends most is remembered beside v."""

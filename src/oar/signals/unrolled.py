@@ -14,9 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import DataError
 from oar.models.training import Training
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive, check_share
 from oar.signals.curvature import sharpness
 from oar.signals.unrolling import Descent, spacing, unroll
 
@@ -44,9 +43,9 @@ class Unrolled(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("steps", self.steps)
-        check_positive("step", self.step)
-        if not 0 <= self.momentum < 1:
-            raise DataError(f"momentum: must be at least 0 and below 1, got {self.momentum!r}.")
+        if self.step is not None:
+            check_positive("step", self.step)
+        check_share("momentum", self.momentum)
         if self.checkpoint_every is not None:
             check_count("checkpoint_every", self.checkpoint_every)
 

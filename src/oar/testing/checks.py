@@ -22,6 +22,7 @@ AGREEMENT = 1e-4  # relative difference between a derivative and finite differen
 STEP = 1e-5
 THROUGH_STEP = 1e-3
 THROUGH_AGREEMENT = 1e-3
+START_SIZES = (0.5, 1.0, 2.0, 4.0)  # how far from the initial parameters other refits start, beside their own size
 
 
 class Broken(Exception):
@@ -235,6 +236,46 @@ def through_training(case: Case) -> str:
     return _compare("the predicted change", float(terms.sum()), change, scale, THROUGH_AGREEMENT, advice)
 
 
+def one_minimum(case: Case) -> str:
+    """A model that claims to be convex is trained to the same risk from anywhere."""
+    if not case.model.convex:
+        return "not claimed."
+    if getattr(case.model, "closed_form", None) is not None:
+        return "claimed; a closed form starts nowhere."
+    training, features = case.training, case.training.moved(None)
+    lowest = training.risk_gradient(case.fit.parameters, features)[0]
+    start, worst = training.start(), 0.0
+    for number, size in enumerate(START_SIZES):
+        elsewhere = start + size * (1 + np.abs(start)) * case.draw((number + 1, start.size))[-1]
+        end = training.fit(features, elsewhere, case.tolerance)
+        reached = training.risk_gradient(end.parameters, features)[0]
+        worst = max(worst, abs(reached - lowest) / (1 + abs(lowest)))
+        if not worst <= AGREEMENT:
+            raise Broken(
+                f"a refit from other parameters ends at a risk of {reached:.6g}, not {lowest:.6g}.",
+                "Do not claim convex=True: then refits start from scratch, as the operator's do.",
+            )
+    return f"refits from {len(START_SIZES)} other starts end at the same risk, to {worst:.0e}."
+
+
+def unmoved_by_shifts(case: Case) -> str:
+    """A model that claims to be equivariant does not notice when all people and the query are shifted together."""
+    if not case.model.equivariant:
+        return "not claimed."
+    shift = 2 * case.features.std(axis=0) * case.draw(case.query.shape)
+    moved = case.make(case.model, case.features + shift, case.targets, case.weights)
+    refit = moved.fit(moved.moved(None), moved.start(), case.tolerance)
+    before = case.training.goal(case.fit.parameters, case.query, case.goal)[0]
+    after = moved.goal(refit.parameters, case.query + shift, case.goal)[0]
+    error = abs(after - before) / (1 + abs(before))
+    if not error <= AGREEMENT:
+        raise Broken(
+            f"when everyone is shifted together the query's loss goes from {before:.6g} to {after:.6g}.",
+            "Do not claim equivariant=True; or give the model a free intercept, and penalise only what no shift moves.",
+        )
+    return f"a shift of everyone changes the query's loss by {error:.0e}."
+
+
 CHECKS: tuple[tuple[str, Callable[[Case], str], tuple[str, ...]], ...] = (
     ("initial parameters", initial, ()),
     ("loss", loss, ("initial parameters",)),
@@ -246,5 +287,7 @@ CHECKS: tuple[tuple[str, Callable[[Case], str], tuple[str, ...]], ...] = (
     ("query gradients", query_gradients, ("loss",)),
     ("score gradients", scores, ("loss", "query gradients")),
     ("through training", through_training, ("refit converges", "score gradients")),
+    ("convex", one_minimum, ("refit converges",)),
+    ("equivariant", unmoved_by_shifts, ("refit converges", "query gradients")),
 )
 """Name, function, and the checks without which it has no meaning."""

@@ -35,6 +35,8 @@ def check_model(
 ) -> Report:
     """Check a model against finite differences and true refits, and say what it lacks.
 
+    What it claims to be, `convex` or `equivariant`, is tried: refits from other starts, and with everyone shifted.
+
     Args:
         model: what is checked.
         features: (n, d) people to check it on; None draws forty of them.

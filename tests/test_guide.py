@@ -1,0 +1,45 @@
+"""The guide's Python runs as it stands, from top to bottom, and its tables are complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import oar
+
+GUIDE = (Path(__file__).resolve().parents[1] / "docs" / "guide.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """Everything that the guide's examples leave behind."""
+    found: dict = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("guide"))
+        for block in re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL):
+            exec(block, found)
+    return found
+
+
+def test_the_examples_say_what_they_are_about(names):
+    assert names["alone"].status is oar.Status.IMPOSSIBLE
+    assert names["together"].success
+    assert names["problem"].model == oar.NearestCentroid()
+    assert names["softmax"].problem.model == oar.SoftmaxRegression(l2=1e-2)
+    assert names["softmax"].loss < names["softmax"].loss_before
+    assert names["moves_in_raw_units"].shape == names["X"].shape
+    assert names["table"].losses.shape == (3, 50, 100)
+
+
+def rows(heading):
+    """Return the first cells of the table that begins with a heading."""
+    lines = GUIDE[GUIDE.index(f"| {heading} |") :].splitlines()[2:]
+    return [line.split("|")[1].strip() for line in lines[: lines.index("")]]
+
+
+def test_every_status_and_every_model_is_there():
+    assert rows("status") == [f"`{status.value}`" for status in oar.Status]
+    said = " ".join(rows("model"))
+    for name in oar.models.__all__:
+        if name not in ("Differentiable", "Model", "Centroids"):
+            assert f"`{name}(" in said
