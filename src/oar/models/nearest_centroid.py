@@ -48,7 +48,7 @@ class NearestCentroid:
         return "nearest-centroid"
 
     def check(self, people: Population) -> None:
-        """Raise unless there is one label a person, and at least two classes."""
+        """Raise unless there is one label a person, and at least two classes that all weigh something."""
         if people.has_label_rows:
             raise DataError("labels: nearest centroid needs one label a person, got rows of numbers; give hard labels.")
         if len(people.classes) < 2:
@@ -56,11 +56,13 @@ class NearestCentroid:
                 f"labels: nearest centroid needs at least two classes, got only {people.classes[0]!r}; "
                 "add people of another class."
             )
+        people.check_class_weights()
 
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""
         from scipy.sparse import csc_array
 
+        people.check_class_weights()
         classes = len(people.classes)
         sums = np.zeros((classes, people.dimensions))
         totals = np.zeros(classes)

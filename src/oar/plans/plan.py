@@ -47,6 +47,8 @@ class Plan:
 
         Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned.
         """
+        if not isinstance(card, Card):
+            raise DataError(f"card: must be an oar.Card, got {card!r}; use plan.card() or oar.Card.load(path).")
         problem, people = self.problem, self.problem.people
         classes = None if problem.regresses else people.classes
         ours = (problem.model.name, problem.allowance.norm, classes, people.dimensions)

@@ -13,10 +13,12 @@ Overton 2013). Members reach the edge of their ball only in the limit, so the lo
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.signals.base import Memory, Signal
 from oar.solvers.member_limits import Limits
@@ -72,19 +74,24 @@ def open_ball_search(
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
         return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()
 
-    def stop_in_time(free: Array) -> None:
+    reached = (np.zeros(shape) if start is None else scale * start[movers]).ravel()
+
+    def keep(free: Array) -> None:
+        nonlocal reached
+        reached = free.copy()
         if time.monotonic() > deadline:
             raise StopIteration
 
-    found = minimize(
-        evaluate,
-        (np.zeros(shape) if start is None else scale * start[movers]).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=stop_in_time,
-        options={"maxiter": max_steps, "maxcor": CORRECTIONS, "ftol": 0.0, "gtol": 0.0},
-    )
-    return moves_of(found.x)[0].copy()
+    with suppress(NumericsError):  # a step so far out that training fails there: the last good point stands
+        minimize(
+            evaluate,
+            reached,
+            jac=True,
+            method="L-BFGS-B",
+            callback=keep,
+            options={"maxiter": max_steps, "maxcor": CORRECTIONS, "ftol": 0.0, "gtol": 0.0},
+        )
+    return moves_of(reached)[0].copy()
 
 
 def opened(moves: Array, limits: Limits) -> Array:

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import NumericsError
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -82,7 +84,8 @@ def solve(
         return _given_up(problem, training, unmoved.fit, _name(settings))
     search.run(stay, unmoved)
     for start in _other_starts(problem, settings, search, unmoved.fit):
-        search.run(start)
+        with suppress(NumericsError):  # where it cannot be refitted, other starts stand
+            search.run(start)
     best = search.carried_on()
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
