@@ -303,22 +303,26 @@ class LinearSVM(Linear):
 
     def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
         """Return 2 t² u where the margin is violated, 0 elsewhere."""
-        return 2 * (2 * target - 1) ** 2 * (_shortfall(outputs, target) > 0) * direction
+        return _hinge_curvature(outputs, target) * direction
 
     def curvature(self, outputs: Any, target: Any) -> Any:
-        """Return the diagonal 2 t² [margin violated, or met to rounding].
-
-        Who stands at the margin would otherwise be left out by every Newton step, and stop it before it has begun.
-        """
+        """Return the diagonal 2 t² [margin violated]."""
         import jax.numpy as jnp
 
-        signs = 2 * target - 1
-        diagonal = 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
-        return jnp.eye(len(outputs))[..., None] * diagonal
+        return jnp.eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
 
 
 def _shortfall(outputs: Any, target: Any) -> Any:
     return _arrays(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
+
+
+def _hinge_curvature(outputs: Any, target: Any) -> Any:
+    """Return 2 t² where the margin is violated, or met to rounding: support vectors of little weight stand there.
+
+    Without these a Newton step would leave them out, and end before it has begun.
+    """
+    signs = 2 * target - 1
+    return 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
 
 
 def _least_along(short: Array, gain: Array, slope: float, bend: float, weights: Array) -> float:

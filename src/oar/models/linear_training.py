@@ -43,13 +43,16 @@ SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a
 MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
 FEWER = 10  # one in so many,
 COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
+EASY_STEPS = 5  # a fit that takes more may be hard because people have moved far
 MOST_STEPS = 200  # with H itself,
 MOST_BOUND_STEPS = 1_000  # and with a bound for it
 MOST_HALVINGS = 40
 FEW_HALVINGS = 6  # where values cannot tell a better point from a worse one
 MOST_PRODUCTS = 500
+MOST_REFINEMENTS = 10
 FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' units: it could not be
 ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
+UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
 DEPENDENT = 1e-12  # sine of an angle that is 0 but for rounding
 
@@ -93,6 +96,7 @@ class LinearTraining:
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
         self._small = self.parameter_count <= SMALL
+        self._sizes: Array | float = 1.0  # of the features, where a fit had to look
         self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
         self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
@@ -249,11 +253,16 @@ class LinearTraining:
             self._check_features(features)
         if self._inverse is None and self._chunks >= MANY_CHUNKS and not start.any():
             start = self._coarse(features)
+        self._sizes = 1.0
         point = self._descended(start, features, self._enough(tolerance))
+        if point.size > tolerance and start.any():
+            # From an old fit, far-moved people can have outputs so large that their losses do not bend at all.
+            self._inverse = None
+            afresh = self._descended(self.start(), features, self._enough(tolerance))
+            point = min(point, afresh, key=lambda one: one.size)
         if self.model.l2 == 0:
             self._check_minimum(point, features)
-        residual = point.size if point.size <= tolerance else self._residual(point, features)
-        return Fit(point.parameters, features, residual, residual <= tolerance)
+        return Fit(point.parameters, features, point.size, point.size <= tolerance)
 
     def _enough(self, tolerance: float) -> float:
         """Return the gradient to stop at: `tolerance` both in the values' units and as it is, as far as digits go."""
@@ -262,9 +271,13 @@ class LinearTraining:
     def _descended(self, start: Array, features: Array, enough: float) -> _Point:
         """Step until the gradient is small enough, or no step makes it smaller."""
         point, fresh = self._point(start, features), self._inverse is None
-        inverse = self._inverse or self._renewed(start, features)
-        for _ in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
-            if point.size <= enough:
+        inverse, extra = self._inverse or self._renewed(start, features), 0
+        for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
+            if number == EASY_STEPS:
+                point = self._measured_afresh(point, features)
+            small = point.size <= enough
+            extra += small
+            if small and (extra > EASY_STEPS or not self._unbalanced(point)):
                 break
             # Old curvature gets one try, then it is renewed; a bound does not grow old.
             final = fresh or not self._small
@@ -275,19 +288,37 @@ class LinearTraining:
             inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
             slow, fresh = not accepted or last.size > SLOW * point.size, False
             point = last if accepted else point
-            if slow and self._small and point.size > enough:
+            if slow and self._small and (point.size > enough or self._unbalanced(point)):
                 inverse, fresh = self._renewed(point.parameters, features), True
         return point
 
     def _point(self, parameters: Array, features: Array) -> _Point:
         risk, gradient = self.risk_gradient(parameters, features)
-        return _Point(parameters, risk, gradient, float(np.linalg.norm(gradient)) / self._unit)
+        return _Point(parameters, risk, gradient, self._norm(gradient))
 
-    def _residual(self, point: _Point, features: Array) -> float:
-        """Return the gradient's norm in the units of people who have moved far, whose features are larger than 1."""
-        slopes = point.gradient.reshape(self.shape) / self._unit
+    def _unbalanced(self, point: _Point) -> bool:
+        """Report whether the penalty of some machine pulls, and people at its margins do not pull back as much.
+
+        However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
+        their margins to hold a free intercept, and H is singular.
+        """
+        if not self.model.knows_lengths or self.model.penalise_intercept or self.model.l2 == 0:
+            return False
+        slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
+        pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
+        return bool((slopes > np.maximum(UNBALANCED * pulls, ROUNDING)).any())
+
+    def _norm(self, gradient: Array) -> float:
+        return float(np.linalg.norm(gradient.reshape(self.shape) / self._sizes)) / self._unit
+
+    def _measured_afresh(self, point: _Point, features: Array) -> _Point:
+        """Measure gradients in the units of people who have moved far, whose features are larger than 1 in ours.
+
+        Their gradients are rounded at that size. Few refits are so hard that it pays to look.
+        """
         sizes = np.sqrt(np.maximum(self.weights @ self._rows_of(features) ** 2, 1.0))
-        return float(np.linalg.norm(slopes / np.append(sizes, 1.0)))
+        self._sizes = np.append(sizes, 1.0)
+        return point._replace(size=self._norm(point.gradient))
 
     def _rows_of(self, features: Array) -> Array:
         return features.reshape(-1, self.dimensions)[: self.size]
@@ -378,6 +409,9 @@ class LinearTraining:
         size = float(np.linalg.norm(right))
         solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
         if not solved.residual <= max(tolerance, 1e-3) * size:
+            direct = self._solved_directly(fit, right, tolerance * size)
+            if direct is not None:
+                return direct
             raise NumericsError(
                 f"signal: H v = g cannot be solved for {self.model.name} here, because the Hessian is singular in the "
                 "query's direction; use a larger l2."
@@ -386,6 +420,21 @@ class LinearTraining:
             for direction, image in seen:
                 self._inverse.learn(direction, image)
         return solved.solution
+
+    def _solved_directly(self, fit: Fit, right: Array, enough: float) -> Array | None:
+        """Solve H v = right by factoring H, and refine; None where H is too large or too flat for that.
+
+        Where people have moved far, H's entries differ so much in size that conjugate gradients take some for rounding.
+        """
+        if not self._small:
+            return None
+        inverse, solution, residual = self._renewed(fit.parameters, fit.features), np.zeros_like(right), right
+        for _ in range(MOST_REFINEMENTS):
+            solution = solution + inverse(residual)
+            residual = right - self.product(fit.parameters, fit.features, solution)
+            if np.linalg.norm(residual) <= enough:
+                return solution
+        return None
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
