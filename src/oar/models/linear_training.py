@@ -96,7 +96,7 @@ class LinearTraining:
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
         self._small = self.parameter_count <= SMALL
-        self._sizes: Array | float = 1.0  # of the features, where a fit had to look
+        self._sizes: Array | None = None  # of the features, where a fit had to look
         self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
         self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
@@ -210,7 +210,7 @@ class LinearTraining:
                     factor = cho_factor(scaled + share * np.eye(len(scaled)))
             except LinAlgError:
                 continue
-            return lambda vector: (cho_solve(factor, (vector.T / sizes).T).T / sizes).T
+            return lambda vector: (cho_solve(factor, (vector.T / sizes).T, check_finite=False).T / sizes).T
         raise self._not_fitted("has no positive curvature")
 
     def _not_fitted(self, what: str) -> NumericsError:
@@ -253,7 +253,7 @@ class LinearTraining:
             self._check_features(features)
         if self._inverse is None and self._chunks >= MANY_CHUNKS and not start.any():
             start = self._coarse(features)
-        self._sizes = 1.0
+        self._sizes = None
         point = self._descended(start, features, self._enough(tolerance))
         if point.size > tolerance and start.any():
             # From an old fit, far-moved people can have outputs so large that their losses do not bend at all.
@@ -309,7 +309,8 @@ class LinearTraining:
         return bool((slopes > np.maximum(UNBALANCED * pulls, ROUNDING)).any())
 
     def _norm(self, gradient: Array) -> float:
-        return float(np.linalg.norm(gradient.reshape(self.shape) / self._sizes)) / self._unit
+        measured = gradient if self._sizes is None else gradient.reshape(self.shape) / self._sizes
+        return float(np.linalg.norm(measured)) / self._unit
 
     def _measured_afresh(self, point: _Point, features: Array) -> _Point:
         """Measure gradients in the units of people who have moved far, whose features are larger than 1 in ours.
