@@ -53,6 +53,7 @@ MOST_REFINEMENTS = 10
 FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' units: it could not be
 ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
+FAR = 10.0  # a feature of this size in our units has moved far
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
 DEPENDENT = 1e-12  # sine of an angle that is 0 but for rounding
 
@@ -313,12 +314,12 @@ class LinearTraining:
         return float(np.linalg.norm(measured)) / self._unit
 
     def _measured_afresh(self, point: _Point, features: Array) -> _Point:
-        """Measure gradients in the units of people who have moved far, whose features are larger than 1 in ours.
+        """Measure gradients in the units of people who have moved far, whose features are much larger than 1 in ours.
 
         Their gradients are rounded at that size. Few refits are so hard that it pays to look.
         """
-        sizes = np.sqrt(np.maximum(self.weights @ self._rows_of(features) ** 2, 1.0))
-        self._sizes = np.append(sizes, 1.0)
+        sizes = np.sqrt(self.weights @ self._rows_of(features) ** 2)
+        self._sizes = np.append(np.where(sizes > FAR, sizes, 1.0), 1.0)
         return point._replace(size=self._norm(point.gradient))
 
     def _rows_of(self, features: Array) -> Array:
