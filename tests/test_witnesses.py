@@ -6,7 +6,7 @@ from differentiation import small_people
 
 import oar
 from oar.audit import witnesses
-from oar.models import MLP, GaussianNaiveBayes, PrototypeNetwork
+from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork
 
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 MOVES = 0.5 * np.random.default_rng(0).normal(size=FEATURES.shape)
@@ -79,3 +79,36 @@ def test_features_of_unlike_scales_are_still_audited_right(scales, seed):
         oar.Perturb(0.0),
     )
     assert oar.collective(problem).loss == pytest.approx(np.logaddexp.reduce(logits) - logits[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3_000.0, 1e6])
+@pytest.mark.parametrize("l2", [1e-3, 0.1])
+def test_machines_are_audited_right_at_every_scale(scale, l2):
+    """The judge: trust-region and quasi-Newton steps of SciPy, on variables of size 1."""
+    from scipy.optimize import minimize
+
+    model, codes = LinearSVM(l2, penalise_intercept=True), np.arange(40) % 2
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features = (rng.normal(0, 0.8, (2, 3))[codes] + rng.normal(size=(40, 3))) * scale
+        sizes = np.append(np.sqrt((features**2).mean(axis=0)), 1.0)
+        rows, signs, pressed = np.column_stack([features, np.ones(40)]) / sizes, 2 * codes - 1, l2 / sizes**2
+
+        def risk(at, rows=rows, signs=signs, pressed=pressed):
+            short = np.maximum(0, 1 - signs * (rows @ at))
+            return (short**2).mean() + 0.5 * (pressed * at**2).sum(), -2 * rows.T @ (signs * short) / 40 + pressed * at
+
+        def hessian(at, rows=rows, signs=signs, pressed=pressed):
+            return 2 * (rows * (signs * (rows @ at) < 1)[:, None]).T @ rows / 40 + np.diag(pressed)
+
+        at = np.zeros(4)
+        for method, extra in (("trust-exact", {"hess": hessian}), ("BFGS", {})):
+            at = minimize(risk, at, jac=True, method=method, options={"gtol": 1e-13}, **extra).x
+        query, people = features[:3].mean(axis=0), oar.Population(features, codes)
+        expected = at @ (np.append(query, 1.0) / sizes)
+        told = witnesses.testify(model, people, features, query, np.array([1.0]))
+        own = witnesses._own_training(model, people, features, query, np.array([1.0]))
+        assert told.converged
+        assert own.converged
+        assert told.outputs[0] == pytest.approx(expected, abs=1e-6)
+        assert own.outputs[0] == pytest.approx(expected, abs=1e-6)

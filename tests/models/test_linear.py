@@ -141,7 +141,7 @@ def test_many_chunks_are_one():
 
 
 def test_bad_models_and_labels():
-    with pytest.raises(oar.DataError, match="l2: must be finite"):
+    with pytest.raises(oar.OptionError, match="l2: must be a number of at least 0, got -1.0"):
         SoftmaxRegression(-1.0)
     rng = np.random.default_rng(0)
     soft = oar.Population(rng.normal(size=(4, 2)), rng.random((4, 3)))

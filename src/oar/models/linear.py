@@ -10,15 +10,26 @@ With a free intercept these models are translation-equivariant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.models.differentiable import Differentiable, need_jax
-from oar.models.linear_training import LinearTraining
+from oar.models.linear_training import LinearTraining, dependent
+from oar.models.settings import check_flag, check_not_negative
 from oar.people import Population
+
+Array = NDArray[np.float64]
+AT_MARGIN = 1e-12  # nearer to a margin than this share of the output is at it
+SHORT = 1e-9  # who is short of a margin by less than this may as well have met it
+LP_ROWS = 2_000  # inequalities that are taken up at a time
+LP_ROUNDS = 50
+LP_FEASIBLE = 1e-9  # how far rounding may break an inequality
+LP_STRICT = 1e-6  # how far one must be from equality to be strict
 
 
 class Linear(Differentiable):
@@ -71,12 +82,40 @@ class Linear(Differentiable):
         return False
 
     def gauge(self, parameters: Any) -> Any:
-        """Return ½ (Σ b / o)² where that is needed: no stiffer than the rest of the risk, so that series converge."""
-        return 0.5 * (parameters[:, -1].sum() / len(parameters)) ** 2 if self.fixes_gauge(len(parameters)) else 0.0
+        """Return ½ (Σ b / o)² where that is needed: no stiffer than the rest of the risk, so that series converge.
 
-    def runs_off(self, risk: float) -> bool:
-        """Report whether a risk this low means that parameters grow for ever."""
-        return False
+        Without a penalty the same goes for every column of W.
+        """
+        if not self.fixes_gauge(len(parameters)):
+            return 0.0
+        free = parameters[:, -1:] if self.l2 > 0 else parameters
+        return 0.5 * ((free.sum(axis=0) / len(parameters)) ** 2).sum()
+
+    knows_lengths = False
+    """Whether `best_lengths` can be asked."""
+
+    def best_lengths(
+        self,
+        outputs: tuple[Array, Array],
+        people: tuple[Array, Array],
+        penalty: tuple[Array, Array],
+    ) -> Array:
+        """Return the t (o,) at which the risk is least along each output's own direction.
+
+        `outputs` are z and their direction u, both (o, n); `people` are targets (o, n) and weights (n,); `penalty` is
+        its slope and its curvature along the directions, both (o,).
+        """
+        raise NotImplementedError
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Return why the fit without a regulariser that ended here is none, although features are independent; or "".
+
+        Parameters (o, d + 1) apply to rows (n, d), people of some weight; `slope` is the norm of the gradient there,
+        `flattest()` H's least eigenvalue, or 0 where it cannot be had.
+        """
+        return ""
 
     def training(self, people: Population) -> LinearTraining:
         """Bind the model to people: passes over their data, refits, and Hessian solves."""
@@ -84,11 +123,6 @@ class Linear(Differentiable):
         weights = np.ones(people.size) if people.weights is None else people.weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         return LinearTraining(self, features, self.targets(people), weights / weights.sum())
-
-
-def _check_l2(l2: float, needed: str = "") -> None:
-    if not 0 <= l2 < np.inf or (needed and l2 == 0):
-        raise DataError(f"l2: must be finite and {'> 0 ' + needed if needed else '≥ 0'}, got {l2!r}.")
 
 
 @dataclass(frozen=True)
@@ -105,15 +139,39 @@ class SoftmaxRegression(Linear):
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""
-        _check_l2(self.l2)
+        check_not_negative("l2", self.l2)
 
     def fixes_gauge(self, outputs: int) -> bool:
         """Softmax over several logits does not see a common constant."""
         return outputs > 1
 
-    def runs_off(self, risk: float) -> bool:
-        """Without a regulariser, a mean cross-entropy near 0 is that of separable data."""
-        return self.l2 == 0 and risk < 1e-6
+    def check(self, people: Population) -> None:
+        """Refuse a class that nobody with weight belongs to: its intercept would fall for ever."""
+        super().check(people)
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        empty = np.flatnonzero(weights @ people.class_rows() <= 0)
+        if empty.size:
+            raise DataError(
+                f"labels: every class needs some weight to be fitted, got none for {people.classes[empty[0]]!r}."
+            )
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Look for a direction V along which the risk falls for ever: one that separates.
+
+        V separates if (V_y − V_c)·x̃ ≥ 0 for everybody's class y and every class c, with > somewhere; x̃ = (x, 1). There
+        every p_c (V_y − V_c)·x̃ is at most what the gradient says, so VᵀHV = Σ w̄ Var_p(V x̃) ≤ |gᵀV| max |(V_y − V_c)·x̃|
+        ≤ 2 ‖g‖ ‖V‖² max ‖x̃‖. Where H bends more than that there is none.
+        """
+        longest = float(np.sqrt(1 + (rows**2).sum(axis=1).max()))
+        if flattest() > 2 * slope * longest:
+            return ""
+        shares = targets if targets.shape[1] > 1 else np.column_stack([1 - targets, targets])
+        matrix = parameters if len(parameters) > 1 else np.vstack([np.zeros_like(parameters), parameters])
+        if not separates(matrix, rows, shares):
+            return ""
+        return "separates some of these people from the others perfectly, so its optimum is at infinity"
 
     def target_rows(self, targets: Any) -> Any:
         """Return all columns, but for two classes only the second's: a single logit."""
@@ -159,7 +217,7 @@ class Ridge(Linear):
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""
-        _check_l2(self.l2)
+        check_not_negative("l2", self.l2)
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
         """Return ½‖z − y‖²."""
@@ -196,7 +254,35 @@ class LinearSVM(Linear):
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""
-        _check_l2(self.l2)
+        check_not_negative("l2", self.l2)
+        check_flag("penalise_intercept", self.penalise_intercept)
+
+    knows_lengths = True
+
+    def best_lengths(
+        self, outputs: tuple[Array, Array], people: tuple[Array, Array], penalty: tuple[Array, Array]
+    ) -> Array:
+        """Search each machine's line exactly: machines share nothing, and along a line each is a piecewise parabola.
+
+        With Newton directions that ends after finitely many steps (Keerthi and DeCoste 2005); without, active margins
+        can go round in circles.
+        """
+        (at, ahead), (targets, weights) = outputs, people
+        signs = 2 * targets - 1
+        lines = zip(1 - signs * at, signs * ahead, *penalty, strict=True)
+        return np.array([_least_along(*line, weights) for line in lines])
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Look at those short of their margins: they alone bend the risk, so they must settle every parameter."""
+        outputs = parameters[:, :-1] @ rows.T + parameters[:, -1:]
+        short = _shortfall(outputs, targets.T) * np.abs(2 * targets.T - 1) > SHORT
+        if not any(dependent(rows[some]) for some in short):
+            return ""
+        return (
+            "has no unique fit to these people, because those who are short of their margins are too few to settle it"
+        )
 
     def target_rows(self, targets: Any) -> Any:
         """Return all columns, but for two classes only the second's: a single machine."""
@@ -217,18 +303,110 @@ class LinearSVM(Linear):
 
     def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
         """Return 2 t² u where the margin is violated, 0 elsewhere."""
-        return 2 * (2 * target - 1) ** 2 * (_shortfall(outputs, target) > 0) * direction
+        return _hinge_curvature(outputs, target) * direction
 
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return the diagonal 2 t² [margin violated]."""
         import jax.numpy as jnp
 
-        diagonal = 2 * (2 * target - 1) ** 2 * (_shortfall(outputs, target) > 0)
-        return jnp.eye(len(outputs))[..., None] * diagonal
+        return jnp.eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
 
 
 def _shortfall(outputs: Any, target: Any) -> Any:
     return _arrays(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
+
+
+def _hinge_curvature(outputs: Any, target: Any) -> Any:
+    """Return 2 t² where the margin is violated, or met to rounding: support vectors of little weight stand there.
+
+    Without these a Newton step would leave them out, and end before it has begun.
+    """
+    signs = 2 * target - 1
+    return 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
+
+
+def _least_along(short: Array, gain: Array, slope: float, bend: float, weights: Array) -> float:
+    """Return t ≥ 0 where Σ w̄ max(0, short − t gain)² + slope t + bend t²/2 is least; 1 where rounding hides it.
+
+    Its derivative rises, and is a straight line between neighbours among the t at which somebody meets the margin:
+    bisect for the two between which it changes sign.
+    """
+
+    def line(length: float) -> tuple[float, float]:
+        """Return the derivative's value at 0 and its rise, extended from `length`."""
+        counted = short > length * gain
+        pull = weights[counted] * gain[counted]
+        return slope - 2 * float(pull @ short[counted]), bend + 2 * float(pull @ gain[counted])
+
+    meets = np.divide(short, gain, out=np.zeros_like(short), where=(gain != 0) & (weights > 0))
+    stops = np.append(0.0, np.unique(meets[(meets > 0) & np.isfinite(meets)]))
+    low, high = 0, len(stops)  # the derivative is negative at `low` and not at `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        value, rise = line(stops[middle])
+        low, high = (middle, high) if value + rise * stops[middle] < 0 else (low, middle)
+    end = stops[high] if high < len(stops) else 2 * stops[low] + 2
+    value, rise = line(0.5 * (stops[low] + end))
+    if not rise > 0:
+        return 1.0
+    return float(np.clip(-value / rise, stops[low], end if high < len(stops) else np.inf))
+
+
+def separates(matrix: Array, rows: Array, shares: Array) -> bool:
+    """Report whether some V has (V_y − V_c)·(x, 1) ≥ 0 for every class y that a person has a share in, and > somewhere.
+
+    By linear programming on the inequalities that the logits of `matrix` (k, d + 1) meet least well, and whatever
+    others its answer breaks. If even these allow no such V then all do not.
+    """
+    from scipy.optimize import linprog
+
+    sizes = np.abs(rows).max(axis=0)
+    points = np.column_stack([rows / np.where(sizes > 0, sizes, 1.0), np.ones(len(rows))])
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    person, own, other = _comparisons(shares)
+
+    def margins(direction: Array) -> Array:
+        logits = points @ direction.T
+        return logits[person, own] - logits[person, other]
+
+    def promising(direction: Array) -> bool:
+        met = margins(direction)
+        return bool(met.min() >= -LP_FEASIBLE and met.max() > LP_STRICT)
+
+    rescaled = matrix * np.append(sizes, 1.0)
+    direction = rescaled / max(float(np.abs(rescaled).max()), 1e-300)
+    taken = np.zeros(len(person), dtype=bool)
+    for _ in range(LP_ROUNDS):
+        if promising(direction):
+            return True
+        met = np.where(taken, np.inf, margins(direction))
+        taken[np.argsort(met)[:LP_ROWS]] = True
+        some = np.flatnonzero(taken)
+        gains = np.zeros((some.size, *matrix.shape))
+        gains[np.arange(some.size), own[some]] = points[person[some]]
+        gains[np.arange(some.size), other[some]] = -points[person[some]]
+        gains = gains.reshape(some.size, -1)
+        found = linprog(
+            -gains.sum(axis=0),
+            A_ub=-gains,
+            b_ub=np.zeros(some.size),
+            bounds=(-1, 1),
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if found.x is None or (gains @ found.x).max() <= LP_STRICT:
+            return False
+        direction = found.x.reshape(matrix.shape)
+        if taken.all():
+            return promising(direction)
+    return False
+
+
+def _comparisons(shares: Array) -> tuple[Array, Array, Array]:
+    """Return all (person, class it has a share in, other class), as three arrays."""
+    person, own = np.nonzero(shares > 0)
+    classes = shares.shape[1]
+    other = (own[:, None] + np.arange(1, classes)) % classes
+    return np.repeat(person, classes - 1), np.repeat(own, classes - 1), other.ravel()
 
 
 def _arrays(values: Any) -> Any:

@@ -5,13 +5,17 @@ sums in float64, on as many threads as there are cores. Inside a chunk outputs a
 is a column and every reduction runs along memory.
 
 **Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
-"a gradient of norm 1e-9" means the same whether incomes come in cents or in millions.
+"a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
+their units, and gradients are measured by the values' spread.
 
 **Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
 for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
 to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
 (`SMALL`), a bound for it takes its place.
+
+**No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
+why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.conjugate_gradients import conjugate_gradients
+from oar.models.conjugate_gradients import conjugate_gradients, in_range
 from oar.models.inverse_curvature import InverseCurvature
 from oar.models.linear_passes import compiled
+from oar.models.one_thread import one_thread
 from oar.models.training import Array, Fit
 
 if TYPE_CHECKING:
@@ -38,13 +43,23 @@ SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a
 MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
 FEWER = 10  # one in so many,
 COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
-MOST_STEPS = 1_000
+EASY_STEPS = 5  # a fit that takes more may be hard because people have moved far
+MOST_STEPS = 200  # with H itself,
+MOST_BOUND_STEPS = 1_000  # and with a bound for it
 MOST_HALVINGS = 40
+FEW_HALVINGS = 6  # where values cannot tell a better point from a worse one
 MOST_PRODUCTS = 500
+MOST_REFINEMENTS = 10
+FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' units: it could not be
+ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
+UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
+FAR = 10.0  # a feature of this size in our units has moved far
+CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
+DEPENDENT = 1e-12  # sine of an angle that is 0 but for rounding
 
 
 class _Point(NamedTuple):
-    """Parameters, the risk there, its gradient, and the gradient's norm."""
+    """Parameters, the risk there, its gradient, and the gradient's norm in the values' units."""
 
     parameters: Array
     risk: float
@@ -73,6 +88,7 @@ class LinearTraining:
         self.parameter_count = self.shape[0] * self.shape[1]
         self.targets = targets
         self._centre, self._scale = units or _units(features, weights, model)
+        self._unit = _spread_of_values(targets, weights) if model.regresses else 1.0
         self._features = (features - self._centre) / self._scale
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
@@ -81,6 +97,7 @@ class LinearTraining:
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
         self._small = self.parameter_count <= SMALL
+        self._sizes: Array | None = None  # of the features, where a fit had to look
         self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
         self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
@@ -147,7 +164,8 @@ class LinearTraining:
         if self.model.penalise_intercept:
             product[:, -1] = self.model.l2 * matrix[:, -1]
         if self.model.fixes_gauge(self.shape[0]):
-            product[:, -1] = matrix[:, -1].sum() / self.shape[0] ** 2
+            free = slice(-1 if self.model.l2 > 0 else 0, None)  # columns that nothing else holds
+            product[:, free] = matrix[:, free].sum(axis=0) / self.shape[0] ** 2
         return product
 
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
@@ -175,18 +193,30 @@ class LinearTraining:
         return self._inverse
 
     def _factor(self, hessian: Array) -> Callable[[Array], Array]:
-        """Return H⁻¹ times a vector. It only steers, so where H is singular a little may be added to it."""
+        """Return H⁻¹ times a vector or matrix. It only steers, so where H is singular a little is added to it.
+
+        The little is a share of H's own diagonal, so that features of unlike sizes each get their own. Some is always
+        added: along directions flatter than that the gradient is rounding, and H⁻¹ would make a leap of it.
+        """
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        size = max(float(np.abs(np.diag(hessian)).max()), 1.0)
-        for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        diagonal = np.diag(hessian)
+        if not in_range(hessian):
+            raise self._not_fitted("has curvature that is not finite")
+        sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny + 1e-30 * diagonal.max()))
+        scaled = hessian / sizes / sizes[:, None]
+        for share in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
             try:
-                factor = cho_factor(hessian + share * size * np.eye(len(hessian)))
+                with one_thread():
+                    factor = cho_factor(scaled + share * np.eye(len(scaled)))
             except LinAlgError:
                 continue
-            return lambda vector: cho_solve(factor, vector)
-        raise NumericsError(
-            f"model: the training risk of {self.model.name} has no positive curvature here, so it cannot be refitted; "
+            return lambda vector: (cho_solve(factor, (vector.T / sizes).T, check_finite=False).T / sizes).T
+        raise self._not_fitted("has no positive curvature")
+
+    def _not_fitted(self, what: str) -> NumericsError:
+        return NumericsError(
+            f"model: the training risk of {self.model.name} {what} here, so it cannot be refitted; "
             "use a larger l2, or check the data."
         )
 
@@ -215,47 +245,160 @@ class LinearTraining:
         return found.parameters
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
-        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit."""
+        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit.
+
+        Raises:
+            NumericsError: if there is no regulariser, and without one there is no minimum or more than one.
+        """
+        if self.model.l2 == 0:
+            self._check_features(features)
         if self._inverse is None and self._chunks >= MANY_CHUNKS and not start.any():
             start = self._coarse(features)
+        self._sizes = None
+        point = self._descended(start, features, self._enough(tolerance))
+        if point.size > tolerance and start.any():
+            # From an old fit, far-moved people can have outputs so large that their losses do not bend at all.
+            self._inverse = None
+            afresh = self._descended(self.start(), features, self._enough(tolerance))
+            point = min(point, afresh, key=lambda one: one.size)
+        if self.model.l2 == 0:
+            self._check_minimum(point, features)
+        return Fit(point.parameters, features, point.size, point.size <= tolerance)
+
+    def _enough(self, tolerance: float) -> float:
+        """Return the gradient to stop at: `tolerance` both in the values' units and as it is, as far as digits go."""
+        return max(min(tolerance, tolerance / self._unit), min(tolerance, FINEST))
+
+    def _descended(self, start: Array, features: Array, enough: float) -> _Point:
+        """Step until the gradient is small enough, or no step makes it smaller."""
         point, fresh = self._point(start, features), self._inverse is None
-        inverse = self._inverse or self._renewed(start, features)
-        for _ in range(MOST_STEPS):
-            if point.size <= tolerance:
+        inverse, extra = self._inverse or self._renewed(start, features), 0
+        for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
+            if number == EASY_STEPS:
+                point = self._measured_afresh(point, features)
+            small = point.size <= enough
+            extra += small
+            if small and (extra > EASY_STEPS or not self._unbalanced(point)):
                 break
             # Old curvature gets one try, then it is renewed; a bound does not grow old.
             final = fresh or not self._small
-            last, accepted = self._step(point, -inverse(point.gradient), features, MOST_HALVINGS if final else 1)
+            step = -inverse(point.gradient)
+            last, accepted = self._searched(point, step, features) if final else self._tried(point, step, features)
             if final and not accepted:
                 break  # no progress even with the true Hessian: rounding is the limit
             inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
             slow, fresh = not accepted or last.size > SLOW * point.size, False
             point = last if accepted else point
-            if slow and self._small and point.size > tolerance:
+            if slow and self._small and (point.size > enough or self._unbalanced(point)):
                 inverse, fresh = self._renewed(point.parameters, features), True
-        if self.model.runs_off(point.risk):
-            raise NumericsError(
-                f"model: {self.model.name} without a regulariser separates these people perfectly, so its "
-                "optimum is at infinity; use l2 > 0."
-            )
-        return Fit(point.parameters, features, point.size, point.size <= tolerance)
+        return point
 
     def _point(self, parameters: Array, features: Array) -> _Point:
         risk, gradient = self.risk_gradient(parameters, features)
-        return _Point(parameters, risk, gradient, float(np.linalg.norm(gradient)))
+        return _Point(parameters, risk, gradient, self._norm(gradient))
 
-    def _step(self, point: _Point, step: Array, features: Array, most: int) -> tuple[_Point, bool]:
-        """Halve a step until it is good enough; return where it led to, and whether it was."""
-        slope, length = float(point.gradient @ step), 1.0
-        for _ in range(most):
-            trial = self._point(point.parameters + length * step, features)
-            # Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the
-            # gradient can be small where the risk is not.
-            level = trial.risk <= point.risk + 1e-10 * max(1.0, abs(point.risk))
-            if trial.risk <= point.risk + 1e-4 * length * slope or (level and trial.size <= 0.9 * point.size):
-                return trial, True
-            length *= 0.5
-        return trial, False
+    def _unbalanced(self, point: _Point) -> bool:
+        """Report whether the penalty of some machine pulls, and people at its margins do not pull back as much.
+
+        However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
+        their margins to hold a free intercept, and H is singular.
+        """
+        if not self.model.knows_lengths or self.model.penalise_intercept or self.model.l2 == 0:
+            return False
+        slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
+        pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
+        return bool((slopes > np.maximum(UNBALANCED * pulls, ROUNDING)).any())
+
+    def _norm(self, gradient: Array) -> float:
+        measured = gradient if self._sizes is None else gradient.reshape(self.shape) / self._sizes
+        return float(np.linalg.norm(measured)) / self._unit
+
+    def _measured_afresh(self, point: _Point, features: Array) -> _Point:
+        """Measure gradients in the units of people who have moved far, whose features are much larger than 1 in ours.
+
+        Their gradients are rounded at that size. Few refits are so hard that it pays to look.
+        """
+        sizes = np.sqrt(self.weights @ self._rows_of(features) ** 2)
+        self._sizes = np.append(np.where(sizes > FAR, sizes, 1.0), 1.0)
+        return point._replace(size=self._norm(point.gradient))
+
+    def _rows_of(self, features: Array) -> Array:
+        return features.reshape(-1, self.dimensions)[: self.size]
+
+    def _tried(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
+        """Take a step; return where it led to, and whether that is good enough."""
+        trial = self._point(point.parameters + step, features)
+        return trial, self._falls(point, trial, 1e-4 * float(point.gradient @ step))
+
+    def _falls(self, point: _Point, trial: _Point, promised: float) -> bool:
+        """Report whether the risk falls by what is promised (a number below 0), or if values cannot tell the gradient.
+
+        Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the gradient can
+        be small where the risk is not.
+        """
+        level = trial.risk <= point.risk + 1e-10 * self._size_of(point.risk)
+        return trial.risk <= point.risk + promised or (level and trial.size <= 0.9 * point.size)
+
+    def _size_of(self, risk: float) -> float:
+        """Return a size of risks beside which rounding is seen; risks of values are squares of these."""
+        return max(self._unit**2, abs(risk))
+
+    def _searched(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
+        """Go along a step as far as is best, where the model knows; else halve it until it is good enough."""
+        lengths = self._best_lengths(point, step, features)
+        if lengths is not None:
+            step = (lengths[:, None] * step.reshape(self.shape)).ravel()
+            trial, _ = self._tried(point, step, features)
+            return trial, trial.risk < point.risk or self._falls(point, trial, 0.0)
+        promised = float(point.gradient @ step)
+        for halvings in range(MOST_HALVINGS):
+            trial, accepted = self._tried(point, step, features)
+            unseen = -promised <= ROUNDING * self._size_of(point.risk)  # then only the gradient can tell
+            if accepted or (unseen and halvings >= FEW_HALVINGS):
+                break
+            step, promised = 0.5 * step, 0.5 * promised
+        return trial, accepted
+
+    def _best_lengths(self, point: _Point, step: Array, features: Array) -> Array | None:
+        """Return what share of the step is best for each output (o,); None where the model cannot tell."""
+        if not self.model.knows_lengths:
+            return None
+        self.passes += 1
+        rows, ahead, at = self._rows_of(features), step.reshape(self.shape), point.parameters.reshape(self.shape)
+        pressed = self._penalty_product(ahead)
+        return self.model.best_lengths(
+            (at[:, :-1] @ rows.T + at[:, -1:], ahead[:, :-1] @ rows.T + ahead[:, -1:]),
+            (self.targets.T, self.weights),
+            ((at * pressed).sum(axis=1), (ahead * pressed).sum(axis=1)),
+        )
+
+    def _check_features(self, features: Array) -> None:
+        """Refuse dependent features: only a penalty could choose among the many W with the same outputs."""
+        gram = sum(self._run("gram", features))
+        sizes = np.sqrt(np.diag(gram))
+        if sizes.all() and np.linalg.eigvalsh(gram / sizes / sizes[:, None])[0] > CLEAR:
+            return
+        if dependent(self._rows_of(features)[self.weights > 0]):
+            raise NumericsError(
+                f"model: {self.model.name} with l2 = 0 has no unique fit to these people, because their features are "
+                "linearly dependent (constant or duplicated columns, or fewer people than features); use l2 > 0, or "
+                "leave such columns out."
+            )
+
+    def _check_minimum(self, point: _Point, features: Array) -> None:
+        """Refuse an optimum at infinity, or one among many, that dependent features do not explain."""
+        some, at = self.weights > 0, point.parameters.reshape(self.shape)
+
+        def flattest() -> float:
+            if not self._small:
+                return 0.0
+            with one_thread():
+                return float(np.linalg.eigvalsh(self.hessian(point.parameters, features))[0])
+
+        rows = self._rows_of(features)[some]
+        reason = self.model.why_no_minimum(at, rows, self.targets[some], point.size, flattest)
+        if reason:
+            raise NumericsError(f"model: {self.model.name} without a regulariser {reason}; use l2 > 0.")
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
@@ -268,6 +411,9 @@ class LinearTraining:
         size = float(np.linalg.norm(right))
         solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
         if not solved.residual <= max(tolerance, 1e-3) * size:
+            direct = self._solved_directly(fit, right, tolerance * size)
+            if direct is not None:
+                return direct
             raise NumericsError(
                 f"signal: H v = g cannot be solved for {self.model.name} here, because the Hessian is singular in the "
                 "query's direction; use a larger l2."
@@ -276,6 +422,21 @@ class LinearTraining:
             for direction, image in seen:
                 self._inverse.learn(direction, image)
         return solved.solution
+
+    def _solved_directly(self, fit: Fit, right: Array, enough: float) -> Array | None:
+        """Solve H v = right by factoring H, and refine; None where H is too large or too flat for that.
+
+        Where people have moved far, H's entries differ so much in size that conjugate gradients take some for rounding.
+        """
+        if not self._small:
+            return None
+        inverse, solution, residual = self._renewed(fit.parameters, fit.features), np.zeros_like(right), right
+        for _ in range(MOST_REFINEMENTS):
+            solution = solution + inverse(residual)
+            residual = right - self.product(fit.parameters, fit.features, solution)
+            if np.linalg.norm(residual) <= enough:
+                return solution
+        return None
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
@@ -301,10 +462,42 @@ def _units(features: Array, weights: Array, model: Linear) -> tuple[Array, Array
     """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
 
     Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
-    shifted.
+    shifted. A feature that is the same for everyone has no spread of its own (but rounding in its mean looks like
+    one); if it ever moves it is by a budget, which is in the units of the others.
     """
     centre = weights @ features
     spread = np.sqrt(weights @ (features - centre) ** 2)
     if model.penalise_intercept:
         centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
-    return centre, np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))
+    else:
+        some = features[weights > 0]
+        spread = np.where(some.max(axis=0) > some.min(axis=0), spread, 0.0)
+    return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
+
+
+def _spread_of_values(values: Array, weights: Array) -> float:
+    """Return a typical distance of values from their mean; of equal ones, from 0."""
+    spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
+    size = float(np.abs(values[weights > 0]).max())
+    return float(_power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
+
+
+def _power_of_two(size: Array) -> Array:
+    """Return the nearest; 1 for 0."""
+    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
+
+
+def dependent(rows: Array) -> bool:
+    """Report whether some combination of the columns is the same in all rows.
+
+    By a factorisation of the rows themselves: their Gram matrix has only half the digits.
+    """
+    if len(rows) <= rows.shape[1]:
+        return True
+    away = rows - rows.mean(axis=0)
+    sizes = np.linalg.norm(away, axis=0)
+    if (sizes <= DEPENDENT * np.linalg.norm(rows, axis=0)).any():
+        return True
+    with one_thread():
+        angles = np.linalg.svd(np.linalg.qr(away / sizes, mode="r"), compute_uv=False)
+    return bool(angles[-1] <= DEPENDENT * angles[0])

@@ -29,3 +29,14 @@ def check_seed(value: Any) -> None:
     """Refuse anything but a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise OptionError(f"seed: must be a whole number of at least 0, got {value!r}.")
+
+
+def check_flag(argument: str, value: Any) -> None:
+    """Refuse anything but True or False.
+
+    >>> check_flag("penalise_intercept", "no")
+    Traceback (most recent call last):
+    oar.errors.OptionError: penalise_intercept: must be True or False, got 'no'.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise OptionError(f"{argument}: must be True or False, got {value!r}.")
