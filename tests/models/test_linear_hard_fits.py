@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 
 import oar
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.linear import _least_along, separates
+from oar.models.hinge_line import least_along
+from oar.models.separation import separates
 
 SIZE = 36
 
@@ -112,7 +113,7 @@ def test_the_search_along_a_line_is_exact(seed):
     def risk(length):
         return weights @ np.maximum(0, short - length * gain) ** 2 + slope * length + 0.5 * bend * length**2
 
-    found = _least_along(short, gain, slope, bend, weights)
+    found = least_along(short, gain, slope, bend, weights)
     best = minimize(lambda at: risk(at[0]), [0.1], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-14})
     assert risk(found) <= best.fun + 1e-12
 

@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.models.differentiable import Differentiable, need_jax
+from oar.models.hinge_line import least_along
 from oar.models.linear_training import LinearTraining, dependent
+from oar.models.separation import separates
 from oar.models.settings import check_flag, check_not_negative
 from oar.people import Population
 
 Array = NDArray[np.float64]
 AT_MARGIN = 1e-12  # nearer to a margin than this share of the output is at it
 SHORT = 1e-9  # who is short of a margin by less than this may as well have met it
-LP_ROWS = 2_000  # inequalities that are taken up at a time
-LP_ROUNDS = 50
-LP_FEASIBLE = 1e-9  # how far rounding may break an inequality
-LP_STRICT = 1e-6  # how far one must be from equality to be strict
 
 
 class Linear(Differentiable):
@@ -270,7 +268,7 @@ class LinearSVM(Linear):
         (at, ahead), (targets, weights) = outputs, people
         signs = 2 * targets - 1
         lines = zip(1 - signs * at, signs * ahead, *penalty, strict=True)
-        return np.array([_least_along(*line, weights) for line in lines])
+        return np.array([least_along(*line, weights) for line in lines])
 
     def why_no_minimum(
         self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
@@ -323,90 +321,6 @@ def _hinge_curvature(outputs: Any, target: Any) -> Any:
     """
     signs = 2 * target - 1
     return 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
-
-
-def _least_along(short: Array, gain: Array, slope: float, bend: float, weights: Array) -> float:
-    """Return t ≥ 0 where Σ w̄ max(0, short − t gain)² + slope t + bend t²/2 is least; 1 where rounding hides it.
-
-    Its derivative rises, and is a straight line between neighbours among the t at which somebody meets the margin:
-    bisect for the two between which it changes sign.
-    """
-
-    def line(length: float) -> tuple[float, float]:
-        """Return the derivative's value at 0 and its rise, extended from `length`."""
-        counted = short > length * gain
-        pull = weights[counted] * gain[counted]
-        return slope - 2 * float(pull @ short[counted]), bend + 2 * float(pull @ gain[counted])
-
-    meets = np.divide(short, gain, out=np.zeros_like(short), where=(gain != 0) & (weights > 0))
-    stops = np.append(0.0, np.unique(meets[(meets > 0) & np.isfinite(meets)]))
-    low, high = 0, len(stops)  # the derivative is negative at `low` and not at `high`
-    while high - low > 1:
-        middle = (low + high) // 2
-        value, rise = line(stops[middle])
-        low, high = (middle, high) if value + rise * stops[middle] < 0 else (low, middle)
-    end = stops[high] if high < len(stops) else 2 * stops[low] + 2
-    value, rise = line(0.5 * (stops[low] + end))
-    if not rise > 0:
-        return 1.0
-    return float(np.clip(-value / rise, stops[low], end if high < len(stops) else np.inf))
-
-
-def separates(matrix: Array, rows: Array, shares: Array) -> bool:
-    """Report whether some V has (V_y − V_c)·(x, 1) ≥ 0 for every class y that a person has a share in, and > somewhere.
-
-    By linear programming on the inequalities that the logits of `matrix` (k, d + 1) meet least well, and whatever
-    others its answer breaks. If even these allow no such V then all do not.
-    """
-    from scipy.optimize import linprog
-
-    sizes = np.abs(rows).max(axis=0)
-    points = np.column_stack([rows / np.where(sizes > 0, sizes, 1.0), np.ones(len(rows))])
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    person, own, other = _comparisons(shares)
-
-    def margins(direction: Array) -> Array:
-        logits = points @ direction.T
-        return logits[person, own] - logits[person, other]
-
-    def promising(direction: Array) -> bool:
-        met = margins(direction)
-        return bool(met.min() >= -LP_FEASIBLE and met.max() > LP_STRICT)
-
-    rescaled = matrix * np.append(sizes, 1.0)
-    direction = rescaled / max(float(np.abs(rescaled).max()), 1e-300)
-    taken = np.zeros(len(person), dtype=bool)
-    for _ in range(LP_ROUNDS):
-        if promising(direction):
-            return True
-        met = np.where(taken, np.inf, margins(direction))
-        taken[np.argsort(met)[:LP_ROWS]] = True
-        some = np.flatnonzero(taken)
-        gains = np.zeros((some.size, *matrix.shape))
-        gains[np.arange(some.size), own[some]] = points[person[some]]
-        gains[np.arange(some.size), other[some]] = -points[person[some]]
-        gains = gains.reshape(some.size, -1)
-        found = linprog(
-            -gains.sum(axis=0),
-            A_ub=-gains,
-            b_ub=np.zeros(some.size),
-            bounds=(-1, 1),
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
-        if found.x is None or (gains @ found.x).max() <= LP_STRICT:
-            return False
-        direction = found.x.reshape(matrix.shape)
-        if taken.all():
-            return promising(direction)
-    return False
-
-
-def _comparisons(shares: Array) -> tuple[Array, Array, Array]:
-    """Return all (person, class it has a share in, other class), as three arrays."""
-    person, own = np.nonzero(shares > 0)
-    classes = shares.shape[1]
-    other = (own[:, None] + np.arange(1, classes)) % classes
-    return np.repeat(person, classes - 1), np.repeat(own, classes - 1), other.ravel()
 
 
 def _arrays(values: Any) -> Any:

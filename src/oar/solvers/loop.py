@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals.base import Outcome, Signal, Step, refit
@@ -113,8 +114,13 @@ def improve(
         if accepted is None or accepted.outcome is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
             ended = "stalled"
             break
-        change, moves, last = accepted.moves - moves, accepted.moves, slopes
-        step = signal.differentiate(training, accepted.outcome, step.memory)
+        change, last = accepted.moves - moves, slopes
+        try:
+            step = signal.differentiate(training, accepted.outcome, step.memory)
+        except NumericsError:  # so far out that nothing bends any more: the last point with a signal stands
+            ended = "stalled"
+            break
+        moves = accepted.moves
         slopes = _slopes(step)
         bend = limits.inner(change, slopes - last)
         squared = limits.inner(change, change)

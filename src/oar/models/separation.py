@@ -1,0 +1,72 @@
+"""Whether linear functions tell some classes apart perfectly: then no risk without a regulariser has a minimum.
+
+A certificate by linear programming, exact up to rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+ROWS = 2_000  # inequalities that are taken up at a time
+ROUNDS = 50
+FEASIBLE = 1e-9  # how far rounding may break an inequality
+STRICT = 1e-6  # how far one must be from equality to be strict
+
+
+def separates(matrix: Array, rows: Array, shares: Array) -> bool:
+    """Report whether some V has (V_y − V_c)·(x, 1) ≥ 0 for every class y that a person has a share in, and > somewhere.
+
+    By linear programming on the inequalities that the logits of `matrix` (k, d + 1) meet least well, and whatever
+    others its answer breaks. If even these allow no such V then all do not.
+    """
+    from scipy.optimize import linprog
+
+    sizes = np.abs(rows).max(axis=0)
+    points = np.column_stack([rows / np.where(sizes > 0, sizes, 1.0), np.ones(len(rows))])
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    person, own, other = _comparisons(shares)
+
+    def margins(direction: Array) -> Array:
+        logits = points @ direction.T
+        return logits[person, own] - logits[person, other]
+
+    def promising(direction: Array) -> bool:
+        met = margins(direction)
+        return bool(met.min() >= -FEASIBLE and met.max() > STRICT)
+
+    rescaled = matrix * np.append(sizes, 1.0)
+    direction = rescaled / max(float(np.abs(rescaled).max()), 1e-300)
+    taken = np.zeros(len(person), dtype=bool)
+    for _ in range(ROUNDS):
+        if promising(direction):
+            return True
+        met = np.where(taken, np.inf, margins(direction))
+        taken[np.argsort(met)[:ROWS]] = True
+        some = np.flatnonzero(taken)
+        gains = np.zeros((some.size, *matrix.shape))
+        gains[np.arange(some.size), own[some]] = points[person[some]]
+        gains[np.arange(some.size), other[some]] = -points[person[some]]
+        gains = gains.reshape(some.size, -1)
+        found = linprog(
+            -gains.sum(axis=0),
+            A_ub=-gains,
+            b_ub=np.zeros(some.size),
+            bounds=(-1, 1),
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if found.x is None or (gains @ found.x).max() <= STRICT:
+            return False
+        direction = found.x.reshape(matrix.shape)
+        if taken.all():
+            return promising(direction)
+    return False
+
+
+def _comparisons(shares: Array) -> tuple[Array, Array, Array]:
+    """Return all (person, class it has a share in, other class), as three arrays."""
+    person, own = np.nonzero(shares > 0)
+    classes = shares.shape[1]
+    other = (own[:, None] + np.arange(1, classes)) % classes
+    return np.repeat(person, classes - 1), np.repeat(own, classes - 1), other.ravel()
