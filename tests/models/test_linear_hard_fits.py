@@ -186,7 +186,7 @@ def test_separation_is_what_one_linear_programme_says(seed, monkeypatch):
     """The judge asks HiGHS about all inequalities at once, with slacks; ours takes up a few at a time."""
     from scipy.optimize import linprog
 
-    monkeypatch.setattr("oar.models.linear.LP_ROWS", 5)
+    monkeypatch.setattr("oar.models.separation.ROWS", 5)
     rng = np.random.default_rng(seed)
     codes, count = np.arange(24) % 3, 24
     rows = rng.normal(size=(count, 2)) + 1.3 * rng.normal(0, 1.2, (3, 2))[codes]
