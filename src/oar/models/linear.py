@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
 from oar.models.differentiable import Differentiable, need_jax
 from oar.models.hinge_line import least_along
 from oar.models.linear_training import LinearTraining, dependent
@@ -142,16 +141,6 @@ class SoftmaxRegression(Linear):
     def fixes_gauge(self, outputs: int) -> bool:
         """Softmax over several logits does not see a common constant."""
         return outputs > 1
-
-    def check(self, people: Population) -> None:
-        """Refuse a class that nobody with weight belongs to: its intercept would fall for ever."""
-        super().check(people)
-        weights = np.ones(people.size) if people.weights is None else people.weights
-        empty = np.flatnonzero(weights @ people.class_rows() <= 0)
-        if empty.size:
-            raise DataError(
-                f"labels: every class needs some weight to be fitted, got none for {people.classes[empty[0]]!r}."
-            )
 
     def why_no_minimum(
         self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
