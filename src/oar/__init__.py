@@ -10,7 +10,7 @@ from oar.actions import Perturb
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
 from oar.models import NearestCentroid, SoftmaxRegression
-from oar.people import Population
+from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.problem import Problem, Query
 from oar.questions import break_even, minimal_budget, minimal_coalition
@@ -31,6 +31,7 @@ __all__ = [
     "Problem",
     "Query",
     "Result",
+    "Schema",
     "SoftmaxRegression",
     "Status",
     "StorageError",

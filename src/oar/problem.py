@@ -15,7 +15,6 @@ from oar.actions.perturb import check_budget
 from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Population
-from oar.people.tables import as_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ class Problem:
     @cached_property
     def query_features(self) -> NDArray[np.float64]:
         """The query's features, in the order of the population's columns."""
-        return as_vector(self.query.features, self.people.names, self.people.dimensions, "query features")
+        return self.people.vector(self.query.features, "query features")
 
     @cached_property
     def allowance(self) -> Allowance:

@@ -1,5 +1,7 @@
 """WHO: the data subjects, and how they are read."""
 
 from oar.people.population import Chunk, Population
+from oar.people.reading import read_table
+from oar.people.schema import Column, Schema
 
-__all__ = ["Chunk", "Population"]
+__all__ = ["Chunk", "Column", "Population", "Schema", "read_table"]

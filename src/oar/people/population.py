@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.encoding import Encoding
+from oar.people.framing import read_frame
 from oar.people.labels import Codes, LabelCoding, label_array
-from oar.people.tables import CHUNK_ROWS, Table, as_table, check_index, is_frame, is_series, row_values
+from oar.people.reading import read_table
+from oar.people.schema import Schema
+from oar.people.tables import CHUNK_ROWS, Table, as_table, as_vector, check_index, is_frame, is_series, row_values
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,47 @@ class Population:
             raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
         self._classes_have_weight = self.weights is None and self._rows is None
+        self._encoding: Encoding | None = None
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        target: str,
+        *,
+        schema: Schema | None = None,
+        weights: str | None = None,
+        missing: str = "refuse",
+    ) -> Population:
+        """Return the people of a table: numbers, booleans, ordinals and categories, and a column of labels.
+
+        Features are the table's coordinates (`people.encoding`); `people.schema` says what the columns are.
+
+        Args:
+            frame: a DataFrame, one row a person.
+            target: the column of labels, or of values to be regressed.
+            schema: what the other columns are; None to infer it (print `people.schema`, and correct it).
+            weights: a column of training weights; None means that all weigh 1.
+            missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes.
+        """
+        framed = read_frame(frame, target, schema, weights, missing)
+        people = cls(framed.features, framed.labels, framed.weights)
+        people._encoding = framed.encoding
+        return people
+
+    @classmethod
+    def read(
+        cls,
+        path: Any,
+        target: str,
+        *,
+        schema: Schema | None = None,
+        weights: str | None = None,
+        missing: str = "refuse",
+        **options: Any,
+    ) -> Population:
+        """Return the people of a CSV or Parquet file; `options` go to pandas' reader, the others are as above."""
+        return cls.from_frame(read_table(path, **options), target, schema=schema, weights=weights, missing=missing)
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all; looks once.
@@ -145,6 +190,22 @@ class Population:
     def names(self) -> tuple[str, ...] | None:
         """The DataFrame's column names, or None for a plain array."""
         return self._table.names
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """The way between a table and its coordinates; None where features were numbers all along."""
+        return self._encoding
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the table's columns are; None where features were numbers all along."""
+        return None if self._encoding is None else self._encoding.schema
+
+    def vector(self, row: Any, argument: str) -> NDArray[np.float64]:
+        """Return one person's features (d,): a row of the table, or numbers in the order of the features."""
+        if self._encoding is not None and not isinstance(row, np.ndarray | list | tuple):
+            return self._encoding.encode_row(row, argument)
+        return as_vector(row, self.names, self.dimensions, argument)
 
     @property
     def index(self) -> Any:

@@ -1,0 +1,255 @@
+"""What the columns of a table are: numbers, integers, booleans, ordered levels or categories.
+
+A schema is inferred from a DataFrame, printed, and corrected where it guessed wrong: in code (`schema.replace("grade",
+kind="ordinal", levels=("low", "high"))`) or in a TOML file:
+
+    [columns.age]
+    kind = "integer"
+
+    [columns.purpose]
+    kind = "category"
+    levels = ["car", "education", "furniture"]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, OptionError, StorageError, choose
+from oar.files import replace_atomically
+from oar.people.labels import plain
+
+KINDS = ("number", "integer", "boolean", "ordinal", "category")
+WITH_LEVELS = ("ordinal", "category")
+MOST_LEVELS = 100  # a category with more looks like a name or an identifier
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: what it is called.
+        kind: "number", "integer", "boolean", "ordinal" (levels with an order) or "category" (levels without).
+        levels: of ordinals, from the lowest up, and of categories: the values that occur.
+    """
+
+    name: str
+    kind: str
+    levels: tuple = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a column that cannot be."""
+        choose(f"columns.{self.name} kind", self.kind, KINDS)
+        object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
+        if self.kind not in WITH_LEVELS:
+            if self.levels:
+                raise OptionError(f"columns.{self.name} levels: are for ordinals and categories, not a {self.kind}.")
+            return
+        if len(self.levels) < 1:
+            raise OptionError(f"columns.{self.name} levels: must name the values of this {self.kind}, got none.")
+        if len(set(self.levels)) < len(self.levels):
+            twice = next(level for level in self.levels if self.levels.count(level) > 1)
+            raise OptionError(f"columns.{self.name} levels: must differ, got {twice!r} twice.")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its values are on a line."""
+        return self.kind != "category"
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole steps make sense: everything but plain numbers."""
+        return self.kind != "number"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in order.
+
+    >>> print(Schema((Column("age", "integer"), Column("sex", "category", ("female", "male")))))
+    column  kind      levels
+    age     integer
+    sex     category  female, male
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse two columns of one name."""
+        object.__setattr__(self, "columns", tuple(self.columns))
+        repeated = [name for position, name in enumerate(self.names) if name in self.names[:position]]
+        if repeated:
+            raise DataError(f"columns: names must differ, got {repeated[0]!r} twice; rename one.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    def __iter__(self) -> Iterator[Column]:
+        """Walk over the columns."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Count the columns."""
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        """Return a column by its name; raise with the nearest one."""
+        return self.columns[self.names.index(choose("column", name, self.names))]
+
+    def replace(self, name: str, **changes: Any) -> Schema:
+        """Return a schema with one column changed: its kind, its levels, or both."""
+        known = {field.name for field in dataclasses.fields(Column)} - {"name"}
+        for key in changes:
+            choose("replace", key, sorted(known))
+        old = self[name]
+        if "kind" in changes and changes["kind"] not in WITH_LEVELS:
+            changes.setdefault("levels", ())
+        changed = dataclasses.replace(old, **changes)
+        return Schema(tuple(changed if column is old else column for column in self.columns))
+
+    def __str__(self) -> str:
+        """Show a table."""
+        rows = [("column", "kind", "levels")]
+        for column in self.columns:
+            joint = " < " if column.kind == "ordinal" else ", "
+            rows.append((column.name, column.kind, joint.join(str(level) for level in column.levels)))
+        widths = [max(len(row[place]) for row in rows) for place in range(2)]
+        return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+
+    def to_toml(self) -> str:
+        """Return the schema as TOML."""
+        blocks = []
+        for column in self.columns:
+            lines = [f"[columns.{_key(column.name)}]", f"kind = {_value(column.kind)}"]
+            if column.levels:
+                lines.append(f"levels = [{', '.join(_value(level) for level in column.levels)}]")
+            blocks.append("\n".join(lines))
+        return "\n\n".join(blocks) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a TOML file."""
+        with replace_atomically(Path(path)) as file:
+            file.write(self.to_toml().encode())
+
+    @staticmethod
+    def load(path: str | Path) -> Schema:
+        """Read a schema from a TOML file."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
+        return Schema.from_tables(content.get("columns", {}))
+
+    @staticmethod
+    def from_tables(tables: dict[str, dict[str, Any]]) -> Schema:
+        """Return the schema that TOML's `columns` tables describe."""
+        if not isinstance(tables, dict) or not tables:
+            raise DataError("columns: must be a table for each column, such as [columns.age], got none.")
+        columns = []
+        for name, table in tables.items():
+            if not isinstance(table, dict):
+                raise DataError(f"columns.{name}: must be a table with a kind, got {table!r}.")
+            for key in table:
+                choose(f"columns.{name}", key, ("kind", "levels"))
+            if "kind" not in table:
+                raise DataError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
+            columns.append(Column(name, table["kind"], tuple(table.get("levels", ()))))
+        return Schema(tuple(columns))
+
+    @staticmethod
+    def infer(frame: Any) -> Schema:
+        """Return the schema that a DataFrame seems to have; print it, and correct what was guessed wrong.
+
+        Booleans, and integers that are all 0 or 1, are booleans; other whole numbers are integers, also where they
+        are stored as floats. A categorical column is an ordinal if it is ordered. Text is a category.
+        """
+        names = list(frame.columns)
+        for name in names:
+            if not isinstance(name, str):
+                raise DataError(f"columns: names must be text, got {name!r}; use df.rename(columns=str).")
+        if len(set(names)) < len(names):
+            twice = next(name for position, name in enumerate(names) if name in names[:position])
+            raise DataError(f"columns: names must differ, got {twice!r} twice; rename one.")
+        return Schema(tuple(_infer_column(name, frame[name]) for name in names))
+
+
+def _infer_column(name: str, values: Any) -> Column:
+    import pandas
+
+    present = values.dropna()
+    if not len(present):
+        raise DataError(f"column {name!r}: must have at least one value, got only missing ones; drop it.")
+    if isinstance(values.dtype, pandas.CategoricalDtype):
+        kind = "ordinal" if values.dtype.ordered else "category"
+        used = set(present)
+        return Column(name, kind, tuple(level for level in values.dtype.categories if level in used))
+    if pandas.api.types.is_bool_dtype(values.dtype):
+        return Column(name, "boolean")
+    if pandas.api.types.is_numeric_dtype(values.dtype):
+        if pandas.api.types.is_complex_dtype(values.dtype):
+            raise DataError(f"column {name!r}: must be real numbers, got {values.dtype}.")
+        return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+    if values.dtype.kind in "mM" or isinstance(values.dtype, pandas.DatetimeTZDtype | pandas.PeriodDtype):
+        raise DataError(f"column {name!r}: dates are not features; turn them into numbers, such as days or an age.")
+    return _infer_objects(name, present)
+
+
+def _kind_of_numbers(numbers: Any) -> str:
+    finite = numbers[np.isfinite(numbers)]
+    if not (finite == np.floor(finite)).all():
+        return "number"
+    return "boolean" if np.isin(finite, (0, 1)).all() else "integer"
+
+
+def _infer_objects(name: str, present: Any) -> Column:
+    kinds = {_family(value) for value in present}
+    if kinds == {"boolean"}:
+        return Column(name, "boolean")
+    if kinds == {"number"}:
+        return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+    if kinds != {"text"}:
+        examples = ", ".join(repr(next(value for value in present if _family(value) == kind)) for kind in sorted(kinds))
+        raise DataError(
+            f"column {name!r}: must hold one kind of values, got {examples}; convert it with astype(str) or to_numeric."
+        )
+    levels = sorted(set(present))
+    if len(levels) > MOST_LEVELS:
+        raise DataError(
+            f"column {name!r}: looks like names or identifiers, with {len(levels)} different texts "
+            f"(more than {MOST_LEVELS}); drop it, group its values, or give a schema that lists its levels."
+        )
+    return Column(name, "category", tuple(levels))
+
+
+def _family(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, int | float | np.number):
+        return "number"
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
+def _key(name: str) -> str:
+    return (
+        name
+        if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
+        else _value(name)
+    )
+
+
+def _value(value: Any) -> str:
+    """Return a TOML value; JSON's strings, numbers and booleans are TOML's too."""
+    if not isinstance(value, str | bool | int | float):
+        raise DataError(f"levels: only text, numbers and booleans can be written to a file, got {value!r}.")
+    return json.dumps(value, ensure_ascii=False)
