@@ -48,7 +48,7 @@ def test_whole_numbers_are_integers_also_as_floats_or_objects():
 
 @pytest.mark.parametrize("name", ["age", "net income", 'with "quotes"', "ünder.dotted"])
 def test_a_schema_survives_its_file(tmp_path, name):
-    schema = Schema((Column(name, "ordinal", ("a \\ b", 'c "d"', "é")), Column("x", "category", (1, 2.5, True))))
+    schema = Schema((Column(name, "ordinal", ("a \\ b", 'c "d"', "é")), Column("x", "category", (2, 2.5, True))))
     schema.save(tmp_path / "schema.toml")
     assert Schema.load(tmp_path / "schema.toml") == schema
 
@@ -144,8 +144,8 @@ def test_missing_values_are_refused_dropped_or_filled_in_as_chosen():
     ],
 )
 def test_tables_that_cannot_be_are_refused_with_the_column(change, message):
+    frame = change(table(120))
     with pytest.raises(oar.DataError, match=message):
-        frame = change(table(120))
         oar.Population.from_frame(frame, "approved", missing="impute" if "empty" in frame else "refuse")
 
 

@@ -140,7 +140,8 @@ def _coordinates(column: Column, values: Any, argument: str) -> Array:
     if wrong.any():
         place = int(np.argmax(wrong))
         raise DataError(
-            f"{argument}: column {column.name!r} must be {what}, got {values.iloc[place]!r} in row {values.index[place]!r}."
+            f"{argument}: column {column.name!r} must be {what}, got {values.iloc[place]!r} in row "
+            f"{values.index[place]!r}."
         )
     return numbers[:, None]
 

@@ -46,12 +46,7 @@ def read_frame(frame: Any, target: str, schema: Schema | None, weights: str | No
         raise DataError(f"frame: must have features beside the target {target!r}, got none.")
     if schema is not None and target in schema.names:
         raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
-    encoding = Encoding(
-        schema or Schema.infer(features), tuple(features[name].dtype for name in _order(features, schema))
-    )
+    schema = schema or Schema.infer(features)
+    encoding = Encoding(schema, tuple(features[name].dtype for name in schema.names if name in features))
     coordinates = pandas.DataFrame(encoding.encode(features), index=features.index, columns=list(encoding.names))
     return Framed(coordinates, frame[target], None if weights is None else frame[weights], encoding)
-
-
-def _order(features: Any, schema: Schema | None) -> list[str]:
-    return [name for name in (schema.names if schema else features.columns) if name in features]

@@ -77,7 +77,7 @@ def _checked(frame: Any, path: Path) -> Any:
                     f"{path.name}: has one column, {header[:60]!r}, as if its delimiter were {delimiter!r}; "
                     f"read it with sep={delimiter!r}."
                 )
-    for name in frame.columns[[kind == object for kind in frame.dtypes]]:
+    for name in frame.select_dtypes(include=["object", "string"]).columns:
         lengths = frame[name].dropna().astype(str).str.len()
         if len(lengths) and lengths.max() > LARGEST_CELL:
             raise DataError(
