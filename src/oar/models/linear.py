@@ -238,6 +238,7 @@ class LinearSVM(Linear):
     penalise_intercept: bool = False
     name = "linear-svm"
     steepest = 2.0
+    smooth = False
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""

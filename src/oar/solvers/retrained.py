@@ -208,8 +208,9 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
     """Yield more places to start from; which ones depends on how the search went so far."""
     people, loop, limits = problem.people, search.loop, search.limits
     stay = np.zeros((people.size + 1, people.dimensions))
-    kinked = search.best.ended == "stalled"
-    if loop.response == "spectral" and (kinked or (search.best.ended == "steps" and loop.max_steps > PATIENCE)):
+    ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
+    kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
+    if kinked or (loop.response == "spectral" and ended == "steps" and loop.max_steps > PATIENCE):
         yield _grown(search, stay)
     # Members who all move by −m are a query that moves by m. People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
@@ -224,22 +225,30 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
             yield limits.project(shares[:, None] * own.move)
     generator = np.random.default_rng(getattr(settings, "seed", 0))
     drawn = (generator.normal(size=stay.shape) for _ in range(getattr(settings, "restarts", 0)))
-    if kinked and loop.response == "spectral" and limits.norm.p in OPENED:
+    if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(search, drawn)
     else:
         yield from (limits.respond(heading) for heading in drawn if time.monotonic() < loop.deadline)
 
 
 def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Array]:
-    """Yield random starts, before and after quasi-Newton steps; then such steps from the best point while they help.
+    """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
 
-    Neither kind of start is always the better one.
+    Random starts of neither kind are always the better ones.
     """
+    yield from _reopened(search)
+    without = search.best
     for number, heading in enumerate(drawn):
         if time.monotonic() > search.loop.deadline:
             return
         yield search.limits.respond(heading)
         yield search.open_ball(WIDTHS[number % len(WIDTHS)] * heading)
+    if search.best is not without:
+        yield from _reopened(search)
+
+
+def _reopened(search: _Search) -> Iterator[Array]:
+    """Yield what quasi-Newton steps find from the best point, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
         yield search.open_ball(opened(search.best.moves, search.limits))
