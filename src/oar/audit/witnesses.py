@@ -16,13 +16,13 @@ Frozen prototypes are class means in an embedding, and `NearestCentroid` of scik
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import Differentiable, GaussianNaiveBayes, LinearSVM, Ridge, SoftmaxRegression
+from oar.models import Differentiable, GaussianNaiveBayes, LinearSVM, Ridge, Scaled, SoftmaxRegression
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -47,6 +47,8 @@ class Testimony:
 
 def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
     """Refit from scratch on these features and judge the query."""
+    if isinstance(model, Scaled):
+        return _behind_a_scaler(model, people, features, query, target)
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
 
@@ -63,6 +65,26 @@ def testify(model: Differentiable, people: Population, features: Array, query: A
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
         return _own_training(model, people, features, query, target)
     return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
+
+
+def _behind_a_scaler(model: Scaled, people: Population, features: Array, query: Array, target: Array) -> Testimony:
+    """Scale by scikit-learn, fitted to the features as they are now, or to those before any move; then as without."""
+    from sklearn.preprocessing import StandardScaler
+
+    columns, unmoved = model.columns(people), np.asarray(people.features, dtype=np.float64)
+
+    def scaled_like(fitted: Array, rows: Array) -> Array:
+        scaler = StandardScaler().fit(fitted[:, columns], sample_weight=people.weights)
+        found = rows.copy()
+        found[:, columns] = scaler.transform(rows[:, columns])
+        return found
+
+    if columns.any():
+        last = unmoved if model.frozen else features
+        people = people.with_features(scaled_like(unmoved, unmoved))
+        features, query = scaled_like(last, features), scaled_like(last, query[None])[0]
+    told = testify(model.model, people, features, query, target)
+    return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
 
 
 def _shares(people: Population) -> Array:

@@ -8,6 +8,7 @@ from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
 from oar.models.mlp import MLP
 from oar.models.nearest_centroid import Centroids, NearestCentroid
 from oar.models.prototypes import PrototypeNetwork
+from oar.models.scaled import Scaled
 
 __all__ = [
     "MLP",
@@ -20,6 +21,7 @@ __all__ = [
     "NearestCentroid",
     "PrototypeNetwork",
     "Ridge",
+    "Scaled",
     "SoftmaxRegression",
     "from_equinox",
 ]

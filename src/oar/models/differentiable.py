@@ -28,6 +28,7 @@ class Differentiable:
         equivariant: whether shifting all people and the query together changes nothing (then the collective
             never does worse than the individual).
         regresses: whether targets are real values rather than classes.
+        linear: whether outputs are linear in the features.
         smooth: whether the loss has no kinks in its slope: how training answers to moves then has none either.
         least_loss: a number that no query's loss is below.
         holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
@@ -38,6 +39,7 @@ class Differentiable:
     convex: bool
     equivariant: bool
     regresses: bool = False
+    linear: bool = False
     smooth: bool = True
     least_loss: float = 0.0
     holds_class_means: bool = False

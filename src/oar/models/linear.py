@@ -36,6 +36,7 @@ class Linear(Differentiable):
     """
 
     convex = True
+    linear = True
     penalise_intercept = False
     l2: float
     steepest: float

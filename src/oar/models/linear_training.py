@@ -122,6 +122,10 @@ class LinearTraining:
         matrix[:, -1] -= matrix[:, :-1] @ self._centre
         return matrix.ravel()
 
+    def matrix(self, parameters: Array) -> Array:
+        """Return (W, b), (o, d + 1), as they apply to features in the units they were given in."""
+        return self.in_given_units(parameters).reshape(self.shape)
+
     def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
         """Run one pass on all cores; return a result for each of them."""
         self.passes += 1

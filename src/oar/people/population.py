@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -175,6 +176,12 @@ class Population:
         except (TypeError, ValueError):
             raise DataError(f"labels: must be numbers to be regressed, got {self._labels[0]!r}.") from None
         return values[:, None]
+
+    def with_features(self, features: NDArray[np.float64]) -> Population:
+        """Return the same people with other features (n, d), of the same names."""
+        other = copy.copy(self)
+        other._table = Table(features, self.names, self.index)
+        return other
 
     @property
     def features(self) -> NDArray:

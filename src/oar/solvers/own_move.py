@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.linear import Linear
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -44,7 +43,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     training = problem.model.training(problem.people)  # type: ignore[union-attr]
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
-    convex = isinstance(problem.model, Linear)
+    convex: bool = problem.model.linear  # type: ignore[union-attr]
     least: float = problem.model.least_loss  # type: ignore[union-attr]
     bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
     everyone = (problem.people.size, problem.people.dimensions)
@@ -55,7 +54,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         gap=found.gap,
         bound=bound,
         exact=convex and found.gap <= 1e-7 * found.loss,
-        impossible=convex and out_of_reach(problem, training.in_given_units(fit.parameters), found.move),
+        impossible=convex and out_of_reach(problem, training.matrix(fit.parameters), found.move),
         finished=found.gap <= max(settings.tolerance, 1e-7) * abs(found.loss),
         ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
         steps=found.steps,
@@ -71,13 +70,12 @@ def _uncertain(problem: Problem, training: Training, fit: Fit, found: OwnMove) -
     return float(reach) * 2 * max(fit.residual, TIGHT)
 
 
-def out_of_reach(problem: Problem, parameters: Array, move: Array) -> bool:
-    """Report whether it is proved that no move within the query's budget gets the goal from z = W x + b.
+def out_of_reach(problem: Problem, matrix: Array, move: Array) -> bool:
+    """Report whether it is proved that no move within the query's budget gets the goal from z = (W, b)·(x, 1).
 
     `move` is a good one: it tells which rivals to combine, in proportion to how near they come to the goal there.
     """
     query, target, norm = problem.query_features, problem.goal_target, problem.allowance.norm
-    matrix = parameters.reshape(target.size, -1)
     slopes, outputs = matrix[:, :-1], matrix[:, :-1] @ query + matrix[:, -1]
 
     def highest(weights: Array, values: Array) -> Array:
@@ -120,7 +118,7 @@ def best_own_move(
         gap=gap,
     )
     starts = np.zeros((1, query.size))
-    if not isinstance(problem.model, Linear):
+    if not problem.model.linear:  # type: ignore[union-attr]
         heading = np.random.default_rng(settings.seed).normal(size=(2 * settings.random_starts, query.size))
         starts = np.concatenate([starts, norm.maximise(heading, np.full(len(heading), budget))])
     # The first step goes to the full response: past the ball, and projected back onto it.

@@ -1,0 +1,183 @@
+"""A model behind a scaler that is refitted with it, bound to data.
+
+The operator's pipeline standardises features and then trains: e = (a − m₁)/s with s² = m₂ − m₁², where m₁ = Σ w̄ a and
+m₂ = Σ w̄ a². These averages minimise Σ_i w̄_i ½‖m − t(a_i)‖² with t(a) = (a, a²), so they are parameters like any others,
+and the pipeline's training gradient is a sum over people too:
+
+    F(θ, m) = Σ_i w̄_i (∇_θ ℓ(θ; e_i), m − t(a_i)) + (∇Ω, 0)              zero at the refit
+    ∂F      = ( H  C ; 0  I ),    C = Σ_i w̄_i ∂_e∇_θ ℓ_i ∂e_i/∂m
+
+The adjoint ∂Fᵀ v = g is solved from the top, v_θ = H⁻¹ g_θ and v_m = g_m − Cᵀ v_θ, and a member's score is
+
+    s_i = v_θᵀ∇_θ ℓ(θ; e_i) + v_mᵀ(m − t(a_i)),        ∇_a s_i = ∇_e s_i / s − v_m₁ − 2 v_m₂ a_i.
+
+To keep numbers near 1, a is the feature as the scaler of the unmoved people sees it. Columns that are not scaled are
+left as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.models.training import Array, Fit, Training
+
+FLAT = 1e-18  # a variance below this share of the mean square is rounding: a constant column, which is not divided
+
+
+class ScaledTraining:
+    """Implements `Training` for a model whose features are scaled before it is trained.
+
+    Args:
+        inner: the model's own training, bound to features as scaled for the unmoved people.
+        features: these features (n, d).
+        scales: the scale of every column for the unmoved people, 1 where it is not scaled.
+        centres: the centre of every column, 0 where it is not scaled.
+        columns: which columns are scaled (d,), by a scaler that is refitted.
+    """
+
+    def __init__(
+        self, inner: Training, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
+    ) -> None:
+        """Keep the parts; parameters are those of the model, then m₁ and m₂ of the scaled columns."""
+        self.inner, self._features = inner, features
+        self._centres, self._scales = centres, scales
+        self._columns = np.flatnonzero(columns)
+        self._extra = self._columns.size
+        self.size, self.dimensions, self.weights = inner.size, inner.dimensions, inner.weights
+        self.parameter_count = inner.parameter_count + 2 * self._extra
+        self.targets = getattr(inner, "targets", None)
+        self._last: tuple[Any, bytes, Any] | None = None
+
+    @property
+    def passes(self) -> int:
+        """How often all the data were read so far."""
+        return self.inner.passes
+
+    @property
+    def damping(self) -> float:
+        """How much the model's Hessian was damped."""
+        return float(getattr(self.inner, "damping", 0.0))
+
+    def start(self) -> Array:
+        """Start the model as it starts, and the scaler as the unmoved people have it."""
+        return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])
+
+    def moved(self, moves: Array | None) -> Array:
+        """Return a (n, d): everyone's features as the first scaler sees them."""
+        return self._features if moves is None else self._features + moves / self._scales
+
+    def _split(self, vector: Array) -> tuple[Array, Array, Array]:
+        """Return the model's part, and those of m₁ and m₂."""
+        count = self.inner.parameter_count
+        return vector[:count], vector[count : count + self._extra], vector[count + self._extra :]
+
+    def _spread(self, mean: Array, square: Array) -> Array:
+        """Return √(m₂ − m₁²), 1 for a constant column."""
+        variance = square - mean**2
+        return np.sqrt(np.where(variance > FLAT * np.maximum(square, 1.0), variance, 1.0))
+
+    def _seen(self, rows: Array, mean: Array, square: Array) -> Array:
+        """Return e for rows of a, (..., d)."""
+        seen = rows.copy()
+        seen[..., self._columns] = (rows[..., self._columns] - mean) / self._spread(mean, square)
+        return seen
+
+    def _inner_features(self, features: Array, mean: Array, square: Array) -> Any:
+        """Return e as the model's training wants it; made once for each pair of features and scaler."""
+        key = mean.tobytes() + square.tobytes()
+        if self._last is None or self._last[0] is not features or self._last[1] != key:
+            seen = self._seen(features, mean, square)
+            self._last = features, key, self.inner.moved(seen - self._features)
+        return self._last[2]
+
+    def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
+        """Refit the scaler, which is an average, and then the model."""
+        scaled = features[:, self._columns]
+        mean, square = self.weights @ scaled, self.weights @ scaled**2
+        found = self.inner.fit(self._inner_features(features, mean, square), self._split(start)[0], tolerance)
+        parameters = np.concatenate([found.parameters, mean, square])
+        return Fit(parameters, features, found.residual, found.converged)
+
+    def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
+        """Return the risk and F."""
+        theta, mean, square = self._split(parameters)
+        value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, mean, square))
+        scaled = features[:, self._columns]
+        off, off_square = mean - self.weights @ scaled, square - self.weights @ scaled**2
+        return value + 0.5 * float(off @ off + off_square @ off_square), np.concatenate([gradient, off, off_square])
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return ∂Fᵀ times a direction."""
+        theta, mean, square = self._split(parameters)
+        inner, along_mean, along_square = self._split(direction)
+        image = self.inner.product(theta, self._inner_features(features, mean, square), inner)
+        by_mean, by_square = self._by_scaler(parameters, features, inner)
+        return np.concatenate([image, along_mean + by_mean, along_square + by_square])
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return v with ∂Fᵀ v = right."""
+        theta, mean, square = self._split(fit.parameters)
+        pull, pull_mean, pull_square = self._split(right)
+        inner = Fit(theta, self._inner_features(fit.features, mean, square), fit.residual, fit.converged)
+        signal = self.inner.solve(inner, pull, None if start is None else self._split(start)[0], tolerance)
+        by_mean, by_square = self._by_scaler(fit.parameters, fit.features, signal)
+        return np.concatenate([signal, pull_mean - by_mean, pull_square - by_square])
+
+    def _by_scaler(self, parameters: Array, features: Array, signal: Array) -> tuple[Array, Array]:
+        """Return Cᵀ v_θ: one pass."""
+        theta, mean, square = self._split(parameters)
+        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), signal)
+        slopes = self.weights[:, None] * slopes[:, self._columns]
+        return self._pulled_back(slopes, features[:, self._columns], mean, square)
+
+    def _pulled_back(self, slopes: Array, rows: Array, mean: Array, square: Array) -> tuple[Array, Array]:
+        """Return Σ slopes · ∂e/∂m₁ and Σ slopes · ∂e/∂m₂ over rows of a.
+
+        With s² = m₂ − m₁²: ∂s/∂m₁ = −m₁/s and ∂s/∂m₂ = 1/(2s), so ∂e/∂m₁ = −1/s + e m₁/s² and ∂e/∂m₂ = −e/(2s²).
+        """
+        spread = self._spread(mean, square)
+        along = (slopes * (rows - mean)).sum(axis=0) / spread
+        varies = square - mean**2 > FLAT * np.maximum(square, 1.0)
+        along = np.where(varies, along, 0.0)  # a constant column is divided by 1, whatever its variance
+        return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
+
+    def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
+        """Return ∇_x s_i for everyone, (n, d)."""
+        theta, mean, square = self._split(parameters)
+        inner, along_mean, along_square = self._split(signal)
+        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), inner)
+        columns = self._columns
+        slopes = slopes.copy()
+        slopes[:, columns] = (
+            slopes[:, columns] / self._spread(mean, square) - along_mean - 2 * along_square * features[:, columns]
+        )
+        return slopes / self._scales
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return L, its gradient in the model's and the scaler's parameters, and in the query."""
+        theta, mean, square = self._split(parameters)
+        row = (query - self._centres) / self._scales
+        loss, pull, slope = self.inner.goal(theta, self._seen(row, mean, square), target)
+        columns = self._columns
+        by_mean, by_square = self._pulled_back(slope[None, columns], row[None, columns], mean, square)
+        slope = slope.copy()
+        slope[columns] /= self._spread(mean, square)
+        return loss, np.concatenate([pull, by_mean, by_square]), slope / self._scales
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return the model's outputs for one person."""
+        theta, mean, square = self._split(parameters)
+        return self.inner.outputs(theta, self._seen((query - self._centres) / self._scales, mean, square))
+
+    def matrix(self, parameters: Array) -> Array:
+        """Return (W, b), (o, d + 1), as they apply to features in the units they were given in; for linear models."""
+        theta, mean, square = self._split(parameters)
+        found: Array = self.inner.matrix(theta).copy()  # type: ignore[attr-defined]
+        columns, spread = self._columns, self._spread(mean, square)
+        found[:, columns] /= spread
+        found[:, -1] -= found[:, columns] @ mean
+        found[:, :-1] /= self._scales
+        found[:, -1] -= found[:, :-1] @ self._centres
+        return found
