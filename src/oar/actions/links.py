@@ -1,0 +1,145 @@
+"""Linear links between features, as people write them: "word_unique <= word_count", "change(age) >= change(education)".
+
+A name stands for a feature's value after the move, `change(name)` for how much it changes; a name that is no Python
+word is put between backticks, as in pandas. With x the values before, x + δ those after, α the factors of values and β
+those of changes,
+
+    α·(x + δ) + β·δ ≤ c        is        (α + β)·δ ≤ c − α·x.
+
+Whoever breaks a link before any move may not break it further: then the right side counts as 0. So staying is always
+allowed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from oar.errors import OptionError
+
+_BACKTICKED = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear expression: factors of values and of changes, by name, and a constant."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    changes: dict[str, float] = field(default_factory=dict)
+    constant: float = 0.0
+
+    def times(self, factor: float) -> Linear:
+        """Return it multiplied by a number."""
+        return Linear(
+            {name: factor * value for name, value in self.values.items()},
+            {name: factor * value for name, value in self.changes.items()},
+            factor * self.constant,
+        )
+
+    def plus(self, other: Linear) -> Linear:
+        """Return the sum."""
+        return Linear(
+            _added(self.values, other.values), _added(self.changes, other.changes), self.constant + other.constant
+        )
+
+    @property
+    def names(self) -> set[str]:
+        """The features that it speaks of."""
+        return set(self.values) | set(self.changes)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it speaks of no feature."""
+        return not self.names
+
+
+@dataclass(frozen=True)
+class Link:
+    """`expression` ≤ 0, and the text that it comes from."""
+
+    expression: Linear
+    text: str
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """Return the links that a text states: one for ≤ or ≥, two for =, and so on along a chain.
+
+    >>> [link] = parse_links("word_unique <= word_count + 3")
+    >>> link.expression
+    Linear(values={'word_unique': 1.0, 'word_count': -1.0}, changes={}, constant=-3.0)
+    """
+    tree, names = _parsed(text)
+    if not isinstance(tree, ast.Compare):
+        raise OptionError(f"links: must compare with <=, >= or ==, got {text!r}.")
+    sides = [linear(side, names, text) for side in (tree.left, *tree.comparators)]
+    found = []
+    for left, operator, right in zip(sides, tree.ops, sides[1:], strict=False):
+        difference = left.plus(right.times(-1))
+        if difference.is_number:
+            raise OptionError(f"links: must speak of at least one feature, got {text!r}.")
+        if isinstance(operator, ast.LtE | ast.Eq):
+            found.append(Link(difference, text))
+        if isinstance(operator, ast.GtE | ast.Eq):
+            found.append(Link(difference.times(-1), text))
+        if not isinstance(operator, ast.LtE | ast.GtE | ast.Eq):
+            raise OptionError(f"links: must compare with <=, >= or ==, got {text!r}; limits include their edge.")
+    return tuple(found)
+
+
+def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
+    """Return a text's syntax, and what the placeholders for backticked names stand for."""
+    if not isinstance(text, str):
+        raise OptionError(f"links: must be text such as 'a <= b', got {text!r}.")
+    names: dict[str, str] = {}
+
+    def placeholder(match: re.Match[str]) -> str:
+        names[f"_name_{len(names)}_"] = match[1]
+        return f"_name_{len(names) - 1}_"
+
+    try:
+        return ast.parse(_BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
+    except SyntaxError as error:
+        raise OptionError(
+            f"links: must be a comparison such as 'a <= b', got {text!r} ({error.msg}); put names with spaces between "
+            "backticks."
+        ) from None
+
+
+def linear(node: ast.expr, names: dict[str, str], text: str) -> Linear:
+    """Return the linear expression that a piece of syntax means."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return Linear(constant=float(node.value))
+    if isinstance(node, ast.Name):
+        return Linear(values={names.get(node.id, node.id): 1.0})
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "change":
+        if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Name):
+            name = node.args[0].id
+            return Linear(changes={names.get(name, name): 1.0})
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        return linear(node.operand, names, text).times(-1.0 if isinstance(node.op, ast.USub) else 1.0)
+    elif isinstance(node, ast.BinOp):
+        return _combined(node, names, text)
+    raise OptionError(
+        f"links: must be linear in the features, with numbers, names, change(name), +, -, * and /, got {text!r}."
+    )
+
+
+def _combined(node: ast.BinOp, names: dict[str, str], text: str) -> Linear:
+    left, right = linear(node.left, names, text), linear(node.right, names, text)
+    if isinstance(node.op, ast.Add):
+        return left.plus(right)
+    if isinstance(node.op, ast.Sub):
+        return left.plus(right.times(-1))
+    if isinstance(node.op, ast.Mult) and (left.is_number or right.is_number):
+        return right.times(left.constant) if left.is_number else left.times(right.constant)
+    if isinstance(node.op, ast.Div) and right.is_number and right.constant != 0:
+        return left.times(1 / right.constant)
+    raise OptionError(f"links: must be linear in the features, got {text!r}.")
+
+
+def _added(left: dict[str, float], right: dict[str, float]) -> dict[str, float]:
+    total = dict(left)
+    for name, value in right.items():
+        total[name] = total.get(name, 0.0) + value
+    return {name: value for name, value in total.items() if value}
