@@ -20,10 +20,11 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from oar.errors import NumericsError
 from oar.models.training import Fit, Training
@@ -33,7 +34,7 @@ from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
 from oar.solvers.ball import open_ball_search, opened
-from oar.solvers.loop import BEGIN, LoopSettings, Reached, improve
+from oar.solvers.loop import BEGIN, FAR, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
@@ -42,9 +43,12 @@ Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPENED = (2, np.inf)  # norms whose balls can be opened
 OPEN_STEPS = 100
+TIGHT = 1e-10
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
+NEAR = 0.3  # of everyone's budget
+SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
 WORTH_IT = 1e-6  # of the loss: what another search from the best point must gain to be followed by one more
@@ -82,29 +86,47 @@ def solve(
     unmoved = refit(training, None, problem.query_features, problem.goal_target, None, BEGIN)
     if unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
-    search.run(stay, unmoved)
+    search.run(Start(stay, FAR), unmoved)
     for start in _other_starts(problem, settings, search, unmoved.fit):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
     best = search.carried_on()
+    final = _judged_tightly(search, best)
+    finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
     return Proposal(
         plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0, given(best.step.fit.parameters), signal),
         solver=_name(settings),
-        claimed_loss=best.step.loss,
+        claimed_loss=final.loss,
         gap=best.gap,
         bound=problem.model.least_loss,  # type: ignore[union-attr]
         exact=False,
         impossible=False,
-        finished=isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training)),
-        ended=ENDED[best.ended],
+        finished=finished,
+        ended="" if finished else ENDED[best.ended],
         steps=search.steps,
         passes=training.passes,
         note=f"{chosen} {best.step.note}",
-        residual=best.step.fit.residual,
+        residual=final.fit.residual,
     )
+
+
+def _judged_tightly(search: _Search, best: Reached) -> Outcome:
+    """Return what a tight refit says of the best moves: the loop's own are only as tight as its steps needed."""
+    training, _, query, target, _ = search.asked
+    memory = None if search.loop.from_scratch else best.step.memory
+    with suppress(NumericsError):
+        return refit(training, best.moves[:-1], query + best.moves[-1], target, memory, TIGHT)
+    return best.step.outcome
+
+
+class Start(NamedTuple):
+    """Moves (n + 1, d) to start from, and the longest first step from there, in budgets."""
+
+    moves: Array
+    longest: float = SLOWLY
 
 
 class _Search:
@@ -127,14 +149,23 @@ class _Search:
         """The best place so far."""
         return self.reached[0]
 
-    def run(self, start: Array, began: Outcome | None = None) -> None:
+    def run(self, start: Start, began: Outcome | None = None) -> None:
         """Give one more start its first steps."""
-        self.reached.append(self.improved(start, min(PATIENCE, self.loop.max_steps), began=began))
+        moves, longest = start
+        most = min(PATIENCE, self.loop.max_steps)
+        self.reached.append(self.improved(moves, most, began=began, longest=longest))
         self.reached.sort(key=lambda reached: reached.step.loss)
 
-    def improved(self, start: Array, most: int, limits: Limits | None = None, began: Outcome | None = None) -> Reached:
+    def improved(
+        self,
+        start: Array,
+        most: int,
+        limits: Limits | None = None,
+        began: Outcome | None = None,
+        longest: float = FAR,
+    ) -> Reached:
         """Run the loop from one place, within everyone's limits or others."""
-        asked, loop = self.asked[:-1], replace(self.loop, max_steps=most)
+        asked, loop = self.asked[:-1], replace(self.loop, max_steps=most, longest=longest)
         found = improve(*asked, limits or self.limits, start, loop, self.on_step, began)
         self.steps += found.steps
         return found
@@ -204,34 +235,66 @@ def _grown(search: _Search, stay: Array) -> Array:
     return moves
 
 
-def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit) -> Iterator[Array]:
+def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit) -> Iterator[Start]:
     """Yield more places to start from; which ones depends on how the search went so far."""
     people, loop, limits = problem.people, search.loop, search.limits
     stay = np.zeros((people.size + 1, people.dimensions))
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
-    if kinked or (loop.response == "spectral" and ended == "steps" and loop.max_steps > PATIENCE):
-        yield _grown(search, stay)
+    restarts = getattr(settings, "restarts", 0)
+    large = ended == "steps" and loop.max_steps > PATIENCE
+    if loop.response == "spectral" and (kinked or large or restarts):
+        yield Start(_grown(search, stay))
+    if restarts:
+        yield Start(stay)
     # Members who all move by −m are a query that moves by m. People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
     reach = shared + float(limits.radii[-1])
     if reach > 0:
-        alone = ProjectedGradient(
-            random_starts=getattr(settings, "random_starts", 8), seed=getattr(settings, "seed", 0)
-        )
+        starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
+        alone = ProjectedGradient(random_starts=starts, seed=seed)
         own = best_own_move(problem, search.training, reach, unmoved, alone)
-        if own.loss < search.best.step.loss:
+        if own.loss < search.best.step.loss or restarts:
             shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
-            yield limits.project(shares[:, None] * own.move)
-    generator = np.random.default_rng(getattr(settings, "seed", 0))
-    drawn = (generator.normal(size=stay.shape) for _ in range(getattr(settings, "restarts", 0)))
+            yield Start(limits.project(shares[:, None] * own.move))
+    drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(search, drawn)
     else:
-        yield from (limits.respond(heading) for heading in drawn if time.monotonic() < loop.deadline)
+        yield from _at_random(problem, search, drawn)
 
 
-def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Array]:
+def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
+    """Draw normal numbers (n + 1, d) again and again, in an order that does not depend on how people are listed."""
+    people, generator = problem.people, np.random.default_rng(seed)
+    places = np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
+    for _ in range(count):
+        yield generator.normal(size=(people.size + 1, people.dimensions))[places]
+
+
+def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield random starts of several kinds by turns, of which none are always the better ones.
+
+    Near where everybody stands; at the edge of everyone's limits; every class its own way; everybody the same way.
+    """
+    limits, people = search.limits, problem.people
+    labels = people.value_rows() if problem.regresses else people.class_rows()
+    groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
+    first = np.append(np.lexsort(np.asarray(people.features).T), people.size)  # whoever is listed first
+    for number, heading in enumerate(drawn):
+        if time.monotonic() > search.loop.deadline:
+            return
+        inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
+        kinds = (
+            limits.project(NEAR * inside),
+            limits.respond(heading),
+            limits.respond(heading[first][groups]),
+            limits.respond(np.broadcast_to(heading[first[0]], heading.shape)),
+        )
+        yield Start(kinds[number % len(kinds)])
+
+
+def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
 
     Random starts of neither kind are always the better ones.
@@ -241,16 +304,16 @@ def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Array]:
     for number, heading in enumerate(drawn):
         if time.monotonic() > search.loop.deadline:
             return
-        yield search.limits.respond(heading)
-        yield search.open_ball(WIDTHS[number % len(WIDTHS)] * heading)
+        yield Start(search.limits.respond(heading))
+        yield Start(search.open_ball(WIDTHS[number % len(WIDTHS)] * heading))
     if search.best is not without:
         yield from _reopened(search)
 
 
-def _reopened(search: _Search) -> Iterator[Array]:
+def _reopened(search: _Search) -> Iterator[Start]:
     """Yield what quasi-Newton steps find from the best point, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
-        yield search.open_ball(opened(search.best.moves, search.limits))
+        yield Start(search.open_ball(opened(search.best.moves, search.limits)))
         if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
             return
