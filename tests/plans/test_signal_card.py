@@ -113,7 +113,7 @@ def test_other_norms_keep_the_gain_even_where_the_solver_stopped_early(model, bu
 def test_linear_svms_keep_nearly_the_gain(norm):
     """Its scores have kinks, at which the solver seldom closes its certificate."""
     result = oar.collective(iris_problem(LinearSVM(1e-2), 0.3, norm), solver=BRISK)
-    assert lost(result, result.plan.card()) < 0.03
+    assert lost(result, result.plan.card()) < 0.05
 
 
 def test_one_member_is_as_everyone():

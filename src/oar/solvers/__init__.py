@@ -32,7 +32,7 @@ __all__ = [
 
 
 SMALL = 2_000  # members' moves, as numbers
-RESTARTS = 12
+RESTARTS = 8
 
 
 def propose_collective(

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ NEAR = 0.3  # of everyone's budget
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
+MOST_AXES, MOST_ACROSS = 20, 10
 WORTH_IT = 1e-6  # of the loss: what another search from the best point must gain to be followed by one more
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",
@@ -262,6 +264,8 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
         yield from _past_kinks(search, drawn)
     else:
         yield from _at_random(problem, search, drawn)
+    if restarts and people.dimensions <= MOST_AXES:
+        yield from _across(search)
 
 
 def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
@@ -275,7 +279,7 @@ def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
 def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield random starts of several kinds by turns, of which none are always the better ones.
 
-    Near where everybody stands; at the edge of everyone's limits; every class its own way; everybody the same way.
+    Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits.
     """
     limits, people = search.limits, problem.people
     labels = people.value_rows() if problem.regresses else people.class_rows()
@@ -286,12 +290,48 @@ def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Ite
             return
         inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
         kinds = (
-            limits.project(NEAR * inside),
-            limits.respond(heading),
             limits.respond(heading[first][groups]),
-            limits.respond(np.broadcast_to(heading[first[0]], heading.shape)),
+            limits.project(NEAR * inside),
+            limits.project(search.best.moves + inside),
+            limits.respond(heading),
         )
         yield Start(kinds[number % len(kinds)])
+
+
+def _across(search: _Search) -> Iterator[Start]:
+    """Yield the best moves with everyone on that corner of its ball that its own score likes best, as long as it helps.
+
+    A gradient sees only the corner next to it. Over the way from δ to δ' a score rises by about ½(∇s + ∇s')·(δ' − δ).
+    """
+    training, limits = search.training, search.limits
+    for _ in range(MOST_ACROSS):
+        best = search.best
+        moves, signal = best.moves, best.step.signal
+        if signal is None or time.monotonic() > search.loop.deadline:
+            return
+        here = -best.step.gradient
+        gains, aims = np.zeros(training.size), moves.copy()
+        for heading in _axes(training.dimensions):
+            corner = limits.respond(np.broadcast_to(heading, moves.shape))
+            if limits.norm.p == np.inf:  # the corner on the other side along this axis
+                corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
+            there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
+            gain = 0.5 * np.einsum("nd,nd->n", here + there, corner[:-1] - moves[:-1])
+            better = gain > gains
+            gains, aims[:-1][better] = np.where(better, gain, gains), corner[:-1][better]
+        if not gains.any():
+            return
+        yield Start(aims)
+        if search.best is best:
+            return
+
+
+def _axes(dimensions: int) -> Iterator[Array]:
+    for place in range(dimensions):
+        for sign in (1.0, -1.0):
+            axis = np.zeros(dimensions)
+            axis[place] = sign
+            yield axis
 
 
 def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
@@ -301,7 +341,7 @@ def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """
     yield from _reopened(search)
     without = search.best
-    for number, heading in enumerate(drawn):
+    for number, heading in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
         if time.monotonic() > search.loop.deadline:
             return
         yield Start(search.limits.respond(heading))

@@ -28,7 +28,7 @@ class ProjectedGradient:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
         tolerance: stop when the gap is at most this times the loss.
         random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
-        restarts: for models that are refitted in the loop: random starts beside the fixed ones; None for 12 where there
+        restarts: for models that are refitted in the loop: random starts beside the fixed ones; None for 8 where there
             are few people and a convex model, so that a step costs little, and for none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
