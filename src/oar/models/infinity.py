@@ -22,7 +22,7 @@ LEFT = 0.01  # what is left of the slope after that, at the least: e^(−4) is 0
 
 
 def falls_for_ever(objective: Objective, point: Point, spectrum: Spectrum) -> bool:
-    """Report whether the risk goes on falling beyond where a search ended, along an eigenvector of the Hessian there."""
+    """Report whether the risk goes on falling beyond where a search ended, along an eigenvector of its Hessian."""
     rounding = max(NO_CURVATURE * spectrum.largest, -CLEAR * float(spectrum.values[0]))
     some = spectrum.values > rounding
     directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
