@@ -363,3 +363,11 @@ def test_regressions_need_no_penalty(units):
     model = MLP((), l2=0.0, loss="squared")
     training = model.training(people)
     assert training.fit(training.moved(None), training.start(), 1e-8).converged
+
+
+def test_layers_that_draw_random_numbers_are_named():
+    equinox = pytest.importorskip("equinox", reason="equinox is an extra")
+    layers = [equinox.nn.Linear(3, 3, key=jax.random.key(0)), equinox.nn.Dropout(0.5)]
+    model = from_equinox(equinox.nn.Sequential(layers), loss=lambda z, y: ((z - y) ** 2).sum(), regresses=True)
+    with pytest.raises(DataError, match=r"loss: must be a pure JAX function .* RuntimeError"):
+        AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)

@@ -21,7 +21,7 @@ from oar.models.differentiable import Differentiable
 from oar.models.infinity import falls_for_ever
 from oar.models.minimise import minimise
 from oar.models.objective import Objective, Point
-from oar.models.parameters import flattened, float_tree
+from oar.models.parameters import UNTRACEABLE, flattened, float_tree
 from oar.models.training import Array, Fit
 
 CHUNK = 1_000
@@ -103,9 +103,9 @@ class AutodiffTraining:
         with jax.enable_x64(True):
             try:
                 return run()
-            except (TypeError, ValueError, IndexError, NotImplementedError, jax.errors.JAXTypeError) as reason:
-                if isinstance(reason, (DataError, NumericsError)):
-                    raise
+            except UNTRACEABLE as reason:
+                if isinstance(reason, (DataError, NumericsError, jax.errors.JaxRuntimeError)):
+                    raise  # the last is the machine's (no memory left), not the function's
                 raise DataError(
                     f"{argument}: must be a pure JAX function of {_TAKES[argument]} that JAX can "
                     f"differentiate; tracing {self.model.name} with d = {self.dimensions}, o = {self.output_count} "
