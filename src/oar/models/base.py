@@ -17,7 +17,11 @@ Parameters = TypeVar("Parameters")
 
 
 class Model(Protocol[Parameters]):
-    """The protocol. `features` is (d,) or (n, d); `goal` is a class code."""
+    """The protocol. `features` is (d,) or (n, d).
+
+    The loss at a goal is `NearestCentroid.loss` and `Differentiable.goal_loss`, both (parameters, features, goal): to
+    models that are given a loss to train on, `loss` is a setting.
+    """
 
     @property
     def name(self) -> str:
@@ -36,10 +40,6 @@ class Model(Protocol[Parameters]):
         """Return class probabilities, shape (..., k)."""
         ...
 
-    def loss(self, parameters: Parameters, features: Any, goal: int) -> NDArray[np.float64]:
-        """Return the loss at the goal class, shape (...)."""
-        ...
-
-    def predict(self, parameters: Parameters, features: Any) -> NDArray[np.intp]:
-        """Return class codes, shape (...)."""
+    def predict(self, parameters: Parameters, features: Any) -> NDArray[Any]:
+        """Return class codes, shape (...), or predicted values, shape (..., o)."""
         ...
