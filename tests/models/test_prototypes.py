@@ -32,7 +32,7 @@ def test_without_an_embedding_it_is_nearest_centroid(training, fit):
         np.testing.assert_allclose(
             -training.outputs(fit.parameters, row), witness.distances(centroids, row), rtol=1e-12
         )
-        assert training.goal(fit.parameters, row, GOAL)[0] == pytest.approx(float(witness.loss(centroids, row, 0)))
+        assert training.goal(fit.parameters, row, GOAL)[0] == pytest.approx(float(witness.goal_loss(centroids, row, 0)))
 
 
 def test_its_collective_gradient_is_nearest_centroids(training, fit):

@@ -17,11 +17,7 @@ Parameters = TypeVar("Parameters")
 
 
 class Model(Protocol[Parameters]):
-    """The protocol. `features` is (d,) or (n, d).
-
-    The loss at a goal is `NearestCentroid.loss` and `Differentiable.goal_loss`, both (parameters, features, goal): to
-    models that are given a loss to train on, `loss` is a setting.
-    """
+    """The protocol. `features` is (d,) or (n, d)."""
 
     @property
     def name(self) -> str:
@@ -42,4 +38,8 @@ class Model(Protocol[Parameters]):
 
     def predict(self, parameters: Parameters, features: Any) -> NDArray[Any]:
         """Return class codes, shape (...), or predicted values, shape (..., o)."""
+        ...
+
+    def goal_loss(self, parameters: Parameters, features: Any, goal: Any) -> NDArray[np.float64]:
+        """Return the loss (...) for a goal: a class code, or a value for each output."""
         ...
