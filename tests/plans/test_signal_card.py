@@ -19,7 +19,7 @@ from oar.plans.card import Broadcast
 from oar.plans.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
-BRISK = ProjectedGradient(max_steps=200)
+BRISK = ProjectedGradient(max_steps=200, restarts=0)
 
 
 def standard_iris():

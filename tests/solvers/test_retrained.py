@@ -56,7 +56,7 @@ def test_restarts_find_better_optima_of_large_budgets():
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_limits_are_kept_and_the_collective_is_never_worse(norm, seed):
     problem = small_problem(seed, norm)
     problem = oar.Problem(

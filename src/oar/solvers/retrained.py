@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from oar.errors import NumericsError
 from oar.models.training import Fit, Training
@@ -281,6 +280,8 @@ def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Ite
 
     Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits.
     """
+    from scipy.special import ndtr
+
     limits, people = search.limits, problem.people
     labels = people.value_rows() if problem.regresses else people.class_rows()
     groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
@@ -315,7 +316,10 @@ def _across(search: _Search) -> Iterator[Start]:
             corner = limits.respond(np.broadcast_to(heading, moves.shape))
             if limits.norm.p == np.inf:  # the corner on the other side along this axis
                 corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
-            there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
+            try:
+                there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
+            except NumericsError:  # a corner at which somebody's loss is no number
+                continue
             gain = 0.5 * np.einsum("nd,nd->n", here + there, corner[:-1] - moves[:-1])
             better = gain > gains
             gains, aims[:-1][better] = np.where(better, gain, gains), corner[:-1][better]
