@@ -102,8 +102,8 @@ def improve(
             break
         aim = limits.project(moves - alpha * slopes) if settings.response == "spectral" else limits.respond(slopes)
         slope = limits.inner(slopes, aim - moves)
-        uncertain = _reach(step) * step.fit.residual
-        precision = FINEST if careful else float(np.clip(1e-2 * -slope / _reach(step), FINEST, 1e-6))
+        uncertain = reach_of(step) * step.fit.residual
+        precision = FINEST if careful else float(np.clip(1e-2 * -slope / reach_of(step), FINEST, 1e-6))
         if (careful or uncertain > 0.1 * -slope) and step.fit.residual > FINEST:
             memory = None if settings.from_scratch else step.memory
             outcome = refit(training, moves[:-1], query + moves[-1], target, memory, precision)
@@ -129,7 +129,7 @@ def improve(
         bend = limits.inner(change, slopes - last)
         squared = limits.inner(change, change)
         # Where curvature is not positive the model says "as far as possible".
-        far = min(OPENING * far, FAR * limits.span(slopes))
+        far = far if settings.longest >= FAR else min(OPENING * far, FAR * limits.span(slopes))
         alpha = min(squared / bend, far) if bend > 0 else far
         gap = limits.gap(moves, slopes)
         losses.append(step.loss)
@@ -147,7 +147,7 @@ def _ended(settings: LoopSettings, loss: float, gap: float, steps: int) -> str:
     return "time" if time.monotonic() > settings.deadline else ""
 
 
-def _reach(step: Step) -> float:
+def reach_of(step: Step) -> float:
     """Return ‖v‖: a refit with residual r leaves the loss uncertain by vᵀr.
 
     Too loose a refit makes the line search stall, too tight a one wastes passes; so it is tied to what can be gained.

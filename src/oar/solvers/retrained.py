@@ -34,7 +34,7 @@ from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
 from oar.solvers.ball import open_ball_search, opened
-from oar.solvers.loop import BEGIN, FAR, LoopSettings, Reached, improve
+from oar.solvers.loop import BEGIN, FAR, LoopSettings, Reached, improve, reach_of
 from oar.solvers.member_limits import Limits
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
@@ -44,6 +44,7 @@ PATIENCE = 60  # steps for each start; a first start that is not done by then ha
 OPENED = (2, np.inf)  # norms whose balls can be opened
 OPEN_STEPS = 100
 TIGHT = 1e-10
+CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
@@ -117,6 +118,8 @@ def solve(
 def _judged_tightly(search: _Search, best: Reached) -> Outcome:
     """Return what a tight refit says of the best moves: the loop's own are only as tight as its steps needed."""
     training, _, query, target, _ = search.asked
+    if reach_of(best.step) * best.step.fit.residual <= CLEAR * abs(best.step.loss):
+        return best.step.outcome
     memory = None if search.loop.from_scratch else best.step.memory
     with suppress(NumericsError):
         return refit(training, best.moves[:-1], query + best.moves[-1], target, memory, TIGHT)
@@ -261,7 +264,7 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
     drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(search, drawn)
-    else:
+    elif restarts:
         yield from _at_random(problem, search, drawn)
     if restarts and people.dimensions <= MOST_AXES:
         yield from _across(search)
@@ -269,6 +272,8 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
 
 def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
     """Draw normal numbers (n + 1, d) again and again, in an order that does not depend on how people are listed."""
+    if not count:
+        return
     people, generator = problem.people, np.random.default_rng(seed)
     places = np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
     for _ in range(count):
