@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.training import Fit, Training
+from oar.people import Population
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -263,7 +264,7 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
             yield Start(limits.project(shares[:, None] * own.move))
     drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
     if kinked and limits.norm.p in OPENED:
-        yield from _past_kinks(search, drawn)
+        yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
     if restarts and people.dimensions <= MOST_AXES:
@@ -271,13 +272,15 @@ def _other_starts(problem: Problem, settings: Any, search: _Search, unmoved: Fit
 
 
 def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
-    """Draw normal numbers (n + 1, d) again and again, in an order that does not depend on how people are listed."""
-    if not count:
-        return
+    """Draw normal numbers (n + 1, d) again and again."""
     people, generator = problem.people, np.random.default_rng(seed)
-    places = np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
     for _ in range(count):
-        yield generator.normal(size=(people.size + 1, people.dimensions))[places]
+        yield generator.normal(size=(people.size + 1, people.dimensions))
+
+
+def _own_places(people: Population) -> NDArray[np.intp]:
+    """Return which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
+    return np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
 
 
 def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
@@ -290,13 +293,14 @@ def _at_random(problem: Problem, search: _Search, drawn: Iterator[Array]) -> Ite
     limits, people = search.limits, problem.people
     labels = people.value_rows() if problem.regresses else people.class_rows()
     groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
-    first = np.append(np.lexsort(np.asarray(people.features).T), people.size)  # whoever is listed first
-    for number, heading in enumerate(drawn):
+    places = _own_places(people)
+    for number, draw in enumerate(drawn):
         if time.monotonic() > search.loop.deadline:
             return
+        heading = draw[places]
         inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
         kinds = (
-            limits.respond(heading[first][groups]),
+            limits.respond(draw[groups]),
             limits.project(NEAR * inside),
             limits.project(search.best.moves + inside),
             limits.respond(heading),
@@ -343,16 +347,17 @@ def _axes(dimensions: int) -> Iterator[Array]:
             yield axis
 
 
-def _past_kinks(search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
+def _past_kinks(people: Population, search: _Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
 
     Random starts of neither kind are always the better ones.
     """
     yield from _reopened(search)
     without = search.best
-    for number, heading in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
+    for number, draw in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
         if time.monotonic() > search.loop.deadline:
             return
+        heading = draw[_own_places(people)]
         yield Start(search.limits.respond(heading))
         yield Start(search.open_ball(WIDTHS[number % len(WIDTHS)] * heading))
     if search.best is not without:
