@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.dependence import dependent
 from oar.models.differentiable import Differentiable, need_jax
 from oar.models.hinge_line import least_along
-from oar.models.linear_training import LinearTraining, dependent
+from oar.models.linear_training import LinearTraining
 from oar.models.separation import separates
 from oar.models.settings import check_flag, check_not_negative
 from oar.people import Population

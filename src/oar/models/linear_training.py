@@ -29,8 +29,10 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.conjugate_gradients import conjugate_gradients, in_range
+from oar.models.dependence import dependent
 from oar.models.inverse_curvature import InverseCurvature
 from oar.models.linear_passes import compiled
+from oar.models.linear_units import spread_of_values, units_of
 from oar.models.one_thread import one_thread
 from oar.models.training import Array, Fit
 
@@ -55,7 +57,6 @@ ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself can
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
-DEPENDENT = 1e-12  # sine of an angle that is 0 but for rounding
 
 
 class _Point(NamedTuple):
@@ -87,8 +88,8 @@ class LinearTraining:
         self.shape = (targets.shape[1], self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
         self.targets = targets
-        self._centre, self._scale = units or _units(features, weights, model)
-        self._unit = _spread_of_values(targets, weights) if model.regresses else 1.0
+        self._centre, self._scale = units or units_of(features, weights, model)
+        self._unit = spread_of_values(targets, weights) if model.regresses else 1.0
         self._features = (features - self._centre) / self._scale
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
@@ -456,48 +457,3 @@ class LinearTraining:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)
         return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
-
-
-def _units(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
-    """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
-
-    Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
-    shifted. A feature that is the same for everyone has no spread of its own (but rounding in its mean looks like
-    one); if it ever moves it is by a budget, which is in the units of the others.
-    """
-    centre = weights @ features
-    spread = np.sqrt(weights @ (features - centre) ** 2)
-    if model.penalise_intercept:
-        centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
-    else:
-        some = features[weights > 0]
-        spread = np.where(some.max(axis=0) > some.min(axis=0), spread, 0.0)
-    return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
-
-
-def _spread_of_values(values: Array, weights: Array) -> float:
-    """Return a typical distance of values from their mean; of equal ones, from 0."""
-    spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
-    size = float(np.abs(values[weights > 0]).max())
-    return float(_power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
-
-
-def _power_of_two(size: Array) -> Array:
-    """Return the nearest; 1 for 0."""
-    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
-
-
-def dependent(rows: Array) -> bool:
-    """Report whether some combination of the columns is the same in all rows.
-
-    By a factorisation of the rows themselves: their Gram matrix has only half the digits.
-    """
-    if len(rows) <= rows.shape[1]:
-        return True
-    away = rows - rows.mean(axis=0)
-    sizes = np.linalg.norm(away, axis=0)
-    if (sizes <= DEPENDENT * np.linalg.norm(rows, axis=0)).any():
-        return True
-    with one_thread():
-        angles = np.linalg.svd(np.linalg.qr(away / sizes, mode="r"), compute_uv=False)
-    return bool(angles[-1] <= DEPENDENT * angles[0])
