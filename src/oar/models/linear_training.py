@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from oar.errors import NumericsError
 from oar.models.conjugate_gradients import conjugate_gradients, in_range
 from oar.models.dependence import dependent
 from oar.models.inverse_curvature import InverseCurvature
-from oar.models.linear_passes import compiled
+from oar.models.linear_passes import at_once, compiled
 from oar.models.linear_units import spread_of_values, units_of
 from oar.models.one_thread import one_thread
 from oar.models.training import Array, Fit
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from oar.models.linear import Linear
 
 CHUNK = 1_000
+FEW = 4_000  # outputs of all people together, up to which NumPy is quicker than calling compiled code
+QUICK = 1_000_000  # people times squared parameters, up to which looking at H costs no more than a look at the risk
 SMALL = 600  # parameters up to which H itself is factored
 SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
 MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
@@ -96,8 +99,11 @@ class LinearTraining:
         self._targets = self._pack(targets)
         self._weights = self._pack(weights[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
-        self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
+        # This thread works too: one that has to be woken up may have to wait for a core.
+        self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
+        self._few = self.size * self.shape[0] <= FEW
         self._small = self.parameter_count <= SMALL
+        self._quick = self._few and self.size * self.parameter_count**2 <= QUICK
         self._sizes: Array | None = None  # of the features, where a fit had to look
         self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
@@ -114,7 +120,13 @@ class LinearTraining:
 
     def moved(self, moves: Array | None) -> Array:
         """Return features in chunks, in this training's own units."""
-        return self._pack(self._features if moves is None else self._features + moves / self._scale)
+        if moves is None:
+            return self._pack(self._features)
+        packed = np.zeros((self._chunks, self._rows, self.dimensions))
+        rows = self._rows_of(packed)
+        np.divide(moves, self._scale, out=rows)
+        rows += self._features
+        return packed
 
     def in_given_units(self, vector: Array) -> Array:
         """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
@@ -126,6 +138,9 @@ class LinearTraining:
     def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
         """Run one pass on all cores; return a result for each of them."""
         self.passes += 1
+        if self._few:
+            chunk = features[0], self._targets[0], self._weights[0]
+            return [at_once(self.model, kind, chunk, *arguments)]
         run = compiled(self.model, kind)
 
         def part(data: tuple[Any, Any, Any]) -> Any:
@@ -134,8 +149,9 @@ class LinearTraining:
             with jax.enable_x64(True):
                 return jax.tree.map(np.asarray, run(*data, *arguments))
 
-        shards = self._placed(features)
-        return [part(shards[0])] if self._pool is None else list(self._pool.map(part, shards))
+        first, *others = self._placed(features)
+        under_way = [self._pool.submit(part, shard) for shard in others] if self._pool is not None else []
+        return [part(first), *(one.result() for one in under_way)]
 
     def _placed(self, features: Array) -> list[tuple[Any, Any, Any]]:
         """Return every shard's arrays where XLA wants them; copied once for each `moved`, not once a pass."""
@@ -169,6 +185,11 @@ class LinearTraining:
             product[:, free] = matrix[:, free].sum(axis=0) / self.shape[0] ** 2
         return product
 
+    @cached_property
+    def _penalty_hessian(self) -> Array:
+        units = np.eye(self.parameter_count).reshape(-1, *self.shape)
+        return np.stack([self._penalty_product(unit).ravel() for unit in units])
+
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
         """Return H times a direction: one pass."""
         matrix = direction.reshape(self.shape)
@@ -178,14 +199,17 @@ class LinearTraining:
     def hessian(self, parameters: Array, features: Array) -> Array:
         """Return H (p, p): one (costlier) pass."""
         total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
-        hessian = total.reshape(self.parameter_count, self.parameter_count)
-        columns = [self._penalty_product(unit.reshape(self.shape)).ravel() for unit in np.eye(self.parameter_count)]
-        return hessian + np.stack(columns)
+        return total.reshape(self.parameter_count, self.parameter_count) + self._penalty_hessian
 
     def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
         """Return ∇_x s_i for everyone: one pass."""
         parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
-        return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size] / self._scale
+        gradients, first = np.empty((self.size, self.dimensions)), 0
+        for part in parts:
+            rows = part.reshape(-1, self.dimensions)[: self.size - first]
+            np.divide(rows, self._scale, out=gradients[first : first + len(rows)])
+            first += len(rows)
+        return gradients
 
     def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
         """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
@@ -272,8 +296,8 @@ class LinearTraining:
 
     def _descended(self, start: Array, features: Array, enough: float) -> _Point:
         """Step until the gradient is small enough, or no step makes it smaller."""
-        point, fresh = self._point(start, features), self._inverse is None
-        inverse, extra = self._inverse or self._renewed(start, features), 0
+        point, fresh = self._point(start, features), self._inverse is None or self._quick
+        inverse, extra = self._renewed(start, features) if fresh else self._inverse, 0
         for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
             if number == EASY_STEPS:
                 point = self._measured_afresh(point, features)
@@ -288,7 +312,7 @@ class LinearTraining:
             if final and not accepted:
                 break  # no progress even with the true Hessian: rounding is the limit
             inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
-            slow, fresh = not accepted or last.size > SLOW * point.size, False
+            slow, fresh = self._quick or not accepted or last.size > SLOW * point.size, False
             point = last if accepted else point
             if slow and self._small and (point.size > enough or self._unbalanced(point)):
                 inverse, fresh = self._renewed(point.parameters, features), True
@@ -319,7 +343,9 @@ class LinearTraining:
 
         Their gradients are rounded at that size. Few refits are so hard that it pays to look.
         """
-        sizes = np.sqrt(self.weights @ self._rows_of(features) ** 2)
+        if max(features.max(), -features.min()) <= FAR:
+            return point
+        sizes = np.sqrt(np.einsum("cn,cnd,cnd->d", self._weights, features, features))
         self._sizes = np.append(np.where(sizes > FAR, sizes, 1.0), 1.0)
         return point._replace(size=self._norm(point.gradient))
 
@@ -403,13 +429,16 @@ class LinearTraining:
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
+        size = float(np.linalg.norm(right))
+        direct = self._solved_directly(fit, right, tolerance * size) if self._quick else None
+        if direct is not None:
+            return direct
         seen = []
 
         def product(direction: Array) -> Array:
             seen.append((direction, self.product(fit.parameters, fit.features, direction)))
             return seen[-1][1]
 
-        size = float(np.linalg.norm(right))
         solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
         if not solved.residual <= max(tolerance, 1e-3) * size:
             direct = self._solved_directly(fit, right, tolerance * size)
@@ -441,14 +470,10 @@ class LinearTraining:
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
-        import jax
-
         matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        with jax.enable_x64(True):
-            slopes = np.asarray(self.model.slopes(outputs, target))
-            loss = float(self.model.output_loss(outputs, target))
+        slopes = self.model.slopes(outputs, target)
         return (
-            loss,
+            float(self.model.output_loss(outputs, target)),
             np.outer(slopes, np.append((query - self._centre) / self._scale, 1.0)).ravel(),
             matrix[:, :-1].T @ slopes / self._scale,
         )

@@ -100,8 +100,11 @@ def improve(
         ended = _ended(settings, step.loss, gap, len(losses) - 1)
         if ended:
             break
-        aim = limits.project(moves - alpha * slopes) if settings.response == "spectral" else limits.respond(slopes)
-        slope = limits.inner(slopes, aim - moves)
+        if settings.response == "spectral":
+            aim, slope = limits.ahead(moves, slopes, alpha)
+        else:
+            aim = limits.respond(slopes)
+            slope = limits.slope(slopes, moves, aim)
         uncertain = reach_of(step) * step.fit.residual
         precision = FINEST if careful else float(np.clip(1e-2 * -slope / reach_of(step), FINEST, 1e-6))
         if (careful or uncertain > 0.1 * -slope) and step.fit.residual > FINEST:
@@ -118,20 +121,17 @@ def improve(
                 break
             careful, alpha = True, min(alpha, limits.span(slopes))
             continue
-        change, last = accepted.moves - moves, slopes
         try:
             step = signal.differentiate(training, accepted.judged, step.memory)
         except NumericsError:  # so far out that nothing bends any more: the last point with a signal stands
             ended = "stalled"
             break
-        moves, careful = accepted.moves, False
-        slopes = _slopes(step)
-        bend = limits.inner(change, slopes - last)
-        squared = limits.inner(change, change)
+        before, careful = (moves, slopes), False
+        moves, slopes = accepted.moves, _slopes(step)
+        squared, bend, gap = limits.compare(before, (moves, slopes))
         # Where curvature is not positive the model says "as far as possible".
         far = far if settings.longest >= FAR else min(OPENING * far, FAR * limits.span(slopes))
         alpha = min(squared / bend, far) if bend > 0 else far
-        gap = limits.gap(moves, slopes)
         losses.append(step.loss)
         if on_step is not None:
             on_step(len(losses) - 1, step.loss, gap)
