@@ -375,3 +375,18 @@ def test_kinks_of_hinges_are_passed_by(seed, norm, most):
     query = oar.Query(rng.normal(size=dimensions), int(rng.integers(0, classes)))
     problem = oar.Problem(oar.Population(features, codes), LinearSVM(l2), query, oar.Perturb(0.3, norm))
     assert oar.collective(problem).loss <= most
+
+
+def test_random_starts_end_when_all_starts_end_in_the_same_place(monkeypatch):
+    """A tiny budget makes the loss all but linear: then everything ends in the same minimum."""
+    from oar.solvers.search import ENOUGH, Search
+
+    runs = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, *arguments: (runs.append(1), run(self, *arguments)))
+    problem = small_problem(5, 2, budget=0.01)
+    few = oar.collective(problem, solver=oar.solvers.ProjectedGradient(500, 1e-8, restarts=2))
+    runs.clear()
+    many = oar.collective(problem, solver=oar.solvers.ProjectedGradient(500, 1e-8, restarts=50))
+    assert ENOUGH <= len(runs) < 20
+    assert many.loss == pytest.approx(few.loss, rel=1e-6)

@@ -1,8 +1,8 @@
 """The passes over the data that a linear model needs, each one fused function of a chunk of people.
 
-A chunk is features (rows, d), targets (rows, o) and weights (rows,). Inside it outputs are (o, rows), so that a person's
-softmax is a column. Many people come in chunks that XLA maps over; a few are one chunk, for which NumPy is the quicker:
-calling compiled code costs more than the work itself.
+A chunk is features (rows, d), targets (rows, o) and weights (rows,). Inside it outputs are (o, rows), so that a
+person's softmax is a column. Many people come in chunks that XLA maps over; a few are one chunk, for which NumPy is the
+quicker: calling compiled code costs more than the work itself.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 **Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
 sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
-is a column and every reduction runs along memory.
+is a column and every reduction runs along memory. Few people are one chunk (`FEW`).
 
 **Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
 "a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
@@ -12,7 +12,7 @@ their units, and gradients are measured by the values' spread.
 for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
 to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
-(`SMALL`), a bound for it takes its place.
+(`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
 
 **No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
 why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 CHUNK = 1_000
 FEW = 4_000  # outputs of all people together, up to which NumPy is quicker than calling compiled code
 QUICK = 1_000_000  # people times squared parameters, up to which looking at H costs no more than a look at the risk
+ONE_THREAD = 64  # parameters up to which nobody would factor H on several threads
 SMALL = 600  # parameters up to which H itself is factored
 SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
 MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
@@ -94,14 +96,14 @@ class LinearTraining:
         self._centre, self._scale = units or units_of(features, weights, model)
         self._unit = spread_of_values(targets, weights) if model.regresses else 1.0
         self._features = (features - self._centre) / self._scale
-        self._rows = min(CHUNK, self.size)
+        self._few = self.size * self.shape[0] <= FEW
+        self._rows = self.size if self._few else min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
         self._targets = self._pack(targets)
         self._weights = self._pack(weights[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         # This thread works too: one that has to be woken up may have to wait for a core.
         self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
-        self._few = self.size * self.shape[0] <= FEW
         self._small = self.parameter_count <= SMALL
         self._quick = self._few and self.size * self.parameter_count**2 <= QUICK
         self._sizes: Array | None = None  # of the features, where a fit had to look
@@ -223,7 +225,7 @@ class LinearTraining:
         The little is a share of H's own diagonal, so that features of unlike sizes each get their own. Some is always
         added: along directions flatter than that the gradient is rounding, and H⁻¹ would make a leap of it.
         """
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve take longer to check than to do
 
         diagonal = np.diag(hessian)
         if not in_range(hessian):
@@ -231,12 +233,11 @@ class LinearTraining:
         sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny + 1e-30 * diagonal.max()))
         scaled = hessian / sizes / sizes[:, None]
         for share in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
-            try:
-                with one_thread():
-                    factor = cho_factor(scaled + share * np.eye(len(scaled)))
-            except LinAlgError:
-                continue
-            return lambda vector: (cho_solve(factor, (vector.T / sizes).T, check_finite=False).T / sizes).T
+            shifted = scaled + np.diag(np.full(len(scaled), share))
+            with one_thread() if len(scaled) > ONE_THREAD else nullcontext():
+                factor, failed = dpotrf(shifted, clean=False)
+            if not failed:
+                return lambda vector: (dpotrs(factor, (vector.T / sizes).T)[0].T / sizes).T
         raise self._not_fitted("has no positive curvature")
 
     def _not_fitted(self, what: str) -> NumericsError:
@@ -296,8 +297,8 @@ class LinearTraining:
 
     def _descended(self, start: Array, features: Array, enough: float) -> _Point:
         """Step until the gradient is small enough, or no step makes it smaller."""
-        point, fresh = self._point(start, features), self._inverse is None or self._quick
-        inverse, extra = self._renewed(start, features) if fresh else self._inverse, 0
+        point, extra = self._point(start, features), 0
+        inverse = None if self._quick else self._inverse
         for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
             if number == EASY_STEPS:
                 point = self._measured_afresh(point, features)
@@ -306,16 +307,17 @@ class LinearTraining:
             if small and (extra > EASY_STEPS or not self._unbalanced(point)):
                 break
             # Old curvature gets one try, then it is renewed; a bound does not grow old.
-            final = fresh or not self._small
+            final = inverse is None or not self._small
+            inverse = inverse or self._renewed(point.parameters, features)
             step = -inverse(point.gradient)
             last, accepted = self._searched(point, step, features) if final else self._tried(point, step, features)
             if final and not accepted:
                 break  # no progress even with the true Hessian: rounding is the limit
             inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
-            slow, fresh = self._quick or not accepted or last.size > SLOW * point.size, False
+            slow = self._quick or not accepted or last.size > SLOW * point.size
             point = last if accepted else point
-            if slow and self._small and (point.size > enough or self._unbalanced(point)):
-                inverse, fresh = self._renewed(point.parameters, features), True
+            if slow and self._small:
+                inverse = None
         return point
 
     def _point(self, parameters: Array, features: Array) -> _Point:

@@ -8,6 +8,7 @@ from typing import Any
 
 from oar.errors import OptionError
 from oar.models import NearestCentroid
+from oar.models.linear import Linear
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -32,7 +33,7 @@ __all__ = [
 
 
 SMALL = 2_000  # members' moves, as numbers
-RESTARTS = 8
+RESTARTS, MORE_RESTARTS = 8, 24
 
 
 def propose_collective(
@@ -87,7 +88,8 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
         default = ProjectedGradient(30, 1e-5)  # every step trains a network from scratch
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
     if not isinstance(chosen, OneShot) and chosen.restarts is None:
-        chosen = dataclasses.replace(chosen, restarts=RESTARTS if small and convex else 0)
+        restarts = MORE_RESTARTS if isinstance(problem.model, Linear) else RESTARTS  # whose refits are the quickest
+        chosen = dataclasses.replace(chosen, restarts=restarts if small and convex else 0)
     return retrained.solve(problem, chosen, signal, query, on_step)
 
 

@@ -19,6 +19,8 @@ from oar.solvers.member_limits import Limits
 Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPEN_STEPS = 100
+ENOUGH, SAME = 7, 1e-6  # starts that all end within this share of the least loss agree
+WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 
 
@@ -56,6 +58,12 @@ class Search:
         self.reached.append(self.improved(moves, most, began=began, longest=longest))
         self.reached.sort(key=lambda reached: reached.step.loss)
 
+    @property
+    def agreed(self) -> bool:
+        """Whether several starts have all ended in the same loss, so that more would most likely too."""
+        losses = [reached.step.loss for reached in self.reached]
+        return len(losses) >= ENOUGH and losses[-1] - losses[0] <= SAME * abs(losses[0])
+
     def improved(
         self,
         start: Array,
@@ -80,7 +88,14 @@ class Search:
         while taken < self.loop.max_steps and any(reached.ended == "steps" for reached in self.reached):
             more = min(2 * more, self.loop.max_steps - taken)
             half = self.reached[: -(-len(self.reached) // 2)]
-            self.reached = [self.improved(one.moves, more) if one.ended == "steps" else one for one in half]
+            self.reached = [self._further(one, more) if one.ended == "steps" else one for one in half]
             self.reached.sort(key=lambda reached: reached.step.loss)
             taken += more
         return self.best
+
+    def _further(self, one: Reached, more: int) -> Reached:
+        """Go on from one place; a start that creeps has ended, as it does where the loss has kinks."""
+        found = self.improved(one.moves, more)
+        gained = one.step.loss - found.step.loss
+        creeps = found.ended == "steps" and gained <= WORTH_IT * abs(one.step.loss)
+        return replace(found, ended="stalled") if creeps else found

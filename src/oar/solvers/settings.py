@@ -28,8 +28,9 @@ class ProjectedGradient:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
         tolerance: stop when the gap is at most this times the loss.
         random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
-        restarts: for models that are refitted in the loop: random starts beside the fixed ones; None for 8 where there
-            are few people and a convex model, so that a step costs little, and for none elsewhere.
+        restarts: for models that are refitted in the loop: random starts at the most beside the fixed ones; none are
+            added once seven starts have all ended in the same loss. None means 24 for few people and a linear model,
+            8 for few people and another convex model, and none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """

@@ -21,18 +21,18 @@ from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.ball import opened
 from oar.solvers.own_move import best_own_move
-from oar.solvers.search import PATIENCE, Search, Start
+from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
 
 Array = NDArray[np.float64]
 OPENED = (2, np.inf)  # norms whose balls can be opened
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
-NEAR = 0.3  # of everyone's budget
+NEAR, NEARER = 0.3, 0.5  # of everyone's budget
+SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
 MOST_AXES, MOST_ACROSS = 20, 10
-WORTH_IT = 1e-6  # of the loss: what another search from the best point must gain to be followed by one more
 
 
 def _grown(search: Search, stay: Array) -> Array:
@@ -93,7 +93,8 @@ def _own_places(people: Population) -> NDArray[np.intp]:
 def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield random starts of several kinds by turns, of which none are always the better ones.
 
-    Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits.
+    Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits;
+    there for some people, and the best moves so far for the others; nearer to the best moves so far.
     """
     from scipy.special import ndtr
 
@@ -102,15 +103,18 @@ def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iter
     groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
     places = _own_places(people)
     for number, draw in enumerate(drawn):
-        if time.monotonic() > search.loop.deadline:
+        if time.monotonic() > search.loop.deadline or search.agreed:
             return
         heading = draw[places]
         inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
+        some = np.abs(heading[:, :1]) < SOME
         kinds = (
             limits.respond(draw[groups]),
             limits.project(NEAR * inside),
             limits.project(search.best.moves + inside),
             limits.respond(heading),
+            np.where(some, limits.respond(np.roll(heading, 1, axis=1)), search.best.moves),
+            limits.project(search.best.moves + NEARER * inside),
         )
         yield Start(kinds[number % len(kinds)])
 
