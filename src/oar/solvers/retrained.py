@@ -39,6 +39,7 @@ from oar.solvers.starts import other_starts
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
+MOST_JUDGED = 3
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 ENDED = {
@@ -79,8 +80,8 @@ def solve(
     for start in other_starts(problem, settings, search, unmoved.fit):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
-    best = search.carried_on()
-    final = _judged_tightly(search, best)
+    search.carried_on()
+    best, final = _judged_tightly(search, stay)
     finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
@@ -102,15 +103,28 @@ def solve(
     )
 
 
-def _judged_tightly(search: Search, best: Reached) -> Outcome:
-    """Return what a tight refit says of the best moves: the loop's own are only as tight as its steps needed."""
+def _judged_tightly(search: Search, stay: Array) -> tuple[Reached, Outcome]:
+    """Return the best moves and what a tight refit says of them: the loop's own are only as tight as its steps needed.
+
+    Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
+    and staying put.
+    """
+    if not search.loop.from_scratch:
+        return search.best, _tightly(search, search.best)
+    candidates = [*search.reached[:MOST_JUDGED], search.improved(stay, 0)]
+    judged = [(one, _tightly(search, one)) for one in candidates]
+    return min(judged, key=lambda pair: pair[1].loss)
+
+
+def _tightly(search: Search, reached: Reached) -> Outcome:
     training, _, query, target, _ = search.asked
-    if reach_of(best.step) * best.step.fit.residual <= CLEAR * abs(best.step.loss):
-        return best.step.outcome
-    memory = None if search.loop.from_scratch else best.step.memory
+    step, scratch = reached.step, search.loop.from_scratch
+    if not scratch and reach_of(step) * step.fit.residual <= CLEAR * abs(step.loss):
+        return step.outcome
     with suppress(NumericsError):
-        return refit(training, best.moves[:-1], query + best.moves[-1], target, memory, TIGHT)
-    return best.step.outcome
+        memory = None if scratch else step.memory
+        return refit(training, reached.moves[:-1], query + reached.moves[-1], target, memory, TIGHT)
+    return step.outcome
 
 
 def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Proposal:
