@@ -30,6 +30,7 @@ from oar.models.gaussian import GaussianNaiveBayes
 from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
 from oar.models.linear_training import LinearTraining
 from oar.models.mlp import MLP
+from oar.models.prototypes import PrototypeNetwork
 from oar.signals import (
     Alternating,
     GradientMatching,
@@ -96,6 +97,9 @@ def cases() -> Iterator[Case]:
     yield case("ridge, iris", LinearTraining, Ridge(), features, labels, values)
     yield case("Gaussian naive Bayes, iris", AutodiffTraining, GaussianNaiveBayes(), features, labels, classes)
     yield case("MLP of 8 tanh units, iris", AutodiffTraining, MLP(hidden=(8,)), features, labels, classes)
+    frozen, trained = PrototypeNetwork((8, 2)), PrototypeNetwork((8, 2), train_embedding=True)
+    yield case("prototypes, frozen network, iris", AutodiffTraining, frozen, features, labels, classes)
+    yield case("prototypes, trained network, iris", AutodiffTraining, trained, features, labels, classes)
 
 
 def case(name: str, kind: Any, model: Any, features: Array, labels: NDArray[np.int64], targets: Array) -> Case:
@@ -187,10 +191,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.signals", description="Signal makers side by side.")
     parser.add_argument("--timings", type=int, default=5, help="timings of each maker; the median counts")
+    parser.add_argument("--only", default="", help="measure only models whose names contain this")
     options = parser.parse_args()
     print("| " + " | ".join(HEADINGS) + " |")
     print("| --- | --- " + "| ---: " * (len(HEADINGS) - 2) + "|")
     for one in cases():
+        if options.only not in one.name:
+            continue
         for cells in Bench(one).rows(options.timings):
             print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -43,3 +43,15 @@ def test_every_status_and_every_model_is_there():
     for name in oar.models.__all__:
         if name not in ("Differentiable", "Model", "Centroids"):
             assert f"`{name}(" in said
+
+
+def test_the_example_of_signals_runs_and_its_round_goes_downhill():
+    from oar.signals import refit
+
+    text = (Path(__file__).resolve().parents[1] / "docs" / "signals.md").read_text()
+    found: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(block, found)
+    step, moves = found["step"], -0.1 * found["step"].gradient
+    data = found["training"], moves, found["query"], found["target"], found["memory"]
+    assert refit(*data, tolerance=1e-8).loss < step.loss

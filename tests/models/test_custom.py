@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
+import oar
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom, from_equinox
+from oar.models.mlp import MLP
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
 
@@ -125,8 +127,6 @@ def test_what_functions_return_is_checked_before_anything_is_solved(changes, mes
     ],
 )
 def test_outputs_of_another_shape_are_refused_before_anything_is_solved(changes, message):
-    import oar
-
     people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
     problem = oar.Problem(people, ridge(regresses=False, **changes), oar.Query(FEATURES[0], 1), oar.Perturb(0.1))
     for verb in (oar.individual, oar.collective, oar.joint):
@@ -167,8 +167,6 @@ def test_a_closed_form_of_another_size_and_outputs_that_are_no_numbers_are_named
 
 
 def test_a_loss_that_fails_at_some_moved_points_only_is_planned_around():
-    import oar
-
     edge = float(FEATURES[:, 0].max()) + 0.05
 
     def fenced(matrix, x, y):
@@ -258,8 +256,6 @@ def test_modules_can_be_called_otherwise_and_must_hold_floats():
 
 
 def test_without_outputs_the_class_with_the_least_loss_is_predicted():
-    import oar
-
     def loss(matrix, x, y):
         logits = matrix @ jnp.append(x, 1.0)
         return jax.nn.logsumexp(logits) - y @ logits
@@ -294,8 +290,6 @@ def kinked(parameters, x, y):
     "loss", [kinked, lambda parameters, x, y: (parameters * x).sum()], ids=["not smooth", "without a minimum"]
 )
 def test_a_refit_that_does_not_converge_is_a_status_and_no_number(loss):
-    import oar
-
     model = Custom(loss=loss, init=np.zeros(3), penalty=lambda p: 1e-3 * (p @ p) if loss is kinked else 0.0)
     people = oar.Population(FEATURES, np.arange(len(FEATURES)) % 2)
     for verb in (oar.collective, oar.individual, oar.joint):
@@ -309,8 +303,6 @@ def test_a_refit_that_does_not_converge_is_a_status_and_no_number(loss):
 
 
 def test_an_optimum_at_infinity_is_named():
-    import oar
-
     def logistic(w, x, y):
         return jnp.logaddexp(0.0, -(2 * y[1] - 1) * (w @ x))
 
@@ -318,3 +310,64 @@ def test_an_optimum_at_infinity_is_named():
     for model in (Custom(loss=logistic, init=np.zeros(3), convex=True), oar.models.MLP((3,), l2=0.0)):
         with pytest.raises(oar.NumericsError, match="falls for ever"):
             oar.collective(oar.Problem(people, model, oar.Query(FEATURES[0], 1), oar.Perturb(0.1)))
+
+
+def linear(**settings):
+    def logits(parameters, x):
+        return parameters["weights"] @ x + parameters["biases"]
+
+    return Custom(
+        loss=lambda parameters, x, y: jax.nn.logsumexp(logits(parameters, x)) - y @ logits(parameters, x),
+        init=lambda d, o: {"weights": np.zeros((o, d)), "biases": np.zeros(o)},
+        outputs=logits,
+        convex=True,
+        **settings,
+    )
+
+
+UNPENALISED = {"linear": linear(), "network": MLP((3,), l2=0.0), "linear network": MLP((), l2=0.0)}
+
+
+@pytest.mark.parametrize("standardised", [True, False])
+@pytest.mark.parametrize("model", [*UNPENALISED])
+def test_one_class_that_separates_puts_the_optimum_at_infinity(model, standardised):
+    iris = oar.datasets.iris()  # setosa separates, the other two overlap
+    features = (iris.features - iris.features.mean(axis=0)) / (iris.features.std(axis=0) if standardised else 1.0)
+    people = oar.Population(features, iris.labels)
+    problem = oar.Problem(people, UNPENALISED[model], oar.Query(features[60], 2), oar.Perturb(0.3))
+    for verb in (oar.individual, oar.collective):
+        with pytest.raises(oar.NumericsError, match=r"falls for ever .* optimum is at infinity .* a penalty"):
+            verb(problem)
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+@pytest.mark.parametrize("units", [1e-3, 1.0, 1e3])
+def test_classes_that_overlap_need_no_penalty(units, tolerance):
+    rng, codes = np.random.default_rng(0), np.arange(200) % 3
+    features = units * (rng.normal(size=(3, 4))[codes] + rng.normal(size=(200, 4)))
+    iris = oar.datasets.iris()
+    few = iris.labels > 0  # versicolor and virginica
+    for rows, labels in ((features, codes), (iris.features[few], iris.labels[few])):
+        for model in (linear(), MLP((), l2=0.0)):
+            training = model.training(oar.Population(rows, labels))
+            training.fit(training.moved(None), training.start(), tolerance)  # does not raise
+
+
+@pytest.mark.parametrize(
+    "units", [np.ones(4), 1e4 * np.ones(4), np.array([1.0, 1e-3, 1e3, 1.0]), np.array([1, 1, 0, 0])]
+)
+def test_regressions_need_no_penalty(units):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(80, 4)) * units
+    people = oar.Population(features, features @ [1.0, 2.0, 0.0, 1.0] + 0.1 * rng.normal(size=80))
+    model = MLP((), l2=0.0, loss="squared")
+    training = model.training(people)
+    assert training.fit(training.moved(None), training.start(), 1e-8).converged
+
+
+def test_layers_that_draw_random_numbers_are_named():
+    equinox = pytest.importorskip("equinox", reason="equinox is an extra")
+    layers = [equinox.nn.Linear(3, 3, key=jax.random.key(0)), equinox.nn.Dropout(0.5)]
+    model = from_equinox(equinox.nn.Sequential(layers), loss=lambda z, y: ((z - y) ** 2).sum(), regresses=True)
+    with pytest.raises(DataError, match=r"loss: must be a pure JAX function .* RuntimeError"):
+        AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)

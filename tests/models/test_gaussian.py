@@ -115,3 +115,9 @@ def test_bad_inputs():
         fitted(targets=np.eye(3)[np.zeros(len(FEATURES), int)])
     with pytest.raises(DataError, match="none in feature 0 of class 0"):
         fitted(features=FEATURES * [0.0, 1.0, 1.0], var_smoothing=0.0)
+
+
+def test_what_would_help_people_who_are_all_alike_is_named():
+    with pytest.raises(DataError, match="give smoothing a positive value"):
+        fitted(features=np.ones_like(FEATURES), var_smoothing=0.1)
+    fitted(features=np.ones_like(FEATURES), smoothing=0.1)

@@ -99,8 +99,8 @@ def test_machines_are_refitted_in_few_passes_however_far_people_move(seed, dista
     again = training.fit(training.moved(distance * rng.normal(size=features.shape)), fit.parameters, 1e-10)
     assert fit.converged
     assert again.residual <= 1e-9
-    assert first < 150
-    assert training.passes - first < 150
+    assert first < 200  # a step is three passes: H, the best length, and the risk there
+    assert training.passes - first < 200
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -35,7 +35,7 @@ def test_predictions_and_probabilities(seed):
     np.testing.assert_allclose(model.probabilities(fitted, world.features), softmax(-distances, axis=1), atol=1e-12)
     np.testing.assert_array_equal(model.predict(fitted, world.features), distances.argmin(axis=1))
     losses = -log_softmax(-distances, axis=1)[:, world.goal]
-    np.testing.assert_allclose(model.loss(fitted, world.features, world.goal), losses, atol=1e-12)
+    np.testing.assert_allclose(model.goal_loss(fitted, world.features, world.goal), losses, atol=1e-12)
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=2, max_size=6))

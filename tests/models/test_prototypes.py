@@ -32,7 +32,7 @@ def test_without_an_embedding_it_is_nearest_centroid(training, fit):
         np.testing.assert_allclose(
             -training.outputs(fit.parameters, row), witness.distances(centroids, row), rtol=1e-12
         )
-        assert training.goal(fit.parameters, row, GOAL)[0] == pytest.approx(float(witness.loss(centroids, row, 0)))
+        assert training.goal(fit.parameters, row, GOAL)[0] == pytest.approx(float(witness.goal_loss(centroids, row, 0)))
 
 
 def test_its_collective_gradient_is_nearest_centroids(training, fit):
@@ -144,3 +144,10 @@ def test_bad_embeddings_and_empty_classes():
     empty = AutodiffTraining(PrototypeNetwork(), FEATURES, np.eye(4)[CODES], WEIGHTS)
     with pytest.raises(DataError, match="got a total of 0 for class 3"):
         empty.fit(empty.moved(None), empty.start(), 1e-8)
+
+
+def test_an_embedding_that_jax_cannot_trace_is_named():
+    people = oar.Population(np.eye(4), [0, 0, 1, 1])
+    for embedding in (np.tanh, lambda x: np.tanh(x), lambda x: x[:2] if x[0] > 0 else x[2:], lambda x: float(x[0])):
+        with pytest.raises(oar.DataError, match=r"embedding: must be a pure JAX function .* Use jax.numpy throughout"):
+            oar.collective(oar.Problem(people, PrototypeNetwork(embedding), oar.Query(np.ones(4), 1), oar.Perturb(0.1)))

@@ -19,7 +19,7 @@ from oar.plans.card import Broadcast
 from oar.plans.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
-BRISK = ProjectedGradient(max_steps=200)
+BRISK = ProjectedGradient(max_steps=200, restarts=0)
 
 
 def standard_iris():
@@ -113,7 +113,7 @@ def test_other_norms_keep_the_gain_even_where_the_solver_stopped_early(model, bu
 def test_linear_svms_keep_nearly_the_gain(norm):
     """Its scores have kinks, at which the solver seldom closes its certificate."""
     result = oar.collective(iris_problem(LinearSVM(1e-2), 0.3, norm), solver=BRISK)
-    assert lost(result, result.plan.card()) < 0.03
+    assert lost(result, result.plan.card()) < 0.05
 
 
 def test_one_member_is_as_everyone():
@@ -433,3 +433,28 @@ def test_what_is_no_person_is_refused_by_name():
         card.respond([0.0, 0.0, 0.0], "x")
     with pytest.raises(oar.DataError, match="budget: "):
         card.respond([0.0, 0.0, 0.0], 0, budget="x")
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SoftmaxRegression(0.05), Ridge(0.05)])
+def test_a_card_for_other_features_or_another_goal_is_refused(model):
+    people = crowd(labels=np.arange(60) % 3 + 0.0)
+    named = oar.Population(pd.DataFrame(people.features, columns=["a", "b", "c"]), people.labels)
+    within = {"within": 0.1} if isinstance(model, Ridge) else {}
+
+    def plan(people, goal):
+        query = oar.Query(np.asarray(people.features).mean(axis=0), goal, **within)
+        return oar.collective(oar.Problem(people, model, query, oar.Perturb(0.1))).plan
+
+    ours = plan(named, 2.0)
+    card = ours.card()
+    assert ours.followed(card).each.any()
+    assert ours.followed(dataclasses.replace(card, features=None)).each.any()
+    with pytest.raises(oar.DataError, match=r"card: must be for the plan's features \['a', 'b', 'c'\]"):
+        ours.followed(dataclasses.replace(card, features=("b", "a", "c")))
+    with pytest.raises(oar.DataError, match="card: must work towards the plan's goal"):
+        ours.followed(plan(named, 0.0).card())
+    smaller = ours.followed(dataclasses.replace(card, budget=0.04))
+    assert 0.039 < np.linalg.norm(smaller.each, axis=1).max() <= 0.04 * (1 + 1e-9)
+    larger = ours.followed(dataclasses.replace(card, budget=5.0))
+    assert np.linalg.norm(larger.each, axis=1).max() <= 0.1 * (1 + 1e-9)
+    np.testing.assert_array_equal(smaller.query_move, ours.query_move)

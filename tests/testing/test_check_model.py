@@ -2,8 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from oar.errors import OARError
+from oar.errors import DataError, OARError, OptionError
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
@@ -11,18 +12,22 @@ from oar.models.gaussian import GaussianNaiveBayes
 from oar.models.linear import SoftmaxRegression
 from oar.models.linear_training import LinearTraining
 from oar.models.mlp import MLP
+from oar.models.nearest_centroid import NearestCentroid
 from oar.testing import Check, ConformanceError, Report, check_model
 
 NAMES = [
     "initial parameters",
     "loss",
+    "pure",
     "outputs",
     "gradient",
     "Hessian product",
     "refit converges",
     "refit deterministic",
     "query gradients",
+    "outputs fit losses",
     "score gradients",
+    "far away",
     "through training",
     "convex",
     "equivariant",
@@ -52,7 +57,7 @@ def test_sound_models_pass_every_check():
     report = check_model(softmax())
     assert [check.name for check in report.checks] == NAMES
     assert report.passed
-    assert "all 12 checks passed" in str(report)
+    assert "all 15 checks passed" in str(report)
     assert check_model(MLP((3,), l2=0.02, loss="squared"), outputs=2, dimensions=2).passed
 
 
@@ -73,7 +78,9 @@ def test_unsound_gradients_are_found():
     failed, report = failures(blind)
     assert list(failed) == ["query gradients"]
     assert [check.name for check in report.checks if check.passed is None] == [
+        "outputs fit losses",
         "score gradients",
+        "far away",
         "through training",
         "equivariant",
     ]
@@ -153,9 +160,9 @@ def test_the_error_lists_every_failed_check_with_advice():
     with pytest.raises(ConformanceError) as caught:
         check_model(softmax(outputs=lambda w, x: w, name="mine"))
     assert isinstance(caught.value, OARError)
-    assert str(caught.value).startswith("mine: 1 of 12 checks did not pass.")
+    assert str(caught.value).startswith("mine: 2 of 15 checks did not pass.")
     assert "→ Return one logit a class" in str(caught.value)
-    assert caught.value.report.failed[0].name == "outputs"
+    assert [check.name for check in caught.value.report.failed] == ["outputs"]
 
 
 def test_reports_count_what_was_not_run():
@@ -163,3 +170,101 @@ def test_reports_count_what_was_not_run():
     assert not report.passed
     assert report.failed == ()
     assert "1 of 2" in str(report)
+
+
+def test_labels_and_single_values_are_taken_as_they_come():
+    rng, codes = np.random.default_rng(0), np.arange(40) % 3
+    features = rng.normal(size=(40, 2)) + codes[:, None]
+    assert check_model(softmax(), features, codes).passed
+    assert check_model(softmax(), features, np.array(["a", "b", "c"])[codes]).passed
+    assert check_model(MLP((), l2=0.02, loss="squared"), features, features[:, 0] + rng.normal(size=40)).passed
+    assert check_model(SoftmaxRegression(), features, codes > 0, training=LinearTraining).passed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((softmax(), np.ones((4, 2))), DataError, "targets: must be given together with features"),
+        ((softmax(), None, [0, 1]), DataError, "features: must be given together with targets"),
+        ((softmax(), np.ones((4, 2)), [0, 1]), DataError, "targets: must be one for each of the 4 people, got 2"),
+        ((softmax(), [["a"]], [0, 1]), DataError, "features: must be numbers"),
+        ((softmax(), np.ones(4), [0, 1]), DataError, "features: must be rows of numbers"),
+        ((softmax(), np.ones((4, 2)), np.zeros(4)), DataError, "targets: must be labels of at least two classes"),
+        ((LogisticRegression(),), OptionError, "model: must be one of oar.models"),
+        ((NearestCentroid(),), OptionError, "model: must be one of oar.models"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        check_model(*arguments)
+
+
+def ridge(**changes):
+    def squared(w, x, y):
+        return 0.5 * ((w @ x - y) ** 2).sum()
+
+    return softmax(**({"loss": squared, "regresses": True} | changes))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        softmax(outputs=lambda w, x: -(w @ x)),
+        softmax(outputs=lambda w, x: 0 * (w @ x)),
+        softmax(query_loss=lambda w, x, y: -cross_entropy(w, x, y)),
+        softmax(query_loss=lambda w, x, y: jax.nn.logsumexp(w @ x)),
+        ridge(outputs=lambda w, x: -(w @ x)),
+        ridge(outputs=lambda w, x: 0 * (w @ x) + 1.0),
+        ridge(query_loss=lambda w, x, y: -((w @ x - y) ** 2).sum()),
+        ridge(query_loss=lambda w, x, y: ((w @ x) ** 2).sum()),
+    ],
+)
+def test_outputs_that_do_not_fit_the_losses_are_found(model):
+    failed, _ = failures(model)
+    assert list(failed) == ["outputs fit losses"]
+
+
+def test_functions_with_randomness_or_state_are_found():
+    calls = []
+
+    def counted(w, x, y):
+        calls.append(1)
+        return cross_entropy(w, x, y) * len(calls)
+
+    def noisy(w, x, y):
+        return cross_entropy(w, x, y) * (1 + np.random.rand())  # noqa: NPY002
+
+    for changes in ({"query_loss": counted}, {"query_loss": noisy}, {"loss": noisy, "query_loss": cross_entropy}):
+        failed, _ = failures(softmax(**changes))
+        assert "depend on its arguments alone" in failed["pure"]
+
+
+def test_what_holds_only_near_the_data_is_found():
+    def short(w, x, y):  # not a number where anybody is farther than 8 from the origin
+        return cross_entropy(w, x, y) + 1e-3 * jnp.sqrt(64.0 - (x**2).sum()) * (w**2).sum()
+
+    failed, _ = failures(softmax(loss=short))
+    assert list(failed) == ["far away"]
+    assert "only near the data" in failed["far away"]
+
+
+def test_a_claim_that_nearly_holds_is_found():
+    def leaning(parameters):  # an intercept that is hardly penalised
+        return 0.01 * (parameters["w"] ** 2).sum() + 1e-5 * (parameters["b"] ** 2).sum()
+
+    def logits(parameters, x):
+        return parameters["w"] @ x + parameters["b"]
+
+    def model(penalty):
+        return Custom(
+            loss=lambda parameters, x, y: jax.nn.logsumexp(logits(parameters, x)) - y @ logits(parameters, x),
+            init=lambda d, o: {"w": np.zeros((o, d)), "b": np.zeros(o)},
+            outputs=logits,
+            penalty=penalty,
+            gauge=lambda parameters: 0.5 * parameters["b"].sum() ** 2,
+            equivariant=True,
+        )
+
+    assert check_model(model(lambda parameters: 0.01 * (parameters["w"] ** 2).sum())).passed
+    failed, _ = failures(model(leaning))
+    assert list(failed) == ["equivariant"]

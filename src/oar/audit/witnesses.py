@@ -27,9 +27,7 @@ from oar.people import Population
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
-SETTLED = (
-    1e-7  # a larger gradient at scikit-learn's answer, in units of each feature's spread, asks for another witness
-)
+SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' spreads, asks for another witness
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 

@@ -18,12 +18,14 @@ from oar.errors import DataError, NumericsError
 from oar.models.autodiff_passes import compiled, with_settings
 from oar.models.curvature import Curvature
 from oar.models.differentiable import Differentiable
+from oar.models.infinity import falls_for_ever
 from oar.models.minimise import minimise
 from oar.models.objective import Objective, Point
-from oar.models.parameters import flattened, float_tree
+from oar.models.parameters import UNTRACEABLE, flattened, float_tree
 from oar.models.training import Array, Fit
 
 CHUNK = 1_000
+TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
 _PERSON = "(parameters, features (d,), target (o,))"
 _TAKES = {"loss": _PERSON, "query_loss": _PERSON, "outputs": "(parameters, features (d,))"}
 _TAKES |= {"penalty": "(parameters)", "gauge": "(parameters)"}
@@ -101,9 +103,9 @@ class AutodiffTraining:
         with jax.enable_x64(True):
             try:
                 return run()
-            except (TypeError, ValueError, IndexError, NotImplementedError, jax.errors.JAXTypeError) as reason:
-                if isinstance(reason, (DataError, NumericsError)):
-                    raise
+            except UNTRACEABLE as reason:
+                if isinstance(reason, (DataError, NumericsError, jax.errors.JaxRuntimeError)):
+                    raise  # the last is the machine's (no memory left), not the function's
                 raise DataError(
                     f"{argument}: must be a pure JAX function of {_TAKES[argument]} that JAX can "
                     f"differentiate; tracing {self.model.name} with d = {self.dimensions}, o = {self.output_count} "
@@ -236,7 +238,7 @@ class AutodiffTraining:
             self._check_dependence(first, features)
         point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
         if from_scratch:
-            self._check_end(objective, point)
+            self._check_end(objective, point, tolerance)
         return Fit(point.parameters, features, point.residual, point.residual <= tolerance)
 
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:
@@ -300,15 +302,27 @@ class AutodiffTraining:
                 "differentiated, so nothing could be said about retraining."
             )
 
-    def _check_end(self, objective: Objective, point: Point) -> None:
-        """Refuse an optimum at infinity: there, parameters that are half as large again fit better still."""
+    def _check_end(self, objective: Objective, point: Point, tolerance: float) -> None:
+        """Refuse an optimum at infinity."""
         beyond = objective.at(1.5 * point.parameters)
         falls = point.value - beyond.value > 0.1 * abs(point.value)
-        if beyond.sound and falls and beyond.residual < 0.9 * point.residual:
+        separated = beyond.sound and falls and beyond.residual < 0.9 * point.residual
+        if separated or (point.residual <= tolerance and self._falls_for_ever(objective, point)):
             raise NumericsError(
-                f"loss: training must have a minimum, got one from {self.model.name} that falls for ever as parameters "
-                "grow (classes that are perfectly separated, and no regulariser); give the model a penalty."
+                f"loss: training must have a minimum, got one from {self.model.name} that falls for ever in some "
+                "direction, so that its optimum is at infinity (some people are perfectly separated from the others, "
+                "and there is no regulariser); give the model a penalty."
             )
+
+    def _falls_for_ever(self, objective: Objective, point: Point) -> bool:
+        """Look beyond a fit of few parameters without a penalty; with one, the risk rises in the end."""
+        penalty = self._trace("penalty", lambda: self._pass("penalty")(point.parameters, self._constants))
+        if float(penalty) != 0:
+            return False
+        # From a coarse fit there is no telling far from near.
+        point = minimise(objective, point, TIGHT, from_afar=False, many_minima=False)
+        spectrum = objective.spectrum(point.parameters) if point.residual <= TIGHT else None
+        return spectrum is not None and falls_for_ever(objective, point, spectrum)
 
     # -- signals -----------------------------------------------------------------------------------------------------
 

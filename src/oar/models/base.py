@@ -17,7 +17,7 @@ Parameters = TypeVar("Parameters")
 
 
 class Model(Protocol[Parameters]):
-    """The protocol. `features` is (d,) or (n, d); `goal` is a class code."""
+    """The protocol. `features` is (d,) or (n, d)."""
 
     @property
     def name(self) -> str:
@@ -36,10 +36,10 @@ class Model(Protocol[Parameters]):
         """Return class probabilities, shape (..., k)."""
         ...
 
-    def loss(self, parameters: Parameters, features: Any, goal: int) -> NDArray[np.float64]:
-        """Return the loss at the goal class, shape (...)."""
+    def predict(self, parameters: Parameters, features: Any) -> NDArray[Any]:
+        """Return class codes, shape (...), or predicted values, shape (..., o)."""
         ...
 
-    def predict(self, parameters: Parameters, features: Any) -> NDArray[np.intp]:
-        """Return class codes, shape (...)."""
+    def goal_loss(self, parameters: Parameters, features: Any, goal: Any) -> NDArray[np.float64]:
+        """Return the loss (...) for a goal: a class code, or a value for each output."""
         ...

@@ -10,13 +10,17 @@ JAX is imported only when such a model is used, and always computes in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, NumericsError, OptionError
 from oar.people import Population
+
+FITTED = 1e-8  # the gradient norm to which `fit` goes
+ROWS = 1_000  # people whose outputs are computed side by side
 
 
 class Differentiable:
@@ -99,6 +103,73 @@ class Differentiable:
         training = AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
         training.check_outputs()
         return training
+
+    def fit(self, people: Population) -> Any:
+        """Refit from scratch; return parameters in the model's own form (a pytree of NumPy arrays).
+
+        They apply to features as they were given. Those of linear models are one matrix (o, d + 1), the intercept last.
+
+        Raises:
+            NumericsError: if the refit does not come to an end, or there is no minimum.
+        """
+        self.check(people)
+        training = self.training(people)
+        found = training.fit(training.moved(None), training.start(), FITTED)
+        if not found.converged:
+            raise NumericsError(
+                f"model: {self.name} must be refitted to a gradient norm of {FITTED:.0e}, got {found.residual:.1e}; "
+                "a larger penalty or standardised features make training easier."
+            )
+        if hasattr(training, "in_given_units"):  # trained in units of its own
+            return training.in_given_units(found.parameters).reshape(training.shape)
+        return training.parameters(found.parameters)
+
+    def probabilities(self, parameters: Any, features: Any) -> NDArray[np.float64]:
+        """Return class probabilities (..., k): softmax of the outputs, and for a single one of it and 0.
+
+        The outputs of a linear SVM are margins: what comes of them has the right order, and is not calibrated.
+        """
+        from scipy.special import softmax
+
+        if self.regresses:
+            raise OptionError(f"model: {self.name} predicts values here, which have no probabilities; use predict.")
+        found = self._all_outputs(parameters, features)
+        if found.shape[-1] == 1:
+            found = np.concatenate([np.zeros_like(found), found], axis=-1)
+        return softmax(found, axis=-1)
+
+    def predict(self, parameters: Any, features: Any) -> NDArray[Any]:
+        """Return class codes (...), or predicted values (..., o)."""
+        found = self._all_outputs(parameters, features)
+        if self.regresses:
+            return found
+        codes = [self.predicted_class(row) for row in found.reshape(-1, found.shape[-1])]
+        return np.array(codes, dtype=np.intp).reshape(found.shape[:-1])
+
+    def goal_loss(self, parameters: Any, features: Any, goal: Any) -> NDArray[np.float64]:
+        """Return the query loss (...) for a goal: a class code, or one value for each output."""
+        width = self._all_outputs(parameters, features).shape[-1]
+        if self.regresses:
+            target = np.broadcast_to(np.asarray(goal, dtype=np.float64), (width,))
+        else:
+            target = self.target_rows(np.eye(max(width, 2))[[goal]])[0]
+        return self._mapped(lambda own, row: self.query_loss(own, row, target), parameters, features)
+
+    def _all_outputs(self, parameters: Any, features: Any) -> NDArray[np.float64]:
+        return self._mapped(self.outputs, parameters, features)
+
+    def _mapped(self, function: Callable[..., Any], parameters: Any, features: Any) -> NDArray[np.float64]:
+        """Call a function of (parameters, one person's features) for features (..., d)."""
+        need_jax(self.name)
+        import jax
+        import jax.numpy as jnp
+
+        rows = np.asarray(features, dtype=np.float64)
+        with jax.enable_x64(True):
+            own = jax.tree.map(jnp.asarray, parameters)
+            flat = jnp.asarray(rows.reshape(-1, rows.shape[-1]))
+            found = np.asarray(jax.lax.map(lambda row: function(own, row), flat, batch_size=ROWS))
+        return found.reshape((*rows.shape[:-1], *found.shape[1:]))
 
     def predicted_class(self, outputs: NDArray[np.float64]) -> int:
         """Return the class code that outputs (o,) stand for."""

@@ -74,9 +74,11 @@ class GaussianNaiveBayes(Differentiable):
             variance[code] = share @ (features - mean[code]) ** 2 / count + (self.smoothing or 0.0)
         if not (variance > 0).all():
             code, feature = np.argwhere(~(variance > 0))[0]
+            # A share of the largest variance is nothing where nobody differs from anybody.
+            lack = "smoothing" if self.smoothing is not None and self.var_smoothing > 0 else "var_smoothing"
             raise DataError(
                 f"features: need some variance in every class, got none in feature {feature} of class {code}; "
-                "drop that feature or give var_smoothing a positive value."
+                f"drop that feature or give {lack} a positive value."
             )
         log_share = np.log(counts)
         return {"mean": mean, "log_variance": np.log(variance), "log_share": log_share - log_share.mean()}

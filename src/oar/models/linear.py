@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.array_library import library_of
+from oar.models.dependence import dependent
 from oar.models.differentiable import Differentiable, need_jax
 from oar.models.hinge_line import least_along
-from oar.models.linear_training import LinearTraining, dependent
+from oar.models.linear_training import LinearTraining
 from oar.models.separation import separates
 from oar.models.settings import check_flag, check_not_negative
 from oar.people import Population
@@ -167,11 +169,9 @@ class SoftmaxRegression(Linear):
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
         """Return log Σ e^z − yᵀz, for targets y on the simplex."""
-        import jax.numpy as jnp
-
-        highest = _highest(outputs)
-        total = jnp.exp(outputs - highest).sum(axis=0) + _reference(outputs, highest)
-        return highest + jnp.log(total) - (target * outputs).sum(axis=0)
+        library, highest = library_of(outputs), _highest(outputs)
+        total = library.exp(outputs - highest).sum(axis=0) + _reference(outputs, highest)
+        return highest + library.log(total) - (target * outputs).sum(axis=0)
 
     def slopes(self, outputs: Any, target: Any) -> Any:
         """Return p − y."""
@@ -184,10 +184,8 @@ class SoftmaxRegression(Linear):
 
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return diag p − p pᵀ."""
-        import jax.numpy as jnp
-
         shares = softmax(outputs)
-        return jnp.eye(len(shares))[..., None] * shares - shares[:, None] * shares[None]
+        return library_of(shares).eye(len(shares))[..., None] * shares - shares[:, None] * shares[None]
 
 
 @dataclass(frozen=True)
@@ -221,9 +219,8 @@ class Ridge(Linear):
 
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return the identity for everyone."""
-        import jax.numpy as jnp
-
-        return jnp.broadcast_to(jnp.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
+        library = library_of(outputs)
+        return library.broadcast_to(library.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
 
 
 @dataclass(frozen=True)
@@ -296,13 +293,11 @@ class LinearSVM(Linear):
 
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return the diagonal 2 t² [margin violated]."""
-        import jax.numpy as jnp
-
-        return jnp.eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
+        return library_of(outputs).eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
 
 
 def _shortfall(outputs: Any, target: Any) -> Any:
-    return _arrays(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
+    return library_of(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
 
 
 def _hinge_curvature(outputs: Any, target: Any) -> Any:
@@ -314,26 +309,17 @@ def _hinge_curvature(outputs: Any, target: Any) -> Any:
     return 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
 
 
-def _arrays(values: Any) -> Any:
-    """Return the library that these arrays belong to, so that NumPy arrays need no JAX."""
-    if isinstance(values, np.ndarray):
-        return np
-    import jax.numpy as jnp
-
-    return jnp
-
-
 def softmax(outputs: Any) -> Any:
     """Return e^z / Σ e^z over the first axis, safely; a single logit is measured against a second one that is 0."""
     highest = _highest(outputs)
-    exponentials = _arrays(outputs).exp(outputs - highest)
+    exponentials = library_of(outputs).exp(outputs - highest)
     return exponentials / (exponentials.sum(axis=0) + _reference(outputs, highest))
 
 
 def _highest(outputs: Any) -> Any:
-    return outputs.max(axis=0) if len(outputs) > 1 else _arrays(outputs).maximum(outputs[0], 0.0)
+    return outputs.max(axis=0) if len(outputs) > 1 else library_of(outputs).maximum(outputs[0], 0.0)
 
 
 def _reference(outputs: Any, highest: Any) -> Any:
     """Return e^(0 − highest) for the logit that is not there where there is a single one."""
-    return 0.0 if len(outputs) > 1 else _arrays(outputs).exp(-highest)
+    return 0.0 if len(outputs) > 1 else library_of(outputs).exp(-highest)

@@ -1,6 +1,8 @@
-"""The passes over the data that a linear model needs, each one fused function mapped over chunks by XLA.
+"""The passes over the data that a linear model needs, each one fused function of a chunk of people.
 
-Arrays come as (chunks, rows, …). Inside a chunk outputs are (o, rows), so that a person's softmax is a column.
+A chunk is features (rows, d), targets (rows, o) and weights (rows,). Inside it outputs are (o, rows), so that a
+person's softmax is a column. Many people come in chunks that XLA maps over; a few are one chunk, for which NumPy is the
+quicker: calling compiled code costs more than the work itself.
 """
 
 from __future__ import annotations
@@ -9,129 +11,110 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from oar.models.array_library import library_of
+
 if TYPE_CHECKING:
     from oar.models.linear import Linear
+
+Chunk = tuple[Any, Any, Any]
 
 
 @lru_cache(maxsize=64)
 def compiled(model: Linear, kind: str) -> Callable[..., Any]:
-    """Compile one kind of pass for a model (compiled once for each shape, and kept)."""
+    """Compile one kind of pass over chunks (chunks, rows, …); compiled once for each shape, and kept."""
     import jax
 
-    return jax.jit(_KINDS[kind](model))
+    one = KINDS[kind]
+
+    def mapped(*chunks_and_arguments: Any) -> Any:
+        chunks, arguments = chunks_and_arguments[:3], chunks_and_arguments[3:]
+        return jax.lax.map(lambda chunk: one(model, chunk, *arguments), chunks)
+
+    def summed(*chunks_and_arguments: Any) -> Any:
+        chunks, arguments = chunks_and_arguments[:3], chunks_and_arguments[3:]
+
+        def step(total: Any, chunk: Chunk) -> tuple[Any, None]:
+            return jax.tree.map(lambda left, right: left + right, total, one(model, chunk, *arguments)), None
+
+        first = jax.tree.map(lambda array: array[0], chunks)
+        shapes = jax.eval_shape(lambda chunk: one(model, chunk, *arguments), first)
+        zero = jax.tree.map(lambda shape: jax.numpy.zeros(shape.shape, shape.dtype), shapes)
+        return jax.lax.scan(step, zero, chunks)[0]
+
+    return jax.jit(mapped if kind == "scores" else summed)
+
+
+def at_once(model: Linear, kind: str, chunk: Chunk, *arguments: Any) -> Any:
+    """Run one kind of pass over people who are a single chunk of NumPy arrays."""
+    return KINDS[kind](model, chunk, *arguments)
 
 
 def _outputs(parameters: Any, rows: Any) -> Any:
     """Return W x + b for every row: (o, rows)."""
-    import jax.numpy as jnp
-
-    return jnp.einsum("od,nd->on", parameters[:, :-1], rows) + parameters[:, -1:]
+    return parameters[:, :-1] @ rows.T + parameters[:, -1:]
 
 
 def _weighted_sum(values: Any, rows: Any) -> Any:
     """Return Σ_n values_on (x_n, 1): (o, d + 1)."""
-    import jax.numpy as jnp
-
-    return jnp.concatenate([jnp.einsum("on,nd->od", values, rows), values.sum(axis=1, keepdims=True)], axis=1)
+    return library_of(rows).concatenate([values @ rows, values.sum(axis=1, keepdims=True)], axis=1)
 
 
-def _add_up(function: Callable[..., Any], chunks: Any, zero: Any) -> Any:
-    import jax
-
-    def step(total: Any, chunk: Any) -> tuple[Any, None]:
-        return jax.tree.map(lambda one, other: one + other, total, function(*chunk)), None
-
-    return jax.lax.scan(step, zero, chunks)[0]
-
-
-def _risk(model: Linear) -> Callable[..., Any]:
+def _risk(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     """Mean loss and its gradient: Σ w̄ φ and Σ w̄ a ⊗ (x, 1)."""
-    import jax.numpy as jnp
-
-    def run(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            out = _outputs(parameters, rows)
-            loss = (weight * model.output_loss(out, target.T)).sum()
-            return loss, _weighted_sum(model.slopes(out, target.T) * weight, rows)
-
-        return _add_up(chunk, (features, targets, weights), (jnp.zeros(()), jnp.zeros_like(parameters)))
-
-    return run
+    rows, target, weight = chunk
+    out = _outputs(parameters, rows)
+    loss = (weight * model.output_loss(out, target.T)).sum()
+    return loss, _weighted_sum(model.slopes(out, target.T) * weight, rows)
 
 
-def _product(model: Linear) -> Callable[..., Any]:
+def _product(model: Linear, chunk: Chunk, parameters: Any, direction: Any) -> Any:
     """Hessian of the mean loss times a direction: Σ w̄ B u ⊗ (x, 1)."""
-    import jax.numpy as jnp
-
-    def run(features: Any, targets: Any, weights: Any, parameters: Any, direction: Any) -> Any:
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            bent = model.bend(_outputs(parameters, rows), target.T, _outputs(direction, rows))
-            return _weighted_sum(bent * weight, rows)
-
-        return _add_up(chunk, (features, targets, weights), jnp.zeros_like(parameters))
-
-    return run
+    rows, target, weight = chunk
+    bent = model.bend(_outputs(parameters, rows), target.T, _outputs(direction, rows))
+    return _weighted_sum(bent * weight, rows)
 
 
-def _hessian(model: Linear) -> Callable[..., Any]:
+def _hessian(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     """Hessian of the mean loss: Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ, as (o, d + 1, o, d + 1)."""
+    rows, target, weight = chunk
+    library, extended = library_of(rows), _extended(rows)
+    curvature = model.curvature(_outputs(parameters, rows), target.T) * weight
+
+    # One output's rows of H at a time, so that memory stays O(rows · parameters).
+    def block(bend: Any) -> Any:
+        return ((bend[:, :, None] * extended).swapaxes(1, 2) @ extended).swapaxes(0, 1)
+
+    if library.__name__ == "numpy":
+        return library.stack([block(bend) for bend in curvature])
     import jax
-    import jax.numpy as jnp
 
-    def run(features: Any, targets: Any, weights: Any, parameters: Any) -> Any:
-        count, width = parameters.shape
-
-        def chunk(rows: Any, target: Any, weight: Any) -> Any:
-            curvature = model.curvature(_outputs(parameters, rows), target.T) * weight
-            extended = _extended(rows)
-
-            # One output's rows of H at a time, so that memory stays O(rows · parameters).
-            def block(bend: Any) -> Any:
-                return jnp.einsum("ond,ne->doe", bend[:, :, None] * extended, extended)
-
-            return jax.lax.map(block, curvature)
-
-        return _add_up(chunk, (features, targets, weights), jnp.zeros((count, width, count, width)))
-
-    return run
+    return jax.lax.map(block, curvature)
 
 
-def _gram(model: Linear) -> Callable[..., Any]:
+def _gram(model: Linear, chunk: Chunk) -> Any:
     """Σ w̄ (x, 1)(x, 1)ᵀ, (d + 1, d + 1)."""
-    import jax.numpy as jnp
-
-    def run(features: Any, targets: Any, weights: Any) -> Any:
-        def chunk(rows: Any, weight: Any) -> Any:
-            extended = _extended(rows)
-            return (extended * weight[:, None]).T @ extended
-
-        width = features.shape[-1] + 1
-        return _add_up(chunk, (features, weights), jnp.zeros((width, width)))
-
-    return run
+    rows, _, weight = chunk
+    extended = _extended(rows)
+    return (extended * weight[:, None]).T @ extended
 
 
 def _extended(rows: Any) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
-
-
-def _scores(model: Linear) -> Callable[..., Any]:
-    """∇_x s for everyone: Vᵀa + Wᵀ B u, as (chunks, rows, d)."""
-    import jax
-    import jax.numpy as jnp
-
-    def run(features: Any, targets: Any, weights: Any, parameters: Any, signal: Any) -> Any:
-        def chunk(arguments: Any) -> Any:
-            rows, target = arguments
-            out = _outputs(parameters, rows)
-            slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, _outputs(signal, rows))
-            return jnp.einsum("od,on->nd", signal[:, :-1], slopes) + jnp.einsum("od,on->nd", parameters[:, :-1], bent)
-
-        return jax.lax.map(chunk, (features, targets))
-
-    return run
+    library = library_of(rows)
+    return library.concatenate([rows, library.ones((rows.shape[0], 1))], axis=1)
 
 
-_KINDS = {"risk": _risk, "product": _product, "hessian": _hessian, "gram": _gram, "scores": _scores}
+def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any) -> Any:
+    """∇_x s for everyone: Vᵀa + Wᵀ B u, as (rows, d)."""
+    rows, target, _ = chunk
+    out = _outputs(parameters, rows)
+    slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, _outputs(signal, rows))
+    return slopes.T @ signal[:, :-1] + bent.T @ parameters[:, :-1]
+
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "risk": _risk,
+    "product": _product,
+    "hessian": _hessian,
+    "gram": _gram,
+    "scores": _scores,
+}

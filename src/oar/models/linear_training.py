@@ -2,7 +2,7 @@
 
 **Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
 sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
-is a column and every reduction runs along memory.
+is a column and every reduction runs along memory. Few people are one chunk (`FEW`).
 
 **Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
 "a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
@@ -12,7 +12,7 @@ their units, and gradients are measured by the values' spread.
 for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
 to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
-(`SMALL`), a bound for it takes its place.
+(`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
 
 **No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
 why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
@@ -23,14 +23,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.conjugate_gradients import conjugate_gradients, in_range
+from oar.models.dependence import dependent
 from oar.models.inverse_curvature import InverseCurvature
-from oar.models.linear_passes import compiled
+from oar.models.linear_passes import at_once, compiled
+from oar.models.linear_units import spread_of_values, units_of
 from oar.models.one_thread import one_thread
 from oar.models.training import Array, Fit
 
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     from oar.models.linear import Linear
 
 CHUNK = 1_000
+FEW = 4_000  # outputs of all people together, up to which NumPy is quicker than calling compiled code
+QUICK = 1_000_000  # people times squared parameters, up to which looking at H costs no more than a look at the risk
+ONE_THREAD = 64  # parameters up to which nobody would factor H on several threads
 SMALL = 600  # parameters up to which H itself is factored
 SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
 MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
@@ -55,7 +62,6 @@ ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself can
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
-DEPENDENT = 1e-12  # sine of an angle that is 0 but for rounding
 
 
 class _Point(NamedTuple):
@@ -87,16 +93,19 @@ class LinearTraining:
         self.shape = (targets.shape[1], self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
         self.targets = targets
-        self._centre, self._scale = units or _units(features, weights, model)
-        self._unit = _spread_of_values(targets, weights) if model.regresses else 1.0
+        self._centre, self._scale = units or units_of(features, weights, model)
+        self._unit = spread_of_values(targets, weights) if model.regresses else 1.0
         self._features = (features - self._centre) / self._scale
-        self._rows = min(CHUNK, self.size)
+        self._few = self.size * self.shape[0] <= FEW
+        self._rows = self.size if self._few else min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
         self._targets = self._pack(targets)
         self._weights = self._pack(weights[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
-        self._pool = ThreadPoolExecutor(len(self._shards)) if len(self._shards) > 1 else None
+        # This thread works too: one that has to be woken up may have to wait for a core.
+        self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
         self._small = self.parameter_count <= SMALL
+        self._quick = self._few and self.size * self.parameter_count**2 <= QUICK
         self._sizes: Array | None = None  # of the features, where a fit had to look
         self._inverse: InverseCurvature | None = None
         self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
@@ -113,7 +122,13 @@ class LinearTraining:
 
     def moved(self, moves: Array | None) -> Array:
         """Return features in chunks, in this training's own units."""
-        return self._pack(self._features if moves is None else self._features + moves / self._scale)
+        if moves is None:
+            return self._pack(self._features)
+        packed = np.zeros((self._chunks, self._rows, self.dimensions))
+        rows = self._rows_of(packed)
+        np.divide(moves, self._scale, out=rows)
+        rows += self._features
+        return packed
 
     def in_given_units(self, vector: Array) -> Array:
         """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
@@ -129,6 +144,9 @@ class LinearTraining:
     def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
         """Run one pass on all cores; return a result for each of them."""
         self.passes += 1
+        if self._few:
+            chunk = features[0], self._targets[0], self._weights[0]
+            return [at_once(self.model, kind, chunk, *arguments)]
         run = compiled(self.model, kind)
 
         def part(data: tuple[Any, Any, Any]) -> Any:
@@ -137,8 +155,9 @@ class LinearTraining:
             with jax.enable_x64(True):
                 return jax.tree.map(np.asarray, run(*data, *arguments))
 
-        shards = self._placed(features)
-        return [part(shards[0])] if self._pool is None else list(self._pool.map(part, shards))
+        first, *others = self._placed(features)
+        under_way = [self._pool.submit(part, shard) for shard in others] if self._pool is not None else []
+        return [part(first), *(one.result() for one in under_way)]
 
     def _placed(self, features: Array) -> list[tuple[Any, Any, Any]]:
         """Return every shard's arrays where XLA wants them; copied once for each `moved`, not once a pass."""
@@ -172,6 +191,11 @@ class LinearTraining:
             product[:, free] = matrix[:, free].sum(axis=0) / self.shape[0] ** 2
         return product
 
+    @cached_property
+    def _penalty_hessian(self) -> Array:
+        units = np.eye(self.parameter_count).reshape(-1, *self.shape)
+        return np.stack([self._penalty_product(unit).ravel() for unit in units])
+
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
         """Return H times a direction: one pass."""
         matrix = direction.reshape(self.shape)
@@ -181,14 +205,17 @@ class LinearTraining:
     def hessian(self, parameters: Array, features: Array) -> Array:
         """Return H (p, p): one (costlier) pass."""
         total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
-        hessian = total.reshape(self.parameter_count, self.parameter_count)
-        columns = [self._penalty_product(unit.reshape(self.shape)).ravel() for unit in np.eye(self.parameter_count)]
-        return hessian + np.stack(columns)
+        return total.reshape(self.parameter_count, self.parameter_count) + self._penalty_hessian
 
     def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
         """Return ∇_x s_i for everyone: one pass."""
         parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
-        return np.concatenate(parts).reshape(-1, self.dimensions)[: self.size] / self._scale
+        gradients, first = np.empty((self.size, self.dimensions)), 0
+        for part in parts:
+            rows = part.reshape(-1, self.dimensions)[: self.size - first]
+            np.divide(rows, self._scale, out=gradients[first : first + len(rows)])
+            first += len(rows)
+        return gradients
 
     def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
         """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
@@ -202,7 +229,7 @@ class LinearTraining:
         The little is a share of H's own diagonal, so that features of unlike sizes each get their own. Some is always
         added: along directions flatter than that the gradient is rounding, and H⁻¹ would make a leap of it.
         """
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve take longer to check than to do
 
         diagonal = np.diag(hessian)
         if not in_range(hessian):
@@ -210,12 +237,11 @@ class LinearTraining:
         sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny + 1e-30 * diagonal.max()))
         scaled = hessian / sizes / sizes[:, None]
         for share in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
-            try:
-                with one_thread():
-                    factor = cho_factor(scaled + share * np.eye(len(scaled)))
-            except LinAlgError:
-                continue
-            return lambda vector: (cho_solve(factor, (vector.T / sizes).T, check_finite=False).T / sizes).T
+            shifted = scaled + np.diag(np.full(len(scaled), share))
+            with one_thread() if len(scaled) > ONE_THREAD else nullcontext():
+                factor, failed = dpotrf(shifted, clean=False)
+            if not failed:
+                return lambda vector: (dpotrs(factor, (vector.T / sizes).T)[0].T / sizes).T
         raise self._not_fitted("has no positive curvature")
 
     def _not_fitted(self, what: str) -> NumericsError:
@@ -275,8 +301,8 @@ class LinearTraining:
 
     def _descended(self, start: Array, features: Array, enough: float) -> _Point:
         """Step until the gradient is small enough, or no step makes it smaller."""
-        point, fresh = self._point(start, features), self._inverse is None
-        inverse, extra = self._inverse or self._renewed(start, features), 0
+        point, extra = self._point(start, features), 0
+        inverse = None if self._quick else self._inverse
         for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
             if number == EASY_STEPS:
                 point = self._measured_afresh(point, features)
@@ -285,16 +311,17 @@ class LinearTraining:
             if small and (extra > EASY_STEPS or not self._unbalanced(point)):
                 break
             # Old curvature gets one try, then it is renewed; a bound does not grow old.
-            final = fresh or not self._small
+            final = inverse is None or not self._small
+            inverse = inverse or self._renewed(point.parameters, features)
             step = -inverse(point.gradient)
             last, accepted = self._searched(point, step, features) if final else self._tried(point, step, features)
             if final and not accepted:
                 break  # no progress even with the true Hessian: rounding is the limit
             inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
-            slow, fresh = not accepted or last.size > SLOW * point.size, False
+            slow = self._quick or not accepted or last.size > SLOW * point.size
             point = last if accepted else point
-            if slow and self._small and (point.size > enough or self._unbalanced(point)):
-                inverse, fresh = self._renewed(point.parameters, features), True
+            if slow and self._small:
+                inverse = None
         return point
 
     def _point(self, parameters: Array, features: Array) -> _Point:
@@ -322,7 +349,9 @@ class LinearTraining:
 
         Their gradients are rounded at that size. Few refits are so hard that it pays to look.
         """
-        sizes = np.sqrt(self.weights @ self._rows_of(features) ** 2)
+        if max(features.max(), -features.min()) <= FAR:
+            return point
+        sizes = np.sqrt(np.einsum("cn,cnd,cnd->d", self._weights, features, features))
         self._sizes = np.append(np.where(sizes > FAR, sizes, 1.0), 1.0)
         return point._replace(size=self._norm(point.gradient))
 
@@ -406,13 +435,16 @@ class LinearTraining:
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
+        size = float(np.linalg.norm(right))
+        direct = self._solved_directly(fit, right, tolerance * size) if self._quick else None
+        if direct is not None:
+            return direct
         seen = []
 
         def product(direction: Array) -> Array:
             seen.append((direction, self.product(fit.parameters, fit.features, direction)))
             return seen[-1][1]
 
-        size = float(np.linalg.norm(right))
         solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
         if not solved.residual <= max(tolerance, 1e-3) * size:
             direct = self._solved_directly(fit, right, tolerance * size)
@@ -444,14 +476,10 @@ class LinearTraining:
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
-        import jax
-
         matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        with jax.enable_x64(True):
-            slopes = np.asarray(self.model.slopes(outputs, target))
-            loss = float(self.model.output_loss(outputs, target))
+        slopes = self.model.slopes(outputs, target)
         return (
-            loss,
+            float(self.model.output_loss(outputs, target)),
             np.outer(slopes, np.append((query - self._centre) / self._scale, 1.0)).ravel(),
             matrix[:, :-1].T @ slopes / self._scale,
         )
@@ -460,48 +488,3 @@ class LinearTraining:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)
         return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
-
-
-def _units(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
-    """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
-
-    Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
-    shifted. A feature that is the same for everyone has no spread of its own (but rounding in its mean looks like
-    one); if it ever moves it is by a budget, which is in the units of the others.
-    """
-    centre = weights @ features
-    spread = np.sqrt(weights @ (features - centre) ** 2)
-    if model.penalise_intercept:
-        centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
-    else:
-        some = features[weights > 0]
-        spread = np.where(some.max(axis=0) > some.min(axis=0), spread, 0.0)
-    return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
-
-
-def _spread_of_values(values: Array, weights: Array) -> float:
-    """Return a typical distance of values from their mean; of equal ones, from 0."""
-    spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
-    size = float(np.abs(values[weights > 0]).max())
-    return float(_power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
-
-
-def _power_of_two(size: Array) -> Array:
-    """Return the nearest; 1 for 0."""
-    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
-
-
-def dependent(rows: Array) -> bool:
-    """Report whether some combination of the columns is the same in all rows.
-
-    By a factorisation of the rows themselves: their Gram matrix has only half the digits.
-    """
-    if len(rows) <= rows.shape[1]:
-        return True
-    away = rows - rows.mean(axis=0)
-    sizes = np.linalg.norm(away, axis=0)
-    if (sizes <= DEPENDENT * np.linalg.norm(rows, axis=0)).any():
-        return True
-    with one_thread():
-        angles = np.linalg.svd(np.linalg.qr(away / sizes, mode="r"), compute_uv=False)
-    return bool(angles[-1] <= DEPENDENT * angles[0])

@@ -101,7 +101,7 @@ class NearestCentroid:
         likelihood = np.exp(distances.min(axis=-1, keepdims=True) - distances)
         return likelihood / likelihood.sum(axis=-1, keepdims=True)
 
-    def loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
+    def goal_loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
         """Return −log p(goal | x), shape (...)."""
         return goal_loss(self.distances(parameters, features), goal)
 

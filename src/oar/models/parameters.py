@@ -12,6 +12,9 @@ from oar.errors import DataError
 from oar.models.differentiable import Differentiable
 
 Unravel = Callable[[Any], Any]
+UNTRACEABLE = (TypeError, ValueError, IndexError, RuntimeError)
+"""What functions raise that JAX cannot trace: its own errors are TypeErrors and IndexErrors; layers that want random
+keys or state raise RuntimeErrors."""
 
 
 def flattened(model: Differentiable, dimensions: int, outputs: int) -> tuple[NDArray[np.float64], Unravel]:

@@ -31,10 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose
+from oar.errors import DataError, OptionError, choose
 from oar.models.differentiable import Differentiable
 from oar.models.gaussian import class_weights
 from oar.models.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
+from oar.models.parameters import UNTRACEABLE
 from oar.models.settings import check_not_negative, check_seed
 from oar.models.training import Array
 
@@ -138,8 +139,15 @@ class PrototypeNetwork(Differentiable):
             return dimensions
         import jax
 
-        with jax.enable_x64(True):
-            shape = jax.eval_shape(self.embedding, jax.ShapeDtypeStruct((dimensions,), np.float64)).shape
+        try:
+            with jax.enable_x64(True):
+                shape = jax.eval_shape(self.embedding, jax.ShapeDtypeStruct((dimensions,), np.float64)).shape
+        except UNTRACEABLE as reason:
+            raise DataError(
+                "embedding: must be a pure JAX function of one person's features (d,) that JAX can differentiate; "
+                f"tracing it with d = {dimensions} stopped with {type(reason).__name__}: "
+                f"{str(reason).splitlines()[0]} Use jax.numpy throughout: no NumPy, no float(), no `if` on values."
+            ) from reason
         if len(shape) != 1 or shape[0] == 0:
             raise OptionError(
                 f"embedding: must return a vector (m,) for one person's features (d,), got shape {shape}."

@@ -94,8 +94,8 @@ def extended_settings(quick: bool = False, seed: int = 0) -> ExtendedSettings:
 def _contenders(steps: int, bisections: int, slow: int) -> tuple[Contender, ...]:
     # Steps bound the time, not a clock: the same seed then gives the same numbers on a busy machine.
     alone = ProjectedGradient(max_steps=500, tolerance=1e-6, random_starts=4)
-    loop = ProjectedGradient(max_steps=steps, tolerance=1e-4)
-    short = ProjectedGradient(max_steps=slow, tolerance=1e-4)
+    loop = ProjectedGradient(max_steps=steps, tolerance=1e-4, restarts=0)
+    short = ProjectedGradient(max_steps=slow, tolerance=1e-4, restarts=0)
     return (
         Contender(
             "nearest_centroid", "Nearest centroid", NearestCentroid(), "auto", "exact", "paper", None, bisections

@@ -45,7 +45,8 @@ class Plan:
     def followed(self, card: Card) -> MemberPlan:
         """Return what comes of this plan if every participant makes the move that it finds on a card.
 
-        Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned.
+        Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned. Nobody moves farther
+        than the card's common budget, nor than the problem allows.
         """
         if not isinstance(card, Card):
             raise DataError(f"card: must be an oar.Card, got {card!r}; use plan.card() or oar.Card.load(path).")
@@ -58,9 +59,20 @@ class Plan:
                 "card: must be for the plan's model, norm, classes and number of features, "
                 f"{_listed(ours)}, got {_listed(theirs)}; use plan.card()."
             )
+        if None not in (people.names, card.features) and people.names != card.features:
+            raise DataError(
+                f"card: must be for the plan's features {list(people.names or ())}, got one for "
+                f"{list(card.features or ())}; use plan.card()."
+            )
+        goal = tuple(problem.goal_label.tolist()) if isinstance(problem.goal_label, np.ndarray) else problem.goal_label
+        if goal != card.goal:
+            raise DataError(
+                f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
+            )
         targets = people.value_rows() if problem.regresses else people.class_rows()
         rows = np.asarray(people.features, dtype=np.float64)
-        moves = card.responses(rows, targets, problem.allowance.everyones(people.size))
+        radii = problem.allowance.everyones(people.size)
+        moves = card.responses(rows, targets, radii if card.budget is None else np.minimum(radii, card.budget))
         return MemberPlan(problem, self.query_move, moves)
 
 

@@ -39,7 +39,7 @@ class Implicit(Signal):
         """Solve for v, from the last round's where there is one; one more pass turns it into gradients."""
         fit = outcome.fit
         signal = training.solve(fit, outcome.pull, None if memory is None else memory.signal, self.tolerance)
-        gradient = -training.score_gradients(fit.parameters, fit.features, signal)
+        gradient = training.score_gradients(fit.parameters, fit.features, -signal)  # linear in v
         damping = float(getattr(training, "damping", 0.0))
         damped = f" H was damped by {damping:.1e} to be positive, so the gradient is not exact." if damping else ""
         note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖.{damped}{caution(fit)}"

@@ -3,10 +3,12 @@
 `propose_collective`, `propose_individual` and `propose_joint` choose by name or settings.
 """
 
+import dataclasses
 from typing import Any
 
 from oar.errors import OptionError
 from oar.models import NearestCentroid
+from oar.models.linear import Linear
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -31,6 +33,7 @@ __all__ = [
 
 
 SMALL = 2_000  # members' moves, as numbers
+RESTARTS, MORE_RESTARTS = 8, 24
 
 
 def propose_collective(
@@ -79,10 +82,14 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
     # The loss has several local minima at large budgets. Where a step costs a millisecond, look at some, and closely.
     small = problem.people.size * problem.people.dimensions <= SMALL
-    default = ProjectedGradient(2_000, 1e-7, restarts=8) if small else ProjectedGradient(500, 1e-6)
-    if not problem.model.convex:  # type: ignore[union-attr]
+    convex: bool = problem.model.convex  # type: ignore[union-attr]
+    default = ProjectedGradient(2_000, 1e-7) if small else ProjectedGradient(500, 1e-6)
+    if not convex:
         default = ProjectedGradient(30, 1e-5)  # every step trains a network from scratch
     chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
+    if not isinstance(chosen, OneShot) and chosen.restarts is None:
+        restarts = MORE_RESTARTS if isinstance(problem.model, Linear) else RESTARTS  # whose refits are the quickest
+        chosen = dataclasses.replace(chosen, restarts=restarts if small and convex else 0)
     return retrained.solve(problem, chosen, signal, query, on_step)
 
 

@@ -35,6 +35,12 @@ class Trial:
     outcome: Outcome | None
 
     @property
+    def judged(self) -> Outcome:
+        """What the refit says; only where there was one."""
+        assert self.outcome is not None
+        return self.outcome
+
+    @property
     def loss(self) -> float:
         """The loss at the refit; infinite where the refit did not converge, so that it is never the best."""
         if self.outcome is None or not self.outcome.fit.converged or not np.isfinite(self.outcome.loss):

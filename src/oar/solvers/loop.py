@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
 FINEST = 1e-11  # the tightest refit that is asked for
 ROUNDING = 1e-13  # a loss that falls by less than this share of itself does not fall
+OPENING = 1.3  # by how much the longest step grows from one step to the next
 FAR = 1e6  # budgets: a step so long that its projection is the full response
 
 
@@ -43,6 +44,9 @@ class LoopSettings:
         tolerance: stop when the gap is at most this times the loss (its size, where it is negative).
         deadline: the reading of `time.monotonic` after which no further step is begun.
         line_search: how the share of the way is found: a key of `oar.solvers.line_search.SEARCHES`.
+        longest: the longest first step, in budgets; later ones may be longer and longer. From FAR on a first step is a
+            full response, which is quick; with 1 moves grow slowly, which ends in better minima where balls have
+            corners.
         from_scratch: whether accepted points are refitted from scratch, because training has many minima.
     """
 
@@ -52,6 +56,7 @@ class LoopSettings:
     deadline: float
     line_search: str = "armijo"
     from_scratch: bool = False
+    longest: float = FAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,52 +93,61 @@ def improve(
         began = refit(training, moves[:-1], query + moves[-1], target, None, BEGIN)
     step = signal.differentiate(training, began, None)
     slopes = _slopes(step)
-    alpha = far = FAR * limits.span(slopes)
+    alpha = far = settings.longest * limits.span(slopes)
     gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
-    ended = "steps"
+    careful = False
     while True:
-        if gap <= settings.tolerance * abs(step.loss):
-            ended = "closed"
+        ended = _ended(settings, step.loss, gap, len(losses) - 1)
+        if ended:
             break
-        if len(losses) > settings.max_steps:
-            break
-        if time.monotonic() > settings.deadline:
-            ended = "time"
-            break
-        aim = limits.project(moves - alpha * slopes) if settings.response == "spectral" else limits.respond(slopes)
-        slope = limits.inner(slopes, aim - moves)
-        uncertain = _reach(step) * step.fit.residual
-        precision = float(np.clip(1e-2 * -slope / _reach(step), FINEST, 1e-6))
-        if uncertain > 0.1 * -slope and step.fit.residual > FINEST:
+        if settings.response == "spectral":
+            aim, slope = limits.ahead(moves, slopes, alpha)
+        else:
+            aim = limits.respond(slopes)
+            slope = limits.slope(slopes, moves, aim)
+        uncertain = reach_of(step) * step.fit.residual
+        precision = FINEST if careful else float(np.clip(1e-2 * -slope / reach_of(step), FINEST, 1e-6))
+        if (careful or uncertain > 0.1 * -slope) and step.fit.residual > FINEST:
             memory = None if settings.from_scratch else step.memory
             outcome = refit(training, moves[:-1], query + moves[-1], target, memory, precision)
             step, losses[-1], refits = replace(step, outcome=outcome), outcome.loss, refits + 1
         trials = Trials(training, query, target, step, limits, moves, aim, precision, settings.from_scratch)
         accepted = SEARCHES[settings.line_search](trials, slope)
         refits += trials.refits
-        if accepted is None or accepted.outcome is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
-            ended = "stalled"
-            break
-        change, last = accepted.moves - moves, slopes
+        if accepted is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):
+            # What a short step gains may be less than what loose refits leave uncertain, and a long one may aim badly.
+            if careful:
+                ended = "stalled"
+                break
+            careful, alpha = True, min(alpha, limits.span(slopes))
+            continue
         try:
-            step = signal.differentiate(training, accepted.outcome, step.memory)
+            step = signal.differentiate(training, accepted.judged, step.memory)
         except NumericsError:  # so far out that nothing bends any more: the last point with a signal stands
             ended = "stalled"
             break
-        moves = accepted.moves
-        slopes = _slopes(step)
-        bend = limits.inner(change, slopes - last)
-        squared = limits.inner(change, change)
+        before, careful = (moves, slopes), False
+        moves, slopes = accepted.moves, _slopes(step)
+        squared, bend, gap = limits.compare(before, (moves, slopes))
         # Where curvature is not positive the model says "as far as possible".
+        far = far if settings.longest >= FAR else min(OPENING * far, FAR * limits.span(slopes))
         alpha = min(squared / bend, far) if bend > 0 else far
-        gap = limits.gap(moves, slopes)
         losses.append(step.loss)
         if on_step is not None:
             on_step(len(losses) - 1, step.loss, gap)
     return Reached(moves, step, gap, len(losses) - 1, refits, losses, ended)
 
 
-def _reach(step: Step) -> float:
+def _ended(settings: LoopSettings, loss: float, gap: float, steps: int) -> str:
+    """Return why no further step is begun; "" to go on."""
+    if gap <= settings.tolerance * abs(loss):
+        return "closed"
+    if steps >= settings.max_steps:
+        return "steps"
+    return "time" if time.monotonic() > settings.deadline else ""
+
+
+def reach_of(step: Step) -> float:
     """Return ‖v‖: a refit with residual r leaves the loss uncertain by vᵀr.
 
     Too loose a refit makes the line search stall, too tight a one wastes passes; so it is tied to what can be gained.

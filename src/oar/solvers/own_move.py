@@ -25,6 +25,7 @@ from oar.solvers.spectral import Objective, Rows, minimise
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
+AUDITED = 2e-8  # the norm of the training gradient that an audit's refit may leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,10 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
 
 
 def _uncertain(problem: Problem, training: Training, fit: Fit, found: OwnMove) -> float:
-    """Return how far the loss after another refit, as tight as this one, may differ: ‖H⁻¹g‖ times the residual."""
+    """Return how far the loss after a refit by somebody else may differ: ‖H⁻¹g‖ times what is left of the gradient."""
     _, slope, _ = training.goal(fit.parameters, problem.query_features + found.move, problem.goal_target)
     reach = np.linalg.norm(training.solve(fit, slope, None, 1e-3)) if slope.any() else 0.0
-    return float(reach) * 2 * max(fit.residual, TIGHT)
+    return float(reach) * (fit.residual + AUDITED)
 
 
 def out_of_reach(problem: Problem, matrix: Array, move: Array) -> bool:

@@ -28,7 +28,9 @@ class ProjectedGradient:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
         tolerance: stop when the gap is at most this times the loss.
         random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
-        restarts: for models that are refitted in the loop: random starts beside the fixed ones.
+        restarts: for models that are refitted in the loop: random starts at the most beside the fixed ones; none are
+            added once seven starts have all ended in the same loss. None means 24 for few people and a linear model,
+            8 for few people and another convex model, and none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """
@@ -36,13 +38,13 @@ class ProjectedGradient:
     max_steps: int = 2_000
     tolerance: float = 1e-8
     random_starts: int = 8
-    restarts: int = 0
+    restarts: int | None = None
     time_limit: float = np.inf
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        check_settings(self, whole=("max_steps", "random_starts", "restarts", "seed"))
+        check_settings(self, whole=("max_steps", "random_starts", "seed"))
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class FrankWolfe:
     Args:
         max_steps: accepted steps at the most.
         tolerance: stop when the gap is at most this times the loss.
-        restarts: random starts beside the fixed ones.
+        restarts: random starts beside the fixed ones; None as in `ProjectedGradient`.
         time_limit: seconds after which no further step is begun.
         seed: the seed of the random starts.
         line_search: how the share is found, on true refits: "armijo" (the first that lowers the loss enough) or "exact"
@@ -61,14 +63,14 @@ class FrankWolfe:
 
     max_steps: int = 500
     tolerance: float = 1e-5
-    restarts: int = 0
+    restarts: int | None = None
     time_limit: float = np.inf
     seed: int = 0
     line_search: str = "armijo"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        check_settings(self, whole=("max_steps", "restarts", "seed"))
+        check_settings(self, whole=("max_steps", "seed"))
         choose("line_search", self.line_search, ("armijo", "exact"))
 
 
@@ -79,8 +81,10 @@ class OneShot:
 
 def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
     """Refuse settings that cannot be: counts that are no whole numbers, a tolerance or time limit below 0."""
-    for name in whole:
+    for name in (*whole, "restarts"):
         value = getattr(settings, name)
+        if name == "restarts" and value is None:
+            continue
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
             raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
     if not _is_number(settings.tolerance) or not 0 <= settings.tolerance < np.inf:
@@ -104,14 +108,14 @@ NAMES: dict[str, type[Solver]] = {
 
 
 def as_solver(solver: Any, default: Solver, allowed: tuple[type[Solver], ...]) -> Any:
-    """Read a solver's name or settings; "auto" is the default. Refuse what this question cannot use."""
+    """Read a solver's name or settings; "auto" and its name are the default. Refuse what this question cannot use."""
     known = {name: kind for name, kind in NAMES.items() if kind in allowed}
     if isinstance(solver, str):
         if solver in NAMES and solver not in known:
             listing = ", ".join(repr(name) for name in ("auto", *known))
             raise OptionError(f"solver: {solver!r} does not apply here; use one of {listing}.")
         name = choose("solver", solver, ["auto", *known])
-        return default if name == "auto" else known[name]()
+        return default if name == "auto" or known[name] is type(default) else known[name]()
     if not isinstance(solver, allowed):
         kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
         raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OARError
+from oar.errors import DataError, OARError, OptionError
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
@@ -40,7 +40,7 @@ def check_model(
     Args:
         model: what is checked.
         features: (n, d) people to check it on; None draws forty of them.
-        targets: (n, o) class shares or values; given together with features.
+        targets: n labels or values, or (n, o) class shares or values; given together with features.
         weights: (n,) not negative; None draws some for drawn people, and weighs given people alike.
         query: (d,) features of the query; None takes a point between people.
         goal: (o,) its target; None takes the first class, or zeros.
@@ -61,10 +61,14 @@ def check_model(
     >>> check_model(GaussianNaiveBayes()).passed
     True
     """
-    rng, regresses = np.random.default_rng(seed), getattr(model, "regresses", False)
+    rng = np.random.default_rng(seed)
+    _check_kinds(model, features, targets)
+    regresses = model.regresses
     if features is None:
         features, targets, weights = _people(rng, dimensions, outputs, regresses)
-    features, targets = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
+    features, targets = _numbers("features", features), _target_rows(model, targets)
+    if len(features) != len(targets):
+        raise DataError(f"targets: must be one for each of the {len(features)} people, got {len(targets)}.")
     weights = np.ones(len(features)) if weights is None else np.asarray(weights, dtype=np.float64)
     if query is None:
         query = 0.5 * (features[0] + features[-1]) + 0.1 * rng.standard_normal(features.shape[1])
@@ -85,6 +89,41 @@ def check_model(
     if raises and not report.passed:
         raise ConformanceError(report)
     return report
+
+
+def _check_kinds(model: Any, features: Any, targets: Any) -> None:
+    if not isinstance(model, Differentiable):
+        raise OptionError(
+            f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; "
+            "nearest centroid is not differentiated, and has nothing to check."
+        )
+    if (features is None) != (targets is None):
+        missing, given = ("targets", "features") if targets is None else ("features", "targets")
+        raise DataError(f"{missing}: must be given together with {given}, got none; give both or neither.")
+
+
+def _numbers(argument: str, given: Any) -> Array:
+    """Return people by something, (n, ·), or raise a DataError."""
+    try:
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{argument}: must be numbers, got {given!r}.") from None
+    if numbers.ndim != 2 or 0 in numbers.shape:
+        raise DataError(f"{argument}: must be rows of numbers, one for each person, got shape {numbers.shape}.")
+    return numbers
+
+
+def _target_rows(model: Differentiable, targets: Any) -> Array:
+    """Return targets (n, o); labels, one a person, become shares of their classes, and single values rows of one."""
+    given = np.asarray(targets)
+    if given.ndim != 1:
+        return _numbers("targets", targets)
+    if model.regresses:
+        return _numbers("targets", given[:, None])
+    classes, codes = np.unique(given, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(f"targets: must be labels of at least two classes, got {len(classes)}.")
+    return np.asarray(model.target_rows(np.eye(len(classes))[codes]))
 
 
 def _run(name: str, check: Callable[[Case], str], case: Case) -> Check:

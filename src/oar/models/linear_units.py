@@ -1,0 +1,42 @@
+"""Units of a linear model's own, so that refits do not depend on those of the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oar.models.dependence import DEPENDENT
+from oar.models.training import Array
+
+if TYPE_CHECKING:
+    from oar.models.linear import Linear
+
+
+def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
+    """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
+
+    Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
+    shifted. A feature that is the same for everyone has no spread of its own (but rounding in its mean looks like
+    one); if it ever moves it is by a budget, which is in the units of the others.
+    """
+    centre = weights @ features
+    spread = np.sqrt(weights @ (features - centre) ** 2)
+    if model.penalise_intercept:
+        centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
+    else:
+        some = features[weights > 0]
+        spread = np.where(some.max(axis=0) > some.min(axis=0), spread, 0.0)
+    return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
+
+
+def spread_of_values(values: Array, weights: Array) -> float:
+    """Return a typical distance of values from their mean; of equal ones, from 0."""
+    spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
+    size = float(np.abs(values[weights > 0]).max())
+    return float(_power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
+
+
+def _power_of_two(size: Array) -> Array:
+    """Return the nearest; 1 for 0."""
+    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))

@@ -1,0 +1,184 @@
+"""Where the loop may start, beside where everybody stands.
+
+Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps; at random, in several ways;
+and on the corners across the ball. Which ones depends on how the search went so far.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import NumericsError
+from oar.models.training import Fit
+from oar.people import Population
+from oar.problem import Problem
+from oar.solvers.ball import opened
+from oar.solvers.own_move import best_own_move
+from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
+from oar.solvers.settings import ProjectedGradient
+
+Array = NDArray[np.float64]
+OPENED = (2, np.inf)  # norms whose balls can be opened
+GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
+GROWTH_STEPS = 20
+NEAR, NEARER = 0.3, 0.5  # of everyone's budget
+SOME = 0.4  # standard deviations: a third of the people
+WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
+MOST_REOPENED = 5
+MOST_AXES, MOST_ACROSS = 20, 10
+
+
+def _grown(search: Search, stay: Array) -> Array:
+    """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
+    limits = search.limits
+    if limits.norm.p in OPENED:
+        return search.open_ball()
+    moves = stay
+    for share in GROWTH:
+        smaller = replace(limits, radii=share * limits.radii)
+        moves = search.improved(moves, GROWTH_STEPS, smaller).moves
+    return moves
+
+
+def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
+    """Yield more places to start from; which ones depends on how the search went so far."""
+    people, loop, limits = problem.people, search.loop, search.limits
+    stay = np.zeros((people.size + 1, people.dimensions))
+    ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
+    kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
+    restarts = getattr(settings, "restarts", 0)
+    large = ended == "steps" and loop.max_steps > PATIENCE
+    if loop.response == "spectral" and (kinked or large or restarts):
+        yield Start(_grown(search, stay))
+    if restarts:
+        yield Start(stay)
+    # Members who all move by −m are a query that moves by m. People without weight do not matter.
+    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
+    reach = shared + float(limits.radii[-1])
+    if reach > 0:
+        starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
+        alone = ProjectedGradient(random_starts=starts, seed=seed)
+        own = best_own_move(problem, search.training, reach, unmoved, alone)
+        if own.loss < search.best.step.loss or restarts:
+            shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
+            yield Start(limits.project(shares[:, None] * own.move))
+    drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
+    if kinked and limits.norm.p in OPENED:
+        yield from _past_kinks(people, search, drawn)
+    elif restarts:
+        yield from _at_random(problem, search, drawn)
+    if restarts and people.dimensions <= MOST_AXES:
+        yield from _across(search)
+
+
+def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
+    """Draw normal numbers (n + 1, d) again and again."""
+    people, generator = problem.people, np.random.default_rng(seed)
+    for _ in range(count):
+        yield generator.normal(size=(people.size + 1, people.dimensions))
+
+
+def _own_places(people: Population) -> NDArray[np.intp]:
+    """Return which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
+    return np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
+
+
+def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield random starts of several kinds by turns, of which none are always the better ones.
+
+    Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits;
+    there for some people, and the best moves so far for the others; nearer to the best moves so far.
+    """
+    from scipy.special import ndtr
+
+    limits, people = search.limits, problem.people
+    labels = people.value_rows() if problem.regresses else people.class_rows()
+    groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
+    places = _own_places(people)
+    for number, draw in enumerate(drawn):
+        if time.monotonic() > search.loop.deadline or search.agreed:
+            return
+        heading = draw[places]
+        inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
+        some = np.abs(heading[:, :1]) < SOME
+        kinds = (
+            limits.respond(draw[groups]),
+            limits.project(NEAR * inside),
+            limits.project(search.best.moves + inside),
+            limits.respond(heading),
+            np.where(some, limits.respond(np.roll(heading, 1, axis=1)), search.best.moves),
+            limits.project(search.best.moves + NEARER * inside),
+        )
+        yield Start(kinds[number % len(kinds)])
+
+
+def _across(search: Search) -> Iterator[Start]:
+    """Yield the best moves with everyone on that corner of its ball that its own score likes best, as long as it helps.
+
+    A gradient sees only the corner next to it. Over the way from δ to δ' a score rises by about ½(∇s + ∇s')·(δ' − δ).
+    """
+    training, limits = search.training, search.limits
+    for _ in range(MOST_ACROSS):
+        best = search.best
+        moves, signal = best.moves, best.step.signal
+        if signal is None or time.monotonic() > search.loop.deadline:
+            return
+        here = -best.step.gradient
+        gains, aims = np.zeros(training.size), moves.copy()
+        for heading in _axes(training.dimensions):
+            corner = limits.respond(np.broadcast_to(heading, moves.shape))
+            if limits.norm.p == np.inf:  # the corner on the other side along this axis
+                corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
+            try:
+                there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
+            except NumericsError:  # a corner at which somebody's loss is no number
+                continue
+            gain = 0.5 * np.einsum("nd,nd->n", here + there, corner[:-1] - moves[:-1])
+            better = gain > gains
+            gains, aims[:-1][better] = np.where(better, gain, gains), corner[:-1][better]
+        if not gains.any():
+            return
+        yield Start(aims)
+        if search.best is best:
+            return
+
+
+def _axes(dimensions: int) -> Iterator[Array]:
+    for place in range(dimensions):
+        for sign in (1.0, -1.0):
+            axis = np.zeros(dimensions)
+            axis[place] = sign
+            yield axis
+
+
+def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
+
+    Random starts of neither kind are always the better ones.
+    """
+    yield from _reopened(search)
+    without = search.best
+    for number, draw in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
+        if time.monotonic() > search.loop.deadline:
+            return
+        heading = draw[_own_places(people)]
+        yield Start(search.limits.respond(heading))
+        yield Start(search.open_ball(WIDTHS[number % len(WIDTHS)] * heading))
+    if search.best is not without:
+        yield from _reopened(search)
+
+
+def _reopened(search: Search) -> Iterator[Start]:
+    """Yield what quasi-Newton steps find from the best point, as long as that helps."""
+    for _ in range(MOST_REOPENED):
+        before = search.best.step.loss
+        yield Start(search.open_ball(opened(search.best.moves, search.limits)))
+        if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
+            return
