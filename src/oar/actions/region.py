@@ -10,7 +10,7 @@ multiplier λ more, found person by person:
 
 Levels lie on a simplex: the one that a person has can only be given up and the others only be taken, so their part of
 ‖u‖₁ is linear and that of ‖u‖_∞ is what is given up. Links A u ≤ b, with b ≥ 0 so that staying is allowed, have a
-multiplier each (`_linked`). Dykstra's method would need no multipliers, but took tens of thousands of rounds where links
+multiplier each (`_linked`). Dykstra's method would need none, but took tens of thousands of rounds where links
 have no room.
 """
 

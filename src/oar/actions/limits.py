@@ -1,0 +1,306 @@
+"""What people can really do to a table's columns: bounds, directions, steps, levels, links, costs; and whose are other.
+
+    Limits(
+        {
+            "age": Limit(immutable=True),
+            "income": Limit(direction="up", upper=9_000, step=50),
+            "duration": Limit(lower=6, cost=2, unit=12),          # a year costs 2
+            "purpose": Limit(levels=("car", "education")),        # what may be switched to
+        },
+        links=["savings <= income"],
+        own={"row 17": {"income": Limit(upper=3_000)}},
+    )
+
+or the same in a TOML file. Whoever is outside a bound or breaks a link before any move may not go further out, so
+staying is always allowed. Moves are measured in cost: a standard deviation of a number (or what `unit` says), one flip
+of a boolean, one switch of a category cost 1 unless `cost` says otherwise, and the budget bounds the p-norm of these
+costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oar.actions.links import Link, parse_links
+from oar.errors import DataError, OptionError, StorageError, choose
+from oar.people.labels import plain
+from oar.people.schema import Column, Schema
+
+DIRECTIONS = ("up", "down")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What may be done to one column.
+
+    Attributes:
+        immutable: whether it stays as it is.
+        lower: the least value; of an ordinal, its lowest level.
+        upper: the largest value; of an ordinal, its highest level.
+        direction: "up" or "down", where it may only grow or only fall.
+        step: changes are multiples of this; whole numbers of it for integers.
+        levels: of a category, those that may be switched to; None for all.
+        cost: what a change by `unit` costs; of a category, what a switch costs.
+        unit: a change, in the column's own units; None for a standard deviation.
+    """
+
+    immutable: bool = False
+    lower: Any = None
+    upper: Any = None
+    direction: str | None = None
+    step: float | None = None
+    levels: Any = None
+    cost: float = 1.0
+    unit: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and what contradicts itself."""
+        if not isinstance(self.immutable, bool | np.bool_):
+            raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
+        if self.direction is not None:
+            choose("direction", self.direction, DIRECTIONS)
+        for name in ("step", "cost", "unit"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0 < value < np.inf):
+                raise OptionError(f"{name}: must be a finite number > 0, got {value!r}.")
+        if self.levels is not None:
+            if isinstance(self.levels, str) or not isinstance(self.levels, Iterable):
+                raise OptionError(f"levels: must be a list of levels, got {self.levels!r}.")
+            object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
+        if self.immutable:
+            others = [name for name in ("direction", "step", "levels") if getattr(self, name) is not None]
+            if others:
+                raise OptionError(
+                    f"immutable and {others[0]}: contradict each other, because what is immutable does not move; "
+                    "leave one out."
+                )
+
+    @staticmethod
+    def of(value: Any, column: str) -> Limit:
+        """Read a limit, or a mapping of its settings as a TOML file gives it."""
+        if isinstance(value, Limit):
+            return value
+        if not isinstance(value, Mapping):
+            raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
+        known = [item.name for item in dataclasses.fields(Limit)]
+        for key in value:
+            choose(f"limits.{column}", key, known)
+        return Limit(**value)
+
+    def within(self, column: Column) -> Limit:
+        """Check this limit against what the column is; return it with bounds as coordinates."""
+        where = f"limits.{column.name}"
+        for name, kinds in _FOR.items():
+            if getattr(self, name) is not None and column.kind not in kinds:
+                raise OptionError(f"{where} {name}: is for {_listing(kinds)} columns, and this is a {column.kind}.")
+        for level in self.levels or ():
+            if level not in column.levels:
+                choose(f"{where} levels", level, [str(known) for known in column.levels])
+                raise OptionError(f"{where} levels: must be of {column.levels}, got {level!r}.")
+        if self.step is not None and column.kind == "integer" and self.step != int(self.step):
+            raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
+        lower, upper = (_bound(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
+        if lower is not None and upper is not None and lower > upper:
+            raise OptionError(
+                f"{where} lower and upper: contradict each other, {self.lower!r} is above {self.upper!r}."
+            )
+        return dataclasses.replace(self, lower=lower, upper=upper)
+
+
+_FOR = {
+    "lower": ("number", "integer", "ordinal"),
+    "upper": ("number", "integer", "ordinal"),
+    "direction": ("number", "integer", "boolean", "ordinal"),
+    "step": ("number", "integer"),
+    "levels": ("category",),
+    "unit": ("number", "integer", "ordinal"),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What everybody may do, and what some may do otherwise.
+
+    Attributes:
+        columns: a `Limit` for each column that has one; others may move freely.
+        links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
+        own: people's own limits, by their index: limits of columns, in place of everybody's.
+    """
+
+    columns: Mapping[str, Limit] = field(default_factory=dict)
+    links: Any = ()
+    own: Mapping[Any, Mapping[str, Limit]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read mappings as limits, and links as what they say."""
+        if not isinstance(self.columns, Mapping):
+            raise OptionError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+        columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
+        links = (self.links,) if isinstance(self.links, str) else tuple(self.links)
+        object.__setattr__(self, "links", links)
+        _ = self.parsed
+        if not isinstance(self.own, Mapping):
+            raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+        own = {}
+        for person, limits in self.own.items():
+            if not isinstance(limits, Mapping):
+                raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+            own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
+        object.__setattr__(self, "own", own)
+
+    @property
+    def parsed(self) -> tuple[Link, ...]:
+        """What the links say."""
+        return tuple(link for text in self.links for link in parse_links(text))
+
+    def check(self, schema: Schema) -> Limits:
+        """Check everything against a table's columns; return it with bounds as coordinates.
+
+        Raises:
+            OptionError: naming the limit, or the two that contradict each other, with the nearest column.
+        """
+        columns = {name: limit.within(_column(schema, name, "limits")) for name, limit in self.columns.items()}
+        own = {
+            person: {name: limit.within(_column(schema, name, f"own.{person}")) for name, limit in limits.items()}
+            for person, limits in self.own.items()
+        }
+        for link in self.parsed:
+            for name in sorted(link.expression.names):
+                column = _column(schema, name, "links")
+                if column.kind == "category":
+                    raise OptionError(
+                        f"links: {name!r} is a category, which has no value to compare; got {link.text!r}."
+                    )
+        checked = dataclasses.replace(self, columns=columns, own=own)
+        checked._check_pairs(schema)
+        return checked
+
+    def _check_pairs(self, schema: Schema) -> None:
+        """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
+        statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
+        statements = [each for each in statements if each[1]]
+        for name, limit in self.columns.items():
+            if limit.lower is not None:
+                statements.append((f"{name} lower = {limit.lower:g}", {name: -1.0}, float(limit.lower)))
+            if limit.upper is not None:
+                statements.append((f"{name} upper = {limit.upper:g}", {name: 1.0}, -float(limit.upper)))
+        spans = {
+            column.name: (0.0, 1.0) if column.kind == "boolean" else (0.0, len(column.levels) - 1.0)
+            for column in schema
+            if column.kind in ("boolean", "ordinal")
+        }
+        for place, (text, factors, constant) in enumerate(statements):
+            for other_text, other_factors, other_constant in statements[:place]:
+                if text != other_text and not _can_both_hold(
+                    (factors, constant), (other_factors, other_constant), spans
+                ):
+                    raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
+
+    @staticmethod
+    def load(path: str | Path) -> Limits:
+        """Read limits from a TOML file with `[columns.NAME]`, `links = […]` and `[own.PERSON.NAME]`."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
+        for key in content:
+            choose(str(path), key, ("columns", "links", "own"))
+        links = content.get("links", [])
+        return Limits(
+            content.get("columns", {}), tuple([links] if isinstance(links, str) else links), content.get("own", {})
+        )
+
+
+def from_dice(
+    schema: Schema, features_to_vary: Any = "all", permitted_range: Mapping[str, Any] | None = None
+) -> Limits:
+    """Return limits in DiCE's words: which features may vary, and within which range or levels."""
+    names = schema.names
+    vary = names if isinstance(features_to_vary, str) and features_to_vary == "all" else tuple(features_to_vary)
+    for name in vary:
+        _column(schema, name, "features_to_vary")
+    columns: dict[str, Limit] = {name: Limit(immutable=True) for name in names if name not in vary}
+    for name, span in (permitted_range or {}).items():
+        column = _column(schema, name, "permitted_range")
+        if name not in vary:
+            raise OptionError(
+                f"permitted_range and features_to_vary: contradict each other about {name!r}; leave it out of one."
+            )
+        if column.kind == "category":
+            columns[name] = Limit(levels=tuple(span))
+        elif len(span) == 2:
+            columns[name] = Limit(lower=span[0], upper=span[1])
+        else:
+            raise DataError(f"permitted_range.{name}: must be the lowest and the highest value, got {span!r}.")
+    return Limits(columns)
+
+
+def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, Any]]) -> Limits:
+    """Return limits in actionable-recourse's words: `actionable`, `step_direction`, `lb`, `ub` and `step_size`."""
+    columns = {}
+    for name, words in actions.items():
+        _column(schema, name, "actions")
+        for key in words:
+            choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
+        if not words.get("actionable", True):
+            columns[name] = Limit(immutable=True)
+            continue
+        way = words.get("step_direction", 0)
+        if way not in (-1, 0, 1):
+            raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {way!r}.")
+        columns[name] = Limit(
+            lower=words.get("lb"),
+            upper=words.get("ub"),
+            direction={-1: "down", 0: None, 1: "up"}[way],
+            step=words.get("step_size"),
+        )
+    return Limits(columns)
+
+
+def _column(schema: Schema, name: Any, where: str) -> Column:
+    choose(where, name, schema.names)
+    return schema[name]
+
+
+def _bound(column: Column, value: Any, where: str) -> float | None:
+    """Return a bound as a coordinate: the number itself, or the rank of an ordinal's level."""
+    if value is None:
+        return None
+    if column.kind == "ordinal":
+        level = plain(value)
+        if level not in column.levels:
+            choose(where, str(level), [str(known) for known in column.levels])
+            raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
+        return float(column.levels.index(level))
+    if not _is_number(value) or not np.isfinite(value):
+        raise OptionError(f"{where}: must be a finite number, got {value!r}.")
+    return float(value)
+
+
+def _can_both_hold(
+    one: tuple[dict[str, float], float], other: tuple[dict[str, float], float], spans: dict[str, tuple[float, float]]
+) -> bool:
+    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a linear programme."""
+    from scipy.optimize import linprog
+
+    names = sorted({*one[0], *other[0]})
+    rows = [[factors.get(name, 0.0) for name in names] for factors, _ in (one, other)]
+    bounds = [spans.get(name, (None, None)) for name in names]
+    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=[-one[1], -other[1]], bounds=bounds, method="highs")
+    return found.status != 2
+
+
+def _listing(kinds: tuple[str, ...]) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -1,0 +1,197 @@
+"""What people may do to a table's columns: read, refused, contradicted, and turned into a region of moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+
+import oar
+from oar.actions.limits import Limit, Limits, from_actionable_recourse, from_dice
+from oar.actions.measured import measure
+from oar.actions.norms import Norm
+from oar.errors import DataError, OptionError
+from oar.people.schema import Column, Schema
+
+SCHEMA = Schema(
+    (
+        Column("age", "integer"),
+        Column("income", "number"),
+        Column("owns", "boolean"),
+        Column("grade", "ordinal", ("low", "middle", "high")),
+        Column("purpose", "category", ("car", "education", "other")),
+    )
+)
+
+
+def people(size=40, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame(
+        {
+            "age": rng.integers(20, 60, size),
+            "income": rng.normal(2_000, 500, size),
+            "owns": rng.random(size) < 0.5,
+            "grade": pandas.Categorical.from_codes(rng.integers(3, size=size), ["low", "middle", "high"], ordered=True),
+            "purpose": rng.choice(["car", "education", "other"], size),
+            "approved": rng.choice(["yes", "no"], size),
+        },
+        index=[f"p{number}" for number in range(size)],
+    )
+    return oar.Population.from_frame(frame, "approved", schema=SCHEMA)
+
+
+def measured(limits, norm=2.0, radius=1.0, members=None):
+    members = members or people()
+    size = members.size
+    return measure(
+        limits.check(SCHEMA),
+        members.encoding,
+        np.asarray(members.features),
+        np.full(size, 1 / size),
+        np.full(size, radius),
+        Norm(norm),
+        members.index,
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"agee": Limit(immutable=True)}, "Did you mean 'age'"),
+        ({"age": {"uper": 3}}, "Did you mean 'upper'"),
+        ({"age": {"lower": 5, "upper": 3}}, "lower and upper: contradict"),
+        ({"age": {"immutable": True, "step": 2}}, "immutable and step: contradict"),
+        ({"age": {"step": 0.5}}, "whole number"),
+        ({"age": {"levels": ["a"]}}, "is for category"),
+        ({"purpose": {"upper": 3}}, "is for number, integer and ordinal"),
+        ({"purpose": {"levels": ["cars"]}}, "Did you mean 'car'"),
+        ({"grade": {"lower": "hig"}}, "Did you mean 'high'"),
+        ({"age": {"direction": "upwards"}}, "must be one of 'up', 'down'"),
+        ({"age": {"cost": 0}}, "cost: must be a finite number > 0"),
+        ({"income": {"lower": "much"}}, "must be a finite number"),
+        ({"age": 3}, r"oar.Limit\(…\)"),
+    ],
+)
+def test_what_cannot_be_is_named(limits, message):
+    with pytest.raises(OptionError, match=message):
+        Limits(limits).check(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("limits", "links", "pair"),
+    [
+        ({}, ["age <= income", "age >= income + 1"], ("age <= income", "age >= income")),
+        ({"age": {"lower": 30}}, ["age <= 20"], ("age <= 20", "age lower = 30")),
+        ({"grade": {"upper": "low"}}, ["grade >= 1"], ("grade >= 1", "grade upper = 0")),
+    ],
+)
+def test_limits_that_contradict_each_other_are_named_as_a_pair(limits, links, pair):
+    with pytest.raises(OptionError) as raised:
+        Limits(limits, links=links).check(SCHEMA)
+    assert all(text in str(raised.value) for text in pair)
+
+
+@pytest.mark.parametrize("links", [["purpose <= 1"], ["incme <= 3"]])
+def test_links_of_what_cannot_be_compared(links):
+    with pytest.raises(OptionError, match=r"category|Did you mean 'income'"):
+        Limits({}, links=links).check(SCHEMA)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
+def test_moves_keep_to_every_limit(norm):
+    members = people()
+    limits = Limits(
+        {
+            "age": Limit(direction="up", upper=50),
+            "income": Limit(lower=1_500, upper=2_500),
+            "owns": Limit(immutable=True),
+            "grade": Limit(lower="middle"),
+            "purpose": Limit(levels=("education",), cost=0.5),
+        },
+        links=["income >= 40 * age", "change(income) <= 100 * change(age)"],
+        own={"p3": {"income": Limit(immutable=True)}, "p4": {"age": Limit(immutable=True)}},
+    )
+    found = measured(limits, norm, 2.0, members)
+    before = np.asarray(members.features)
+    rng = np.random.default_rng(1)
+    costs = 3 * rng.normal(size=before.shape)
+    moves = found.region.project(costs) / found.costs
+    after = before + moves
+    names = list(members.encoding.names)
+    age, income, owns, grade = (after[:, names.index(name)] for name in ("age", "income", "owns", "grade"))
+    was = {name: before[:, names.index(name)] for name in ("age", "income", "owns", "grade")}
+    slack = 1e-6
+    assert (age >= was["age"] - slack).all()
+    assert (age <= np.maximum(50, was["age"]) + slack).all()
+    assert (income >= np.minimum(1_500, was["income"]) - slack).all()
+    assert (income <= np.maximum(2_500, was["income"]) + slack).all()
+    assert (owns == was["owns"]).all()
+    assert (grade >= np.minimum(1, was["grade"]) - slack).all()
+    assert (grade <= 2 + slack).all()
+    assert (40 * age - income <= np.maximum(40 * was["age"] - was["income"], 0) + slack).all()
+    assert (income - was["income"] <= 100 * (age - was["age"]) + slack).all()
+    assert income[3] == was["income"][3]
+    assert age[4] == was["age"][4]
+    shares = after[:, [names.index(f"purpose={level}") for level in ("car", "education", "other")]]
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-9)
+    held = before[:, [names.index(f"purpose={level}") for level in ("car", "education", "other")]].argmax(axis=1)
+    for level in (0, 2):
+        assert (np.abs(shares[held != level, level]) <= 1e-12).all()
+    assert (np.linalg.norm(moves * found.costs, ord=norm, axis=1) <= 2 + 1e-9).all()
+    assert np.abs(moves).max() > 0.1
+
+
+def test_costs_are_what_a_move_costs():
+    members = people()
+    found = measured(Limits({"income": Limit(cost=2, unit=100), "purpose": Limit(cost=3)}), 1.0, 1.0, members)
+    names = list(members.encoding.names)
+    spread = np.asarray(members.features)[:, 0].std()
+    assert found.costs[names.index("income")] == pytest.approx(0.02)
+    assert found.costs[names.index("age")] == pytest.approx(1 / spread)
+    assert found.costs[names.index("owns")] == 1
+    for norm in (1.0, 2.0, np.inf):
+        found = measured(Limits({"purpose": Limit(cost=3)}), norm, 1.0, members)
+        switch = np.zeros(len(names))
+        switch[names.index("purpose=car")], switch[names.index("purpose=other")] = -1, 1
+        assert np.linalg.norm(switch * found.costs, ord=norm) == pytest.approx(3)
+    assert list(found.steps) == [1, 0, 1, 1, 1, 1, 1]
+
+
+def test_own_limits_are_of_people_who_are_there():
+    with pytest.raises(DataError, match="nobody of that name"):
+        measured(Limits({}, own={"p99": {"age": Limit(immutable=True)}}))
+    with pytest.raises(DataError, match="same for everybody"):
+        measured(Limits({}, own={"p3": {"age": Limit(cost=3)}}))
+
+
+def test_the_words_of_other_tools():
+    dice = from_dice(SCHEMA, ["age", "income", "purpose"], {"income": [1_000, 3_000], "purpose": ["car"]})
+    assert dice.columns["owns"].immutable
+    assert dice.columns["income"] == Limit(lower=1_000, upper=3_000)
+    assert dice.columns["purpose"].levels == ("car",)
+    with pytest.raises(OptionError, match="contradict each other about 'owns'"):
+        from_dice(SCHEMA, ["age"], {"owns": [0, 1]})
+    with pytest.raises(OptionError, match="Did you mean 'income'"):
+        from_dice(SCHEMA, ["incme"])
+    words = {"age": {"actionable": False}, "income": {"step_direction": 1, "lb": 0, "ub": 9_000, "step_size": 50}}
+    limits = from_actionable_recourse(SCHEMA, words)
+    assert limits.columns["age"].immutable
+    assert limits.columns["income"] == Limit(lower=0, upper=9_000, direction="up", step=50)
+    with pytest.raises(OptionError, match="Did you mean 'step_direction'"):
+        from_actionable_recourse(SCHEMA, {"age": {"step_directoin": 1}})
+
+
+def test_limits_from_a_file(tmp_path):
+    path = tmp_path / "limits.toml"
+    path.write_text(
+        'links = ["income >= 40 * age"]\n\n[columns.age]\nimmutable = true\n\n[columns.purpose]\nlevels = ["car"]\n\n'
+        "[own.p3.income]\nupper = 1500\n"
+    )
+    limits = Limits.load(path)
+    assert limits.columns["age"].immutable
+    assert limits.own["p3"]["income"] == Limit(upper=1500)
+    assert limits.links == ("income >= 40 * age",)
+    limits.check(SCHEMA)
+    path.write_text("[colums.age]\nimmutable = true\n")
+    with pytest.raises(OptionError, match="Did you mean 'columns'"):
+        Limits.load(path)
