@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from scipy.optimize import differential_evolution
 
 import oar
-from oar.solvers.own_region import shortest_move
+from oar.solvers.own_region import shortest_move_into
 from worlds import NORMS, World, brute_coalition, oracle_distances, oracle_loss, oracle_margin, oracle_radii, seeds
 
 
@@ -182,7 +182,7 @@ def test_the_shortest_own_move_is_where_individual_success_begins(norm, seed):
     query, goal = rng.normal(0, 2, 2), 0
     problem = ask(features, labels, query, goal, budget=1.0, norm=norm)
     centroids = problem.model.fit(problem.people).positions
-    least = np.linalg.norm(shortest_move(centroids - query, goal, problem.allowance.norm), ord=norm)
+    least = np.linalg.norm(shortest_move_into(centroids - query, goal, problem.allowance.norm), ord=norm)
 
     def margin(move):
         distances = np.linalg.norm(centroids - query - move, axis=1)
@@ -200,7 +200,7 @@ def test_the_shortest_own_move_is_where_individual_success_begins(norm, seed):
             tol=1e-8,
         )
         assert -found.fun <= 1e-9
-    move = shortest_move(centroids - query, goal, problem.allowance.norm)
+    move = shortest_move_into(centroids - query, goal, problem.allowance.norm)
     inside = centroids[goal] - query
     assert margin(move + 1e-6 * (inside - move)) > 0  # a step on towards the goal's centroid is inside
     open_door = ask(features, labels, query, goal, budget=1.001 * least + 1e-6, norm=norm)

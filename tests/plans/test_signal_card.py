@@ -203,7 +203,7 @@ def test_there_and_back(tmp_path, model):
     values = rng.normal(size=(60, 2))
     people = crowd(labels=values) if model.regresses else crowd()
     goal = [1.0, -1.0] if model.regresses else 1
-    card = solved(people, model, goal, budget=0.2, solver=ProjectedGradient(max_steps=40)).plan.card()
+    card = solved(people, model, goal, budget=0.2, solver=BRISK).plan.card()
     card.save(tmp_path / "card.json")
     loaded = oar.Card.load(tmp_path / "card.json")
     assert json.loads((tmp_path / "card.json").read_text())["version"] == 2

@@ -176,3 +176,20 @@ def test_projection_onto_two_balls_is_nearest(norm, seed):
     others = centre + kind.project(rng.normal(size=(200, dimensions)), radius[0])
     inside = others[kind.length(others) <= budget[0]]
     assert ((inside - found) @ (point - found)[0] <= 1e-6).all()
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_the_shortest_move_of_a_problem_ends_at_the_goals_edge(norm):
+    rng = np.random.default_rng(3)
+    people = oar.Population(rng.normal(size=(30, 2)) + 3 * np.eye(3, 2)[np.arange(30) % 3], np.arange(30) % 3)
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([3.0, 0.0], goal=1), oar.Perturb(1.0, norm=norm))
+    move = oar.solvers.shortest_move(problem)
+    length = float(np.linalg.norm(move, ord=norm))
+    for factor, reaches in ((1 + 1e-6, True), (1 - 1e-6, False)):
+        after = oar.Query(np.array([3.0, 0.0]) + factor * move, goal=1)
+        stay = oar.individual(oar.Problem(people, oar.NearestCentroid(), after, oar.Perturb(0.0, norm=norm)))
+        assert (stay.prediction == 1) is reaches
+    short = oar.Problem(people, oar.NearestCentroid(), problem.query, oar.Perturb(0.999 * length, norm=norm))
+    assert str(oar.individual(short).status) == "impossible"
+    with pytest.raises(oar.errors.OptionError, match="NearestCentroid"):
+        oar.solvers.shortest_move(oar.Problem(people, oar.SoftmaxRegression(), problem.query, oar.Perturb(1.0)))

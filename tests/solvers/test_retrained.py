@@ -390,3 +390,67 @@ def test_random_starts_end_when_all_starts_end_in_the_same_place(monkeypatch):
     many = oar.collective(problem, solver=oar.solvers.ProjectedGradient(500, 1e-8, restarts=50))
     assert ENOUGH <= len(runs) < 20
     assert many.loss == pytest.approx(few.loss, rel=1e-6)
+
+
+def test_settings_left_out_suit_the_problem():
+    """A setting of one's own changes nothing else."""
+    problem = small_problem(3, 2, budget=0.5)
+    default = oar.collective(problem)
+    assert oar.collective(problem, solver=oar.solvers.ProjectedGradient(restarts=24)).loss == default.loss
+    assert oar.collective(problem, solver=oar.solvers.ProjectedGradient(2_000, 1e-7)).loss == default.loss
+    loose = oar.collective(problem, solver=oar.solvers.ProjectedGradient(tolerance=0.5, restarts=0))
+    assert loose.proposal.steps < default.proposal.steps
+    with pytest.raises(oar.errors.DataError, match="max_steps"):
+        oar.solvers.ProjectedGradient(max_steps=-1)
+    with pytest.raises(oar.errors.DataError, match="tolerance"):
+        oar.solvers.FrankWolfe(tolerance=np.inf)
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_losses_with_kinks_never_rise_either(seed):
+    """Across a kink a loose refit's loss is uncertain by more than its gradient says."""
+    rng = np.random.default_rng(seed)
+    labels = np.r_[np.arange(3), rng.integers(3, size=37)]
+    people = oar.Population(rng.normal(size=(40, 3)) + 0.8 * labels[:, None], labels)
+    query = oar.Query(0.5 * rng.normal(size=3), goal=2)
+    losses = []
+    oar.solvers.propose_collective(
+        oar.Problem(people, oar.models.LinearSVM(), query, oar.Perturb(1.0)),
+        oar.solvers.ProjectedGradient(40, 1e-7, restarts=0),
+        on_step=lambda number, loss, gap: losses.append((number, loss)),
+    )
+    rises = [
+        after - before
+        for (early, before), (late, after) in zip(losses, losses[1:], strict=False)
+        if late == early + 1 and after > before
+    ]
+    assert len(losses) > 40
+    assert not rises
+
+
+def test_more_people_get_some_restarts_too():
+    """One start ends in a certified minimum here, and others in a lower one."""
+    rng = np.random.default_rng(867333551)
+    size, dimensions, classes = int(rng.integers(220, 400)), int(rng.integers(10, 14)), int(rng.integers(2, 4))
+    labels = np.arange(size) % classes
+    features = rng.normal(size=(size, dimensions)) + 0.7 * labels[:, None]
+    problem = oar.Problem(
+        oar.Population(features, labels),
+        oar.SoftmaxRegression(0.016),
+        oar.Query(rng.normal(size=dimensions), goal=0),
+        oar.Perturb(1.0, norm=np.inf),
+    )
+    assert size * dimensions > 2_000
+    single = oar.collective(problem, solver=oar.solvers.ProjectedGradient(restarts=0))
+    several = oar.collective(problem)
+    assert several.loss <= single.loss
+    assert several.proposal.steps > single.proposal.steps
+
+
+def test_an_unfinished_success_says_so():
+    problem = iris_problem(1.0)
+    result = oar.collective(problem, solver=oar.solvers.ProjectedGradient(max_steps=3, restarts=0))
+    assert str(result.status) == "achieved"
+    assert not result.proposal.finished
+    assert "not finished" in result.explanation
+    assert "max_steps" in result.explanation

@@ -118,7 +118,7 @@ class Differentiable:
         if not found.converged:
             raise NumericsError(
                 f"model: {self.name} must be refitted to a gradient norm of {FITTED:.0e}, got {found.residual:.1e}; "
-                "a larger penalty or standardised features make training easier."
+                "a larger penalty, standardised features or a smoother activation make training easier."
             )
         if hasattr(training, "in_given_units"):  # trained in units of its own
             return training.in_given_units(found.parameters).reshape(training.shape)

@@ -164,6 +164,8 @@ class Result:
         if self.audit.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
+        if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
+            ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
         suffices = "" if self.status is Status.ALREADY else self.proposal.suffices
         return " ".join(sentence for sentence in (self.status.advice, ended, suffices) if sentence)
 

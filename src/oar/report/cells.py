@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Norm
 from oar.errors import DataError
-from oar.solvers.own_region import shortest_move
+from oar.solvers.own_region import shortest_move_into
 
 Array = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ def nearest_in_cell(centroids: Array, point: Array, goal: int) -> Array:
     >>> nearest_in_cell(np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([1.0, 3.0]), goal=1)
     array([2., 3.])
     """
-    move = shortest_move(centroids - point, goal, Norm(2.0))
+    move = shortest_move_into(centroids - point, goal, Norm(2.0))
     if move is None:
         raise DataError("centroids: the goal's cell is empty, because another class has the same centroid.")
     return point + move

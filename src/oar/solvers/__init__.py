@@ -6,6 +6,9 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from oar.errors import OptionError
 from oar.models import NearestCentroid
 from oar.models.linear import Linear
@@ -13,7 +16,8 @@ from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
-from oar.solvers.own_region import shortest_move
+from oar.solvers.own_region import shortest_move_into
+from oar.solvers.reach import reach_of
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
@@ -32,8 +36,7 @@ __all__ = [
 ]
 
 
-SMALL = 2_000  # members' moves, as numbers
-RESTARTS, MORE_RESTARTS = 8, 24
+FEW, MORE = 2_000, 20_000  # members' moves, as numbers
 
 
 def propose_collective(
@@ -61,6 +64,26 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     return _propose_query_move(problem, solver, members=False)
 
 
+def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
+    """Return the query's shortest move (d,) into the goal's region; None if there is none. For nearest centroid.
+
+    It ends on the region's edge, which is a tie: any move a little longer in its direction reaches the goal. It need
+    not be the move of least loss.
+
+    >>> import oar
+    >>> people = oar.Population([[-1.0, 0.0], [3.0, 0.0]], ["no", "yes"])
+    >>> shortest_move(oar.Problem(people, NearestCentroid(), oar.Query([0.0, 0.0], goal="yes"), oar.Perturb(1.0)))
+    array([1., 0.])
+    """
+    if not isinstance(problem.model, NearestCentroid):
+        raise OptionError(
+            f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "
+            "oar.individual finds the move of least loss for every model."
+        )
+    reach = reach_of(problem)
+    return shortest_move_into(reach.offsets, reach.goal, reach.norm)
+
+
 def propose_joint(
     problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
 ) -> Proposal:
@@ -80,17 +103,27 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 
 
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
-    # The loss has several local minima at large budgets. Where a step costs a millisecond, look at some, and closely.
-    small = problem.people.size * problem.people.dimensions <= SMALL
-    convex: bool = problem.model.convex  # type: ignore[union-attr]
-    default = ProjectedGradient(2_000, 1e-7) if small else ProjectedGradient(500, 1e-6)
-    if not convex:
-        default = ProjectedGradient(30, 1e-5)  # every step trains a network from scratch
-    chosen = as_solver(solver, default, (ProjectedGradient, FrankWolfe, OneShot))
-    if not isinstance(chosen, OneShot) and chosen.restarts is None:
-        restarts = MORE_RESTARTS if isinstance(problem.model, Linear) else RESTARTS  # whose refits are the quickest
-        chosen = dataclasses.replace(chosen, restarts=restarts if small and convex else 0)
+    chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient, FrankWolfe, OneShot))
+    if not isinstance(chosen, OneShot):
+        given = {name: value for name, value in vars(chosen).items() if value is not None}
+        chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
     return retrained.solve(problem, chosen, signal, query, on_step)
+
+
+def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
+    """Return settings that suit the problem: the loss has several minima, and some are looked at where steps are quick.
+
+    A step takes a millisecond with few people and a linear model, and the training of a network from scratch elsewhere.
+    """
+    numbers = problem.people.size * problem.people.dimensions
+    if not problem.model.convex:  # type: ignore[union-attr]
+        return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
+    restarts = (24, 8, 0) if isinstance(problem.model, Linear) else (8, 0, 0)
+    size = 0 if numbers <= FEW else 1 if numbers <= MORE else 2
+    steps, tolerance = (2_000, 1e-7) if size == 0 else (500, 1e-6)
+    if kind is FrankWolfe:
+        steps, tolerance = 500, 1e-5
+    return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts[size]}
 
 
 def _no_restarts(settings: ProjectedGradient) -> None:

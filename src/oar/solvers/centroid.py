@@ -8,7 +8,7 @@ from oar.actions.norms import euclidean
 from oar.models.nearest_centroid import goal_loss
 from oar.plans import ClassPlan, Proposal
 from oar.problem import Problem
-from oar.solvers.own_region import shortest_move
+from oar.solvers.own_region import shortest_move_into
 from oar.solvers.reach import Array, Reach, reach_of, smallest_scale
 
 
@@ -73,7 +73,7 @@ def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
 
 def own_prospects(reach: Reach) -> tuple[bool, str]:
     """Say the same for a query that moves alone."""
-    move = shortest_move(reach.offsets, reach.goal, reach.norm)
+    move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
     if move is None:
         return True, "No move of the query is enough: another class has the same centroid as the goal."
     least = float(reach.norm.length(move))

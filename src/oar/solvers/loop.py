@@ -48,6 +48,8 @@ class LoopSettings:
             full response, which is quick; with 1 moves grow slowly, which ends in better minima where balls have
             corners.
         from_scratch: whether accepted points are refitted from scratch, because training has many minima.
+        tight: whether every refit is as tight as can be, because losses have kinks: across one the signal does not say
+            how uncertain a loose refit leaves the loss.
     """
 
     response: str
@@ -56,6 +58,7 @@ class LoopSettings:
     deadline: float
     line_search: str = "armijo"
     from_scratch: bool = False
+    tight: bool = False
     longest: float = FAR
 
 
@@ -106,8 +109,9 @@ def improve(
             aim = limits.respond(slopes)
             slope = limits.slope(slopes, moves, aim)
         uncertain = reach_of(step) * step.fit.residual
-        precision = FINEST if careful else float(np.clip(1e-2 * -slope / reach_of(step), FINEST, 1e-6))
-        if (careful or uncertain > 0.1 * -slope) and step.fit.residual > FINEST:
+        tight = careful or settings.tight
+        precision = FINEST if tight else float(np.clip(1e-2 * -slope / reach_of(step), FINEST, 1e-6))
+        if (tight or uncertain > 0.1 * -slope) and step.fit.residual > FINEST:
             memory = None if settings.from_scratch else step.memory
             outcome = refit(training, moves[:-1], query + moves[-1], target, memory, precision)
             step, losses[-1], refits = replace(step, outcome=outcome), outcome.loss, refits + 1

@@ -56,7 +56,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         bound=bound,
         exact=convex and found.gap <= 1e-7 * found.loss,
         impossible=convex and out_of_reach(problem, training.matrix(fit.parameters), found.move),
-        finished=found.gap <= max(settings.tolerance, 1e-7) * abs(found.loss),
+        finished=found.gap <= max(settings.smallest_gap, 1e-7) * abs(found.loss),
         ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
         steps=found.steps,
         passes=training.passes,
@@ -126,7 +126,7 @@ def best_own_move(
     _, slopes = evaluate(starts, np.arange(len(starts)))
     sizes = norm.dual.length(slopes)
     first = 1e6 * max(budget, 1e-300) / np.where(sizes > 1e-100, sizes, 1.0)
-    found = minimise(objective, starts, first, settings.max_steps, settings.tolerance)
+    found = minimise(objective, starts, first, settings.most_steps, settings.smallest_gap)
     best = int(found.values.argmin())
     point = found.points[best : best + 1]
     only = np.zeros(1, dtype=np.intp)

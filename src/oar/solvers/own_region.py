@@ -18,7 +18,7 @@ from oar.actions.norms import Norm
 Array = NDArray[np.float64]
 
 
-def shortest_move(offsets: Array, goal: int, norm: Norm) -> Array | None:
+def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     """Return the shortest move (d,) after which the goal is (jointly) nearest; None if there is none.
 
     Any longer move in the same direction into the region's inside reaches the goal; this very one ends in a tie.
@@ -28,7 +28,7 @@ def shortest_move(offsets: Array, goal: int, norm: Norm) -> Array | None:
         goal: the goal's class code.
         norm: by which moves are measured.
 
-    >>> shortest_move(np.array([[-1.0, 0.0], [3.0, 0.0]]), goal=1, norm=Norm(2.0))
+    >>> shortest_move_into(np.array([[-1.0, 0.0], [3.0, 0.0]]), goal=1, norm=Norm(2.0))
     array([1., 0.])
     """
     size = float(np.abs(offsets).max())

@@ -67,7 +67,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
             gap=gap,
         )
         first = np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)])
-        return minimise(objective, start, first, max_steps, settings.tolerance)
+        return minimise(objective, start, first, max_steps, settings.smallest_gap)
 
     # A rival's centroid that lies on the query has no gradient; it is sent off in a fixed direction, a little.
     stuck = (euclidean(reach.offsets) == 0)[:, None]
@@ -80,10 +80,10 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         individual = query_moves.solve(own, members=False, settings=search_settings).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))
     start = min(starts, key=lambda moves: float(evaluate(moves)[0][0]))
-    found = search(start, 0.0, settings.max_steps)
+    found = search(start, 0.0, settings.most_steps)
     best, steps = found, found.steps
     for blur in BLURS if not best.finished[0] else ():
-        found = search(found.points, blur * float(reach.radii[reach.goal]), settings.max_steps - steps)
+        found = search(found.points, blur * float(reach.radii[reach.goal]), settings.most_steps - steps)
         steps += found.steps
         true_value, _ = evaluate(found.points)
         if true_value[0] < best.values[0]:
@@ -98,7 +98,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         directions + 0.0,
         np.zeros(people.dimensions),
         solver="projected-gradient",
-        tolerance=settings.tolerance,
+        tolerance=settings.smallest_gap,
         steps=steps,
         passes=len(starts) + steps,
     )

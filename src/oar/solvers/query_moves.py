@@ -48,7 +48,7 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
         at_query.directions(),
         query_move,
         solver="projected-gradient",
-        tolerance=settings.tolerance,
+        tolerance=settings.smallest_gap,
         steps=found.steps,
     )
 
@@ -92,7 +92,7 @@ def _search(
     # Distances have slope 1, so a first step of the budget's size reaches across the ball.
     first = np.maximum(batch.budgets[owner], np.finfo(float).tiny)
     objective = _objective(batch, owner, first, touching)
-    found = minimise(objective, starts.reshape(-1, dimensions), first, settings.max_steps, settings.tolerance)
+    found = minimise(objective, starts.reshape(-1, dimensions), first, settings.most_steps, settings.smallest_gap)
     chosen = found.values.reshape(count, tries).argmin(axis=1) + tries * np.arange(count)
     return Minimum(found.points[chosen], found.values[chosen], found.finished[chosen], found.steps)
 

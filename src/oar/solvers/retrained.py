@@ -49,6 +49,7 @@ ENDED = {
         "No step along the signal lowers the loss any more, as at a kink, with a signal that is far from exact, or at "
         "the precision of refits: more steps would not help, but restarts or another signal may."
     ),
+    "creeps": "Its last steps lowered the loss by next to nothing, as where the loss has kinks; restarts may help.",
     "closed": "Its certificate closed on a signal that is not exact, so it proves little; signal='implicit' is exact.",
 }
 
@@ -70,7 +71,8 @@ def solve(
         np.append(problem.allowance.everyones(people.size), own),
         np.append(training.weights, 1.0),
     )
-    loop = replace(_loop_settings(settings), from_scratch=not problem.model.convex)  # type: ignore[union-attr]
+    convex, smooth = problem.model.convex, problem.model.smooth  # type: ignore[union-attr]
+    loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
     search = Search((training, maker, problem.query_features, problem.goal_target, limits), loop, on_step)
     stay = np.zeros((people.size + 1, people.dimensions))
     unmoved = refit(training, None, problem.query_features, problem.goal_target, None, BEGIN)
@@ -155,6 +157,8 @@ def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSe
     if isinstance(settings, OneShot):
         return LoopSettings("frank-wolfe", 1, 0.0, np.inf)
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
+    assert settings.max_steps is not None
+    assert settings.tolerance is not None
     deadline = time.monotonic() + settings.time_limit
     search = getattr(settings, "line_search", "armijo")
     return LoopSettings(kind, settings.max_steps, settings.tolerance, deadline, search)

@@ -98,4 +98,4 @@ class Search:
         found = self.improved(one.moves, more)
         gained = one.step.loss - found.step.loss
         creeps = found.ended == "steps" and gained <= WORTH_IT * abs(one.step.loss)
-        return replace(found, ended="stalled") if creeps else found
+        return replace(found, ended="creeps") if creeps else found

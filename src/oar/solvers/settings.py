@@ -26,17 +26,21 @@ class ProjectedGradient:
 
     Args:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
-        tolerance: stop when the gap is at most this times the loss.
+            None means 2,000; where models are refitted in the loop, 500 for many people and 20 for models with many
+            minima.
+        tolerance: stop when the gap is at most this times the loss. None means 1e-8; where models are refitted in the
+            loop, 1e-7 for few people, 1e-6 for many, and 1e-5 for models with many minima.
         random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
         restarts: for models that are refitted in the loop: random starts at the most beside the fixed ones; none are
-            added once seven starts have all ended in the same loss. None means 24 for few people and a linear model,
-            8 for few people and another convex model, and none elsewhere.
+            added once seven starts have all ended in the same loss. None means 24 for few people (n·d ≤ 2,000) and a
+            linear model; 8 for few people and another convex model, and for more people (n·d ≤ 20,000) and a linear
+            one; and none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """
 
-    max_steps: int = 2_000
-    tolerance: float = 1e-8
+    max_steps: int | None = None
+    tolerance: float | None = None
     random_starts: int = 8
     restarts: int | None = None
     time_limit: float = np.inf
@@ -46,14 +50,24 @@ class ProjectedGradient:
         """Refuse settings that cannot be."""
         check_settings(self, whole=("max_steps", "random_starts", "seed"))
 
+    @property
+    def most_steps(self) -> int:
+        """`max_steps`, where nothing is refitted in a loop."""
+        return 2_000 if self.max_steps is None else self.max_steps
+
+    @property
+    def smallest_gap(self) -> float:
+        """`tolerance`, where nothing is refitted in a loop."""
+        return 1e-8 if self.tolerance is None else self.tolerance
+
 
 @dataclass(frozen=True)
 class FrankWolfe:
     """Damped best response: everyone aims at its full move against the signal, and all go a common share of the way.
 
     Args:
-        max_steps: accepted steps at the most.
-        tolerance: stop when the gap is at most this times the loss.
+        max_steps: accepted steps at the most. None means 500, and 20 for models with many minima.
+        tolerance: stop when the gap is at most this times the loss. None means 1e-5.
         restarts: random starts beside the fixed ones; None as in `ProjectedGradient`.
         time_limit: seconds after which no further step is begun.
         seed: the seed of the random starts.
@@ -61,8 +75,8 @@ class FrankWolfe:
             (the best, at about ten times the refits a step).
     """
 
-    max_steps: int = 500
-    tolerance: float = 1e-5
+    max_steps: int | None = None
+    tolerance: float | None = None
     restarts: int | None = None
     time_limit: float = np.inf
     seed: int = 0
@@ -83,11 +97,11 @@ def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
     """Refuse settings that cannot be: counts that are no whole numbers, a tolerance or time limit below 0."""
     for name in (*whole, "restarts"):
         value = getattr(settings, name)
-        if name == "restarts" and value is None:
+        if value is None and name in ("restarts", "max_steps"):
             continue
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
             raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-    if not _is_number(settings.tolerance) or not 0 <= settings.tolerance < np.inf:
+    if settings.tolerance is not None and not (_is_number(settings.tolerance) and 0 <= settings.tolerance < np.inf):
         raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
     if not _is_number(settings.time_limit) or not settings.time_limit >= 0:
         raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")

@@ -57,7 +57,8 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     large = ended == "steps" and loop.max_steps > PATIENCE
     if loop.response == "spectral" and (kinked or large or restarts):
         yield Start(_grown(search, stay))
-    if restarts:
+    # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
+    if restarts or (loop.from_scratch and ended != "closed" and loop.response == "spectral"):
         yield Start(stay)
     # Members who all move by −m are a query that moves by m. People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
