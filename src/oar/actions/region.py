@@ -340,11 +340,12 @@ def _least_distance(normals: Array, room: Array) -> Array:
     """Return argmin ‖v‖₂ with normals·v ≤ room: with E = [−Nᵀ; −room], v from the residual of NNLS on E."""
     from scipy.optimize import nnls
 
-    stacked = np.vstack([-normals.T, -room])
+    size = float(np.abs(room).max()) or 1.0  # so that v is of size 1
+    stacked = np.vstack([-normals.T, -room / size])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
     residual = stacked @ nnls(stacked, unit, maxiter=100 * len(room))[0] - unit
-    return -residual[:-1] / residual[-1]
+    return size * (-residual[:-1] / residual[-1])
 
 
 def _unsettled(forces: Array, slopes: Array) -> Array:

@@ -60,7 +60,9 @@ def _parquet(path: Path, options: dict[str, Any]) -> Any:
     try:
         return pandas.read_parquet(path, **options)
     except ImportError:
-        raise OptionError("path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'.") from None
+        raise OptionError(
+            "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
+        ) from None
     except (OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
 
