@@ -82,7 +82,7 @@ class Search:
         """Return moves found by quasi-Newton steps in the opened ball."""
         return open_ball_search(*self.asked, min(OPEN_STEPS, self.loop.max_steps), self.loop.deadline, start)
 
-    def carried_on(self) -> Reached:
+    def carried_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""
         taken = more = PATIENCE
         while taken < self.loop.max_steps and any(reached.ended == "steps" for reached in self.reached):
@@ -91,7 +91,6 @@ class Search:
             self.reached = [self._further(one, more) if one.ended == "steps" else one for one in half]
             self.reached.sort(key=lambda reached: reached.step.loss)
             taken += more
-        return self.best
 
     def _further(self, one: Reached, more: int) -> Reached:
         """Go on from one place; a start that creeps has ended, as it does where the loss has kinks."""
