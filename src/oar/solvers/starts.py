@@ -7,7 +7,8 @@ and on the corners across the ball. Which ones depends on how the search went so
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -70,6 +71,8 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         if own.loss < search.best.step.loss or restarts:
             shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
             yield Start(limits.project(shares[:, None] * own.move))
+    if restarts and not smooth:
+        yield from _wandered(problem, search, stay, restarts)
     drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(people, search, drawn)
@@ -77,6 +80,31 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _at_random(problem, search, drawn)
     if restarts and people.dimensions <= MOST_AXES:
         yield from _across(search)
+    if restarts and not smooth:
+        yield from _repeated(search, lambda: search.wandered(search.best.moves))
+
+
+def _wandered(problem: Problem, search: Search, stay: Array, restarts: int) -> Iterator[Start]:
+    """Yield where wandering leads to: from moves grown slowly, from a full response, the edge, near, and all one way."""
+    limits, places = search.limits, _own_places(problem.people)
+    generator = np.random.default_rng([1, restarts])
+    with suppress(NumericsError):
+        yield Start(search.wandered(stay, respond=True))
+    if limits.norm.p in OPENED:
+        with suppress(NumericsError):
+            yield Start(search.wandered(search.open_ball()))
+    for number in range(restarts // 2):
+        if time.monotonic() > search.loop.deadline:
+            return
+        heading = generator.normal(size=stay.shape)[places]
+        kinds = (
+            limits.respond(heading),
+            limits.project(NEAR * limits.radii[:, None] * heading),
+            limits.respond(np.broadcast_to(heading[0], stay.shape)),
+            stay,
+        )
+        with suppress(NumericsError):
+            yield Start(search.wandered(kinds[number % len(kinds)]))
 
 
 def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
@@ -178,8 +206,14 @@ def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> I
 
 def _reopened(search: Search) -> Iterator[Start]:
     """Yield what quasi-Newton steps find from the best point, as long as that helps."""
+    yield from _repeated(search, lambda: search.open_ball(opened(search.best.moves, search.limits)))
+
+
+def _repeated(search: Search, found: Callable[[], Array]) -> Iterator[Start]:
+    """Yield what is found from the best point, again and again, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
-        yield Start(search.open_ball(opened(search.best.moves, search.limits)))
+        with suppress(NumericsError):
+            yield Start(found())
         if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
             return
