@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from oar.models.array_library import library_of
 
 if TYPE_CHECKING:
@@ -84,8 +86,8 @@ def _hessian(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     def block(bend: Any) -> Any:
         return ((bend[:, :, None] * extended).swapaxes(1, 2) @ extended).swapaxes(0, 1)
 
-    if library.__name__ == "numpy":
-        return library.stack([block(bend) for bend in curvature])
+    if library is np:
+        return np.stack([block(bend) for bend in curvature])
     import jax
 
     return jax.lax.map(block, curvature)

@@ -6,9 +6,6 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oar.errors import OptionError
 from oar.models import NearestCentroid
 from oar.models.linear import Linear
@@ -16,8 +13,7 @@ from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
-from oar.solvers.own_region import shortest_move_into
-from oar.solvers.reach import reach_of
+from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
@@ -62,26 +58,6 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
         _no_restarts(chosen)
         return own_move.solve(problem, chosen)
     return _propose_query_move(problem, solver, members=False)
-
-
-def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
-    """Return the query's shortest move (d,) into the goal's region; None if there is none. For nearest centroid.
-
-    It ends on the region's edge, which is a tie: any move a little longer in its direction reaches the goal. It need
-    not be the move of least loss.
-
-    >>> import oar
-    >>> people = oar.Population([[-1.0, 0.0], [3.0, 0.0]], ["no", "yes"])
-    >>> shortest_move(oar.Problem(people, NearestCentroid(), oar.Query([0.0, 0.0], goal="yes"), oar.Perturb(1.0)))
-    array([1., 0.])
-    """
-    if not isinstance(problem.model, NearestCentroid):
-        raise OptionError(
-            f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "
-            "oar.individual finds the move of least loss for every model."
-        )
-    reach = reach_of(problem)
-    return shortest_move_into(reach.offsets, reach.goal, reach.norm)
 
 
 def propose_joint(

@@ -14,8 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.norms import Norm
+from oar.errors import OptionError
+from oar.models import NearestCentroid
+from oar.problem import Problem
+from oar.solvers.reach import reach_of
 
 Array = NDArray[np.float64]
+
+
+def shortest_move(problem: Problem) -> Array | None:
+    """Return the query's shortest move (d,) into the goal's region; None if there is none. For nearest centroid.
+
+    It ends on the region's edge, which is a tie: any move a little longer in its direction reaches the goal. It need
+    not be the move of least loss.
+
+    >>> import oar
+    >>> people = oar.Population([[-1.0, 0.0], [3.0, 0.0]], ["no", "yes"])
+    >>> shortest_move(oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0, 0.0], goal="yes"), oar.Perturb(1.0)))
+    array([1., 0.])
+    """
+    if not isinstance(problem.model, NearestCentroid):
+        raise OptionError(
+            f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "
+            "oar.individual finds the move of least loss for every model."
+        )
+    reach = reach_of(problem)
+    return shortest_move_into(reach.offsets, reach.goal, reach.norm)
 
 
 def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:

@@ -3,12 +3,13 @@
 The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
 steps, the budget is large (the loss is far from linear in the moves); if it stalls, the loss has kinks. Then there is a
 second start from moves that were grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting
-budgets grow.
+budgets grow. With networks the second start takes small steps, because their loss is never close to linear.
 
 Where everyone may move and training is translation-equivariant, "all members move by minus the query's best move" gives
 the query exactly what that move of its own would; if the loop ends above that, it starts from there too, so that the
-collective is never worse than an individual who may move as far as every member may. Random starts may be asked for.
-All starts get a few steps, the better half of them goes on for twice as many, and so on.
+collective is never worse than an individual who may move as far as every member may. Where steps are quick, or where
+they are asked for, random starts follow (`starts`). All starts get a few steps, the better half of them goes on for
+twice as many, and so on (`search`).
 
 The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that closes
 on an approximate gradient certifies nothing, and is not called finished.
@@ -83,7 +84,7 @@ def solve(
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
     search.carried_on()
-    best, final = _judged_tightly(search, stay)
+    best, final = _judged_tightly(search, stay, unmoved)
     finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
@@ -105,7 +106,7 @@ def solve(
     )
 
 
-def _judged_tightly(search: Search, stay: Array) -> tuple[Reached, Outcome]:
+def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reached, Outcome]:
     """Return the best moves and what a tight refit says of them: the loop's own are only as tight as its steps needed.
 
     Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
@@ -113,7 +114,7 @@ def _judged_tightly(search: Search, stay: Array) -> tuple[Reached, Outcome]:
     """
     if not search.loop.from_scratch:
         return search.best, _tightly(search, search.best)
-    candidates = [*search.reached[:MOST_JUDGED], search.improved(stay, 0)]
+    candidates = [*search.reached[:MOST_JUDGED], search.improved(stay, 0, began=unmoved)]
     judged = [(one, _tightly(search, one)) for one in candidates]
     return min(judged, key=lambda pair: pair[1].loss)
 

@@ -114,7 +114,7 @@ class Search:
         first = np.array([AFAR * limits.span(slopes[0])])
         return minimise(objective, moves[None], first, min(WANDERING_STEPS, self.loop.max_steps), 0.0).points[0]
 
-    def carried_on(self) -> Reached:
+    def carried_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""
         taken = more = PATIENCE
         while taken < self.loop.max_steps and any(reached.ended == "steps" for reached in self.reached):
@@ -123,7 +123,6 @@ class Search:
             self.reached = [self._further(one, more) if one.ended == "steps" else one for one in half]
             self.reached.sort(key=lambda reached: reached.step.loss)
             taken += more
-        return self.best
 
     def _further(self, one: Reached, more: int) -> Reached:
         """Go on from one place; a start that creeps has ended, as it does where the loss has kinks."""
