@@ -11,19 +11,17 @@ from numpy.typing import NDArray
 from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals import Signal
-from oar.signals.base import Memory, Outcome
+from oar.signals.base import Outcome
 from oar.solvers.ball import open_ball_search
 from oar.solvers.loop import FAR, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
-from oar.solvers.spectral import Objective, Rows, minimise
+from oar.solvers.wander import wandering_search
 
 Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
-OPEN_STEPS = 100
+OPEN_STEPS, WANDERING_STEPS = 100, 250
 ENOUGH, SAME = 7, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
-WANDERING, WANDERING_STEPS = 1e-10, 250  # how tight refits are while wandering, and for how long it goes on
-AFAR = 10.0  # budgets: the first step then
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 
 
@@ -86,33 +84,9 @@ class Search:
         return open_ball_search(*self.asked, min(OPEN_STEPS, self.loop.max_steps), self.loop.deadline, start)
 
     def wandered(self, start: Array, respond: bool = False) -> Array:
-        """Return the best moves seen by projected gradients that may climb a little, and so pass by kinks.
-
-        A step is accepted if it is better than the worst of the last few (Grippo, Lampariello & Lucidi 1986). With
-        `respond` it begins with the full response to the signal at the start.
-        """
-        training, signal, query, target, limits = self.asked
-        memory: list[Memory | None] = [None]
-
-        def evaluate(points: Array, rows: Rows) -> tuple[Array, Array]:
-            moves = points[0]
-            step = signal.at(training, moves[:-1], query + moves[-1], target, memory[0], WANDERING)
-            memory[0] = step.memory
-            return np.array([step.loss]), np.concatenate([step.gradient, step.outcome.query_slope[None]])[None]
-
-        objective = Objective(
-            evaluate=evaluate,
-            project=lambda points, rows: limits.project(points[0])[None],
-            inner=lambda left, right, rows: np.array([limits.slope(left[0], np.zeros_like(right[0]), right[0])]),
-            gap=lambda points, gradients, rows: np.array([limits.gap(points[0], gradients[0])]),
-        )
-        moves = limits.project(start)
-        _, slopes = evaluate(moves[None], np.zeros(1, dtype=np.intp))
-        if respond:
-            moves = limits.respond(slopes[0])
-            _, slopes = evaluate(moves[None], np.zeros(1, dtype=np.intp))
-        first = np.array([AFAR * limits.span(slopes[0])])
-        return minimise(objective, moves[None], first, min(WANDERING_STEPS, self.loop.max_steps), 0.0).points[0]
+        """Return moves found by projected gradients that may climb a little; with `respond`, from the full response."""
+        most = min(WANDERING_STEPS, self.loop.max_steps)
+        return wandering_search(*self.asked, most, self.loop.deadline, start, respond)
 
     def carried_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""

@@ -1,7 +1,7 @@
 """Where the loop may start, beside where everybody stands.
 
-Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps; at random, in several ways;
-and on the corners across the ball. Which ones depends on how the search went so far.
+Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps and by steps that may climb;
+at random, in several ways; and on the corners across the ball. Which ones depends on how the search went so far.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -54,7 +55,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     stay = np.zeros((people.size + 1, people.dimensions))
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
-    restarts = getattr(settings, "restarts", 0)
+    restarts, seed = getattr(settings, "restarts", 0), getattr(settings, "seed", 0)
     large = ended == "steps" and loop.max_steps > PATIENCE
     if loop.response == "spectral" and (kinked or large or restarts):
         yield Start(_grown(search, stay))
@@ -65,49 +66,55 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
     reach = shared + float(limits.radii[-1])
     if reach > 0:
-        starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
-        alone = ProjectedGradient(random_starts=starts, seed=seed)
+        alone = ProjectedGradient(random_starts=getattr(settings, "random_starts", 8), seed=seed)
         own = best_own_move(problem, search.training, reach, unmoved, alone)
         if own.loss < search.best.step.loss or restarts:
             shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
             yield Start(limits.project(shares[:, None] * own.move))
-    if restarts and not smooth:
-        yield from _wandered(problem, search, stay, restarts)
-    drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
+    wanders = restarts and not smooth and loop.response == "spectral"
+    if wanders:
+        yield from _wandered(people, search, stay, islice(_drawn(problem, restarts, [seed, 1]), 0, None, 2))
+    drawn = _drawn(problem, restarts, seed)
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
     if restarts and people.dimensions <= MOST_AXES:
         yield from _across(search)
-    if restarts and not smooth:
+    if wanders:
         yield from _repeated(search, lambda: search.wandered(search.best.moves))
 
 
-def _wandered(problem: Problem, search: Search, stay: Array, restarts: int) -> Iterator[Start]:
-    """Yield where wandering leads to: from moves grown slowly, from a full response, the edge, near, and all one way."""
-    limits, places = search.limits, _own_places(problem.people)
-    generator = np.random.default_rng([1, restarts])
-    with suppress(NumericsError):
-        yield Start(search.wandered(stay, respond=True))
+def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield where wandering leads to, of which none are always the better ones.
+
+    From everyone's full response, from moves grown slowly, and from where everybody stands; then by turns from the edge
+    of everyone's limits, from near where they stand, and from the edge with everyone on the same side.
+    """
+    limits = search.limits
+    yield from _found(lambda: search.wandered(stay, respond=True))
     if limits.norm.p in OPENED:
-        with suppress(NumericsError):
-            yield Start(search.wandered(search.open_ball()))
-    for number in range(restarts // 2):
+        yield from _found(lambda: search.wandered(search.open_ball()))
+    yield from _found(lambda: search.wandered(stay))
+    for number, draw in enumerate(drawn):
         if time.monotonic() > search.loop.deadline:
             return
-        heading = generator.normal(size=stay.shape)[places]
+        heading = draw[_own_places(people)]
         kinds = (
             limits.respond(heading),
             limits.project(NEAR * limits.radii[:, None] * heading),
-            limits.respond(np.broadcast_to(heading[0], stay.shape)),
-            stay,
+            limits.respond(np.broadcast_to(heading[-1], stay.shape)),
         )
-        with suppress(NumericsError):
-            yield Start(search.wandered(kinds[number % len(kinds)]))
+        yield from _found(partial(search.wandered, kinds[number % len(kinds)]))
 
 
-def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
+def _found(moves: Callable[[], Array]) -> Iterator[Start]:
+    """Yield the moves as a start, if training can be followed all the way to them."""
+    with suppress(NumericsError):
+        yield Start(moves())
+
+
+def _drawn(problem: Problem, count: int, seed: int | list[int]) -> Iterator[Array]:
     """Draw normal numbers (n + 1, d) again and again."""
     people, generator = problem.people, np.random.default_rng(seed)
     for _ in range(count):
@@ -213,7 +220,6 @@ def _repeated(search: Search, found: Callable[[], Array]) -> Iterator[Start]:
     """Yield what is found from the best point, again and again, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
-        with suppress(NumericsError):
-            yield Start(found())
+        yield from _found(found)
         if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
             return
