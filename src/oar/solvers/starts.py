@@ -31,6 +31,7 @@ OPENED = (2, np.inf)  # norms whose balls can be opened
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 NEAR, NEARER = 0.3, 0.5  # of everyone's budget
+SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
@@ -74,7 +75,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     wanders = restarts and not smooth and loop.response == "spectral"
     if wanders:
         yield from _wandered(people, search, stay, islice(_drawn(problem, restarts, [seed, 1]), 0, None, 2))
-    drawn = _drawn(problem, restarts, seed)
+    drawn = iter(()) if wanders else _drawn(problem, restarts, seed)
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
@@ -82,7 +83,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     if restarts and people.dimensions <= MOST_AXES:
         yield from _across(search)
     if wanders:
-        yield from _repeated(search, lambda: search.wandered(search.best.moves))
+        yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
 
 
 def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
@@ -106,6 +107,24 @@ def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[A
             limits.respond(np.broadcast_to(heading[-1], stay.shape)),
         )
         yield from _found(partial(search.wandered, kinds[number % len(kinds)]))
+
+
+def _shaken(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield where wandering leads to from the best moves so far, after they were shaken, so that gains add up.
+
+    By turns some people are put at random on their edge, and everyone is moved a little.
+    """
+    from scipy.special import ndtr
+
+    limits, places = search.limits, _own_places(people)
+    for number, (who, where) in enumerate(zip(drawn, drawn, strict=False)):  # two draws for each
+        if time.monotonic() > search.loop.deadline:
+            return
+        best, share = search.best.moves, SHAKEN[number % len(SHAKEN)]
+        chances, heading = 2 * ndtr(who[places]) - 1, where[places]
+        some = np.where(np.abs(chances[:, :1]) < share, limits.respond(heading), best)
+        a_little = limits.project(best + share * limits.radii[:, None] * chances)
+        yield from _found(partial(search.wandered, a_little if number % 4 == 3 else some))
 
 
 def _found(moves: Callable[[], Array]) -> Iterator[Start]:
