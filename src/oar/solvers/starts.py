@@ -22,6 +22,7 @@ from oar.models.training import Fit
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.ball import opened
+from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
 from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
@@ -35,7 +36,7 @@ SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
-MOST_AXES, MOST_ACROSS = 20, 10
+MOST_AXES, MOST_ONE_BY_ONE = 20, 1_000
 
 
 def _grown(search: Search, stay: Array) -> Array:
@@ -63,27 +64,36 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
     if restarts or (loop.from_scratch and ended != "closed" and loop.response == "spectral"):
         yield Start(stay)
-    # Members who all move by −m are a query that moves by m. People without weight do not matter.
-    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
-    reach = shared + float(limits.radii[-1])
-    if reach > 0:
-        alone = ProjectedGradient(random_starts=getattr(settings, "random_starts", 8), seed=seed)
-        own = best_own_move(problem, search.training, reach, unmoved, alone)
-        if own.loss < search.best.step.loss or restarts:
-            shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
-            yield Start(limits.project(shares[:, None] * own.move))
+    yield from _opposite(problem, settings, search, unmoved)
     wanders = restarts and not smooth and loop.response == "spectral"
     if wanders:
-        yield from _wandered(people, search, stay, islice(_drawn(problem, restarts, [seed, 1]), 0, None, 2))
-    drawn = iter(()) if wanders else _drawn(problem, restarts, seed)
+        yield from _wandered(people, search, stay, _drawn(problem, restarts // 2, [seed, 1]))
+    drawn = _drawn(problem, restarts, seed)
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
-    if restarts and people.dimensions <= MOST_AXES:
-        yield from _across(search)
     if wanders:
         yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
+    if restarts and people.dimensions <= MOST_AXES:
+        yield from map(Start, across(search))
+        if people.size <= MOST_ONE_BY_ONE and not loop.from_scratch:
+            yield from map(Start, one_by_one(search))
+
+
+def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
+    """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
+    people, limits = problem.people, search.limits
+    # People without weight do not matter.
+    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
+    reach = shared + float(limits.radii[-1])
+    if reach == 0:
+        return
+    starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
+    own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))
+    if own.loss < search.best.step.loss or getattr(settings, "restarts", 0):
+        shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
+        yield Start(limits.project(shares[:, None] * own.move))
 
 
 def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
@@ -172,45 +182,6 @@ def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iter
             limits.project(search.best.moves + NEARER * inside),
         )
         yield Start(kinds[number % len(kinds)])
-
-
-def _across(search: Search) -> Iterator[Start]:
-    """Yield the best moves with everyone on that corner of its ball that its own score likes best, as long as it helps.
-
-    A gradient sees only the corner next to it. Over the way from δ to δ' a score rises by about ½(∇s + ∇s')·(δ' − δ).
-    """
-    training, limits = search.training, search.limits
-    for _ in range(MOST_ACROSS):
-        best = search.best
-        moves, signal = best.moves, best.step.signal
-        if signal is None or time.monotonic() > search.loop.deadline:
-            return
-        here = -best.step.gradient
-        gains, aims = np.zeros(training.size), moves.copy()
-        for heading in _axes(training.dimensions):
-            corner = limits.respond(np.broadcast_to(heading, moves.shape))
-            if limits.norm.p == np.inf:  # the corner on the other side along this axis
-                corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
-            try:
-                there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
-            except NumericsError:  # a corner at which somebody's loss is no number
-                continue
-            gain = 0.5 * np.einsum("nd,nd->n", here + there, corner[:-1] - moves[:-1])
-            better = gain > gains
-            gains, aims[:-1][better] = np.where(better, gain, gains), corner[:-1][better]
-        if not gains.any():
-            return
-        yield Start(aims)
-        if search.best is best:
-            return
-
-
-def _axes(dimensions: int) -> Iterator[Array]:
-    for place in range(dimensions):
-        for sign in (1.0, -1.0):
-            axis = np.zeros(dimensions)
-            axis[place] = sign
-            yield axis
 
 
 def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
