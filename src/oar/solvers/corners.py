@@ -1,7 +1,7 @@
 """Starts on other corners of everyone's ball.
 
 A gradient sees only the corner next to it. Over the way from δ to δ' a member's score rises by about
-½(∇s + ∇s')·(δ' − δ), which is exact where the score is a quadratic; the corners are along the axes.
+½(∇s + ∇s')·(δ' − δ), which is exact where the score is a quadratic.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.signals.base import refit
+from oar.solvers.member_limits import Limits
 from oar.solvers.search import Search
 
 Array = NDArray[np.float64]
@@ -69,18 +70,14 @@ def _liked(search: Search) -> tuple[Array, Array]:
 
     Corners at which members already stand have no gain, −∞.
     """
-    training, limits, best = search.training, search.limits, search.best
+    training, best = search.training, search.best
     moves, signal = best.moves, best.step.signal
     gains = np.full((KEPT, training.size), -np.inf)
     aims = np.repeat(moves[None, :-1], KEPT, axis=0)
     if signal is None or time.monotonic() > search.loop.deadline:
         return gains, aims
     here = -best.step.gradient
-    for heading in _axes(training.dimensions):
-        corner = limits.respond(np.broadcast_to(heading, moves.shape))
-        if limits.norm.p == np.inf:  # the corner on the other side along this axis
-            corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
-        corner = corner[:-1]
+    for corner in _corners(search.limits, moves, here):
         try:
             there = training.score_gradients(best.step.fit.parameters, training.moved(corner), signal)
         except NumericsError:  # a corner at which somebody's loss is no number
@@ -96,9 +93,20 @@ def _liked(search: Search) -> tuple[Array, Array]:
     return gains, aims
 
 
-def _axes(dimensions: int) -> Iterator[Array]:
-    for place in range(dimensions):
-        for sign in (1.0, -1.0):
-            axis = np.zeros(dimensions)
-            axis[place] = sign
-            yield axis
+def _corners(limits: Limits, moves: Array, gradients: Array) -> Iterator[Array]:
+    """Yield other places at the edge for everyone (n, d).
+
+    With p = 1 there are only the axes' ends. Otherwise those ways are worth a try along which members' gradients spread,
+    because scores hardly depend on the others; and in a box, the other side along each axis alone.
+    """
+    _, dimensions = moves.shape
+    radii, axes = limits.radii[:-1, None], np.eye(dimensions)
+    if limits.norm.p == np.inf:
+        for axis in axes:
+            for side in (1.0, -1.0):
+                yield np.where(axis != 0, side * radii, moves[:-1])
+    ways = axes if limits.norm.p == 1 else np.linalg.svd(gradients, full_matrices=False)[2]
+    between = [ways[0] + ways[1], ways[0] - ways[1]] if limits.norm.p != 1 and len(ways) > 1 else []
+    for way in (*ways, *between):
+        for side in (1.0, -1.0):
+            yield limits.respond(np.broadcast_to(side * way, moves.shape))[:-1]

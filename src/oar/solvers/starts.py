@@ -73,11 +73,18 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
+    if restarts:
+        yield from _other_corners(search)
     if wanders:
         yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
-    if restarts and people.dimensions <= MOST_AXES:
+        yield from _other_corners(search)
+
+
+def _other_corners(search: Search) -> Iterator[Start]:
+    """Yield the best moves with members on other corners: all that like them better, and one by one with a few people."""
+    if search.training.dimensions <= MOST_AXES:
         yield from map(Start, across(search))
-        if people.size <= MOST_ONE_BY_ONE and not loop.from_scratch:
+        if search.training.size <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
             yield from map(Start, one_by_one(search))
 
 
@@ -91,7 +98,7 @@ def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> 
         return
     starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
     own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))
-    if own.loss < search.best.step.loss or getattr(settings, "restarts", 0):
+    if own.loss < search.best.step.loss or getattr(settings, "restarts", False):
         shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
         yield Start(limits.project(shares[:, None] * own.move))
 
