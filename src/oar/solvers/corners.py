@@ -46,9 +46,12 @@ def one_by_one(search: Search) -> Iterator[Array]:
         best = search.best
         gains, aims = _liked(search)
         moves, loss = best.moves.copy(), best.step.loss
-        order = np.argsort(-(gains * training.weights), axis=None, kind="stable")
-        for kept, member in zip(*np.unravel_index(order, gains.shape), strict=True):
-            if gains[kept, member] == -np.inf or time.monotonic() > search.loop.deadline:
+        possible = np.isfinite(gains) & (training.weights > 0)
+        for place in np.argsort(-np.where(possible, gains, 0.0) * training.weights, axis=None, kind="stable"):
+            kept, member = np.unravel_index(place, gains.shape)
+            if not possible[kept, member]:
+                continue
+            if time.monotonic() > search.loop.deadline:
                 break
             stood = moves[member].copy()
             moves[member] = aims[kept, member]
@@ -96,8 +99,8 @@ def _liked(search: Search) -> tuple[Array, Array]:
 def _corners(limits: Limits, moves: Array, gradients: Array) -> Iterator[Array]:
     """Yield other places at the edge for everyone (n, d).
 
-    With p = 1 there are only the axes' ends. Otherwise those ways are worth a try along which members' gradients spread,
-    because scores hardly depend on the others; and in a box, the other side along each axis alone.
+    With p = 1 there are only the axes' ends. Otherwise those ways are worth a try along which members' gradients
+    spread, because scores hardly depend on the others; and in a box, the other side along each axis alone.
     """
     _, dimensions = moves.shape
     radii, axes = limits.radii[:-1, None], np.eye(dimensions)

@@ -81,7 +81,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
 
 
 def _other_corners(search: Search) -> Iterator[Start]:
-    """Yield the best moves with members on other corners: all that like them better, and one by one with a few people."""
+    """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
     if search.training.dimensions <= MOST_AXES:
         yield from map(Start, across(search))
         if search.training.size <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
