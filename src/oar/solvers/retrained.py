@@ -83,6 +83,8 @@ def solve(
     for start in other_starts(problem, settings, search, unmoved.fit):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
+        if search.best.step.loss <= problem.model.least_loss:  # type: ignore[union-attr]
+            break  # nothing can be better
     search.carried_on()
     best, final = _judged_tightly(search, stay, unmoved)
     finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))

@@ -15,10 +15,11 @@ from oar.signals.base import Outcome
 from oar.solvers.ball import open_ball_search
 from oar.solvers.loop import FAR, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
+from oar.solvers.wander import wandering_search
 
 Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
-OPEN_STEPS = 100
+OPEN_STEPS, WANDERING_STEPS = 100, 250
 ENOUGH, SAME = 7, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
@@ -81,6 +82,11 @@ class Search:
     def open_ball(self, start: Array | None = None) -> Array:
         """Return moves found by quasi-Newton steps in the opened ball."""
         return open_ball_search(*self.asked, min(OPEN_STEPS, self.loop.max_steps), self.loop.deadline, start)
+
+    def wandered(self, start: Array, respond: bool = False) -> Array:
+        """Return moves found by projected gradients that may climb a little; with `respond`, from the full response."""
+        most = min(WANDERING_STEPS, self.loop.max_steps)
+        return wandering_search(*self.asked, most, self.loop.deadline, start, respond)
 
     def carried_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""

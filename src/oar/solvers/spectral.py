@@ -12,6 +12,7 @@ problems cost nothing. Inner products are the caller's, so that it can choose th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -54,10 +55,18 @@ class Minimum:
     steps: int
 
 
-def minimise(objective: Objective, start: Array, first_step: Array, max_steps: int, tolerance: float) -> Minimum:
+def minimise(
+    objective: Objective,
+    start: Array,
+    first_step: Array,
+    max_steps: int,
+    tolerance: float,
+    deadline: float = np.inf,
+) -> Minimum:
     """Minimise each problem from its start until its gap is at most `tolerance` times its value.
 
-    `first_step` (b,) is the first α. The best point seen is returned, so no problem ends above its start.
+    `first_step` (b,) is the first α; no step begins after `deadline` on the monotonic clock.
+    The best point seen is returned, so no problem ends above its start.
     """
     count = len(start)
     rows = np.arange(count)
@@ -73,7 +82,7 @@ def minimise(objective: Objective, start: Array, first_step: Array, max_steps: i
     best_lately = best_values.copy()
     rows = rows[~finished]
     points, values, gradients = points[~finished], values[~finished], gradients[~finished]
-    while rows.size and steps < max_steps:
+    while rows.size and steps < max_steps and time.monotonic() < deadline:
         steps += 1
         moves = objective.project(points - _column(alphas[rows], points) * gradients, rows) - points
         slopes = objective.inner(gradients, moves, rows)

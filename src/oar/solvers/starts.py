@@ -1,14 +1,16 @@
 """Where the loop may start, beside where everybody stands.
 
-Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps; at random, in several ways;
-and on the corners across the ball. Which ones depends on how the search went so far.
+Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps and by steps that may climb;
+at random, in several ways; and on the corners across the ball. Which ones depends on how the search went so far.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,6 +22,7 @@ from oar.models.training import Fit
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.ball import opened
+from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
 from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
@@ -29,10 +32,11 @@ OPENED = (2, np.inf)  # norms whose balls can be opened
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 NEAR, NEARER = 0.3, 0.5  # of everyone's budget
+SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
-MOST_AXES, MOST_ACROSS = 20, 10
+MOST_AXES, MOST_ONE_BY_ONE = 20, 1_000
 
 
 def _grown(search: Search, stay: Array) -> Array:
@@ -53,33 +57,100 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     stay = np.zeros((people.size + 1, people.dimensions))
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
-    restarts = getattr(settings, "restarts", 0)
+    restarts, seed = getattr(settings, "restarts", 0), getattr(settings, "seed", 0)
     large = ended == "steps" and loop.max_steps > PATIENCE
     if loop.response == "spectral" and (kinked or large or restarts):
         yield Start(_grown(search, stay))
     # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
     if restarts or (loop.from_scratch and ended != "closed" and loop.response == "spectral"):
         yield Start(stay)
-    # Members who all move by −m are a query that moves by m. People without weight do not matter.
-    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
-    reach = shared + float(limits.radii[-1])
-    if reach > 0:
-        starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
-        alone = ProjectedGradient(random_starts=starts, seed=seed)
-        own = best_own_move(problem, search.training, reach, unmoved, alone)
-        if own.loss < search.best.step.loss or restarts:
-            shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
-            yield Start(limits.project(shares[:, None] * own.move))
-    drawn = _drawn(problem, restarts, getattr(settings, "seed", 0))
+    yield from _opposite(problem, settings, search, unmoved)
+    wanders = restarts and not smooth and loop.response == "spectral"
+    if wanders:
+        yield from _wandered(people, search, stay, _drawn(problem, restarts // 2, [seed, 1]))
+    drawn = _drawn(problem, restarts, seed)
     if kinked and limits.norm.p in OPENED:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
-    if restarts and people.dimensions <= MOST_AXES:
-        yield from _across(search)
+    if restarts:
+        yield from _other_corners(search)
+    if wanders:
+        yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
+        yield from _other_corners(search)
 
 
-def _drawn(problem: Problem, count: int, seed: int) -> Iterator[Array]:
+def _other_corners(search: Search) -> Iterator[Start]:
+    """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
+    if search.training.dimensions <= MOST_AXES:
+        yield from map(Start, across(search))
+        if search.training.size <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
+            yield from map(Start, one_by_one(search))
+
+
+def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
+    """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
+    people, limits = problem.people, search.limits
+    # People without weight do not matter.
+    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
+    reach = shared + float(limits.radii[-1])
+    if reach == 0:
+        return
+    starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
+    own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))
+    if own.loss < search.best.step.loss or getattr(settings, "restarts", False):
+        shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
+        yield Start(limits.project(shares[:, None] * own.move))
+
+
+def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield where wandering leads to, of which none are always the better ones.
+
+    From everyone's full response, from moves grown slowly, and from where everybody stands; then by turns from the edge
+    of everyone's limits, from near where they stand, and from the edge with everyone on the same side.
+    """
+    limits = search.limits
+    yield from _found(lambda: search.wandered(stay, respond=True))
+    if limits.norm.p in OPENED:
+        yield from _found(lambda: search.wandered(search.open_ball()))
+    yield from _found(lambda: search.wandered(stay))
+    for number, draw in enumerate(drawn):
+        if time.monotonic() > search.loop.deadline:
+            return
+        heading = draw[_own_places(people)]
+        kinds = (
+            limits.respond(heading),
+            limits.project(NEAR * limits.radii[:, None] * heading),
+            limits.respond(np.broadcast_to(heading[-1], stay.shape)),
+        )
+        yield from _found(partial(search.wandered, kinds[number % len(kinds)]))
+
+
+def _shaken(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
+    """Yield where wandering leads to from the best moves so far, after they were shaken, so that gains add up.
+
+    By turns some people are put at random on their edge, and everyone is moved a little.
+    """
+    from scipy.special import ndtr
+
+    limits, places = search.limits, _own_places(people)
+    for number, (who, where) in enumerate(zip(drawn, drawn, strict=False)):  # two draws for each
+        if time.monotonic() > search.loop.deadline:
+            return
+        best, share = search.best.moves, SHAKEN[number % len(SHAKEN)]
+        chances, heading = 2 * ndtr(who[places]) - 1, where[places]
+        some = np.where(np.abs(chances[:, :1]) < share, limits.respond(heading), best)
+        a_little = limits.project(best + share * limits.radii[:, None] * chances)
+        yield from _found(partial(search.wandered, a_little if number % 4 == 3 else some))
+
+
+def _found(moves: Callable[[], Array]) -> Iterator[Start]:
+    """Yield the moves as a start, if training can be followed all the way to them."""
+    with suppress(NumericsError):
+        yield Start(moves())
+
+
+def _drawn(problem: Problem, count: int, seed: int | list[int]) -> Iterator[Array]:
     """Draw normal numbers (n + 1, d) again and again."""
     people, generator = problem.people, np.random.default_rng(seed)
     for _ in range(count):
@@ -120,45 +191,6 @@ def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iter
         yield Start(kinds[number % len(kinds)])
 
 
-def _across(search: Search) -> Iterator[Start]:
-    """Yield the best moves with everyone on that corner of its ball that its own score likes best, as long as it helps.
-
-    A gradient sees only the corner next to it. Over the way from δ to δ' a score rises by about ½(∇s + ∇s')·(δ' − δ).
-    """
-    training, limits = search.training, search.limits
-    for _ in range(MOST_ACROSS):
-        best = search.best
-        moves, signal = best.moves, best.step.signal
-        if signal is None or time.monotonic() > search.loop.deadline:
-            return
-        here = -best.step.gradient
-        gains, aims = np.zeros(training.size), moves.copy()
-        for heading in _axes(training.dimensions):
-            corner = limits.respond(np.broadcast_to(heading, moves.shape))
-            if limits.norm.p == np.inf:  # the corner on the other side along this axis
-                corner = np.where(heading != 0, limits.radii[:, None] * np.sign(-heading), moves)
-            try:
-                there = training.score_gradients(best.step.fit.parameters, training.moved(corner[:-1]), signal)
-            except NumericsError:  # a corner at which somebody's loss is no number
-                continue
-            gain = 0.5 * np.einsum("nd,nd->n", here + there, corner[:-1] - moves[:-1])
-            better = gain > gains
-            gains, aims[:-1][better] = np.where(better, gain, gains), corner[:-1][better]
-        if not gains.any():
-            return
-        yield Start(aims)
-        if search.best is best:
-            return
-
-
-def _axes(dimensions: int) -> Iterator[Array]:
-    for place in range(dimensions):
-        for sign in (1.0, -1.0):
-            axis = np.zeros(dimensions)
-            axis[place] = sign
-            yield axis
-
-
 def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
 
@@ -178,8 +210,13 @@ def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> I
 
 def _reopened(search: Search) -> Iterator[Start]:
     """Yield what quasi-Newton steps find from the best point, as long as that helps."""
+    yield from _repeated(search, lambda: search.open_ball(opened(search.best.moves, search.limits)))
+
+
+def _repeated(search: Search, found: Callable[[], Array]) -> Iterator[Start]:
+    """Yield what is found from the best point, again and again, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
-        yield Start(search.open_ball(opened(search.best.moves, search.limits)))
+        yield from _found(found)
         if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
             return

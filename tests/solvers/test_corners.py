@@ -1,0 +1,88 @@
+"""Other corners: compared with every combination of them, where that can be counted."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import oar
+from oar.models import LinearSVM, SoftmaxRegression
+from oar.signals import Implicit
+from oar.solvers.corners import across, one_by_one
+from oar.solvers.loop import LoopSettings
+from oar.solvers.member_limits import Limits
+from oar.solvers.search import Search, Start
+
+
+def few_people(model, seed, norm, budget=0.8):
+    rng = np.random.default_rng(seed)
+    features, labels = rng.normal(size=(5, 2)), np.array([0, 1, 0, 1, 0])
+    query = oar.Query(rng.normal(size=2) - 1.0, 1)
+    return oar.Problem(
+        oar.Population(features, labels, rng.uniform(0.5, 2.0, 5)), model, query, oar.Perturb(budget, norm=norm)
+    )
+
+
+def search_from(problem, moves):
+    training = problem.model.training(problem.people)
+    radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
+    limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+    loop = LoopSettings("spectral", 0, 1e-9, np.inf, tight=True)
+    search = Search((training, Implicit(), problem.query_features, problem.goal_target, limits), loop, None)
+    search.run(Start(moves))
+    return search
+
+
+def loss_of(problem, moves):
+    training = problem.model.training(problem.people)
+    fit = training.fit(training.moved(moves), training.start(), 1e-10)
+    return training.goal(fit.parameters, problem.query_features, problem.goal_target)[0]
+
+
+@pytest.mark.parametrize("model", [LinearSVM(0.05), SoftmaxRegression(0.05)], ids=["svm", "softmax"])
+@pytest.mark.parametrize("norm", [1, np.inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_combination_of_corners_is_better_than_the_answer(model, norm, seed):
+    problem = few_people(model, seed, norm)
+    ends = [(1, 0), (-1, 0), (0, 1), (0, -1)] if norm == 1 else list(product((1, -1), repeat=2))
+    combinations = product(0.8 * np.array(ends, dtype=float), repeat=5)
+    best = min(loss_of(problem, np.array(corners)) for corners in combinations)
+    assert oar.collective(problem).loss <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_one_by_one_ends_where_no_single_member_is_better_off_elsewhere(norm):
+    problem = few_people(LinearSVM(0.05), 4, norm)
+    start = 0.8 * np.array([[1.0, 0.0]] * 5 + [[0.0, 0.0]])
+    search = search_from(problem, start)
+    before = search.best.step.loss
+    losses = [before]
+    for moves in one_by_one(search):
+        search.run(Start(moves))
+        losses.append(search.best.step.loss)
+        assert search.limits.norm.length(moves).max() <= 0.8 * (1 + 1e-12)
+    assert losses[-1] < before
+    assert (np.diff(losses) < 0).all()
+
+
+def test_across_moves_all_who_like_it_better_at_once():
+    problem = few_people(LinearSVM(0.05), 4, 1)
+    worst = max(
+        (0.8 * np.array([*corners, (0, 0)], dtype=float) for corners in product([(1, 0), (-1, 0)], repeat=5)),
+        key=lambda moves: loss_of(problem, moves[:-1]),
+    )
+    search = search_from(problem, worst)
+    moves = next(across(search))
+    assert (moves[:-1] != worst[:-1]).any(axis=1).sum() > 1
+    np.testing.assert_array_equal(moves[-1], 0.0)
+    assert loss_of(problem, moves[:-1]) < loss_of(problem, worst[:-1])
+
+
+def test_people_without_weight_are_left_alone():
+    problem = few_people(LinearSVM(0.05), 4, 1)
+    people = oar.Population(problem.people.features, problem.people.class_rows().argmax(1), [1.0, 1.0, 1.0, 1.0, 0.0])
+    problem = oar.Problem(people, problem.model, problem.query, problem.action)
+    search = search_from(problem, 0.8 * np.array([[1.0, 0.0]] * 5 + [[0.0, 0.0]]))
+    moves = next(one_by_one(search))
+    assert (moves[:4] != search.best.moves[:4]).any()
+    np.testing.assert_array_equal(moves[4], 0.0)
