@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb
+from oar.actions.limits import Limits
+from oar.actions.measured import Measured, measure
 from oar.actions.perturb import check_budget
 from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
@@ -68,7 +70,7 @@ class Problem:
                 "wrap a loss of your own in oar.models.Custom."
             )
         self.model.check(self.people)
-        _ = self.goal_label, self.query_features, self.allowance
+        _ = self.goal_label, self.query_features, self.allowance, self.limits
         if self.regresses and self.query.within is None:
             raise DataError(f"Query within: must say how near is enough, because {self.model.name} predicts values.")
         if not self.regresses and self.query.within is not None:
@@ -123,6 +125,34 @@ class Problem:
         raise DataError(
             "Query budget: must be given where the members' budgets differ, got none; "
             "use oar.Query(x, goal, budget=...)."
+        )
+
+    @cached_property
+    def limits(self) -> Limits | None:
+        """What may be done to a table's columns, checked against its schema; None where people are no table."""
+        if self.people.encoding is None:
+            if self.action.limits is not None:
+                raise DataError(
+                    "limits: are for people with a schema; make them with oar.Population.from_frame(df, target=…)."
+                )
+            return None
+        return (self.action.limits or Limits()).check(self.people.encoding.schema)
+
+    def measured(self, query: bool) -> Measured:
+        """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`."""
+        people = self.people
+        assert people.encoding is not None
+        assert self.limits is not None
+        radii = np.append(self.allowance.everyones(people.size), self.query_budget if query else 0.0)
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        return measure(
+            self.limits,
+            people.encoding,
+            np.vstack([people.features, self.query_features]),
+            np.append(weights / weights.sum(), 0.0),
+            radii,
+            self.allowance.norm,
+            people.index,
         )
 
     def with_action(self, **changes: Any) -> Problem:

@@ -34,6 +34,11 @@ class Measured:
     costs: Array
     steps: Array
 
+    def exactly(self, moves: Array) -> Array:
+        """Return moves (n, d) in the coordinates' own units with whole steps free of rounding."""
+        steps = np.where(self.steps > 0, self.steps, 1.0)
+        return np.where(self.steps > 0, np.rint(moves / steps) * steps, moves)
+
 
 def measure(
     limits: Limits, encoding: Encoding, features: Array, weights: Array, radii: Array, norm: Norm, index: Any = None

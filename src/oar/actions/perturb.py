@@ -1,13 +1,20 @@
-"""Moving one's features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i."""
+"""Moving one's features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i.
+
+Of people who were read from a table, moves are measured in cost instead of the features' units, and only what `limits`
+and the schema allow is chosen.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.limits import Limits
 from oar.actions.norms import Norm
 from oar.actions.participation import check_participants, participation_mask
 from oar.errors import DataError
@@ -22,11 +29,14 @@ class Perturb:
     """Bounded moves of the members' own features.
 
     Args:
-        budget: ε, one number for all or one for each person; in the units of the features.
+        budget: ε, one number for all or one for each person; in the units of the features, or of a table, in cost (a
+            standard deviation of a number, a flip, or a switch of category costs 1 unless limits say otherwise).
         norm: 1, 2 or numpy.inf.
         participants: who takes part: None (everyone), a boolean mask, a share between 0 and 1 (drawn
             at random), or a function that is given the Population and returns a mask.
         seed: with a share: the seed of the draw (0 if left out).
+        limits: of a table: what may be done to its columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a
+            TOML file. None leaves only what the schema says: whole numbers stay whole, and categories are switched.
 
     >>> Perturb(0.5, norm="inf", participants=0.2, seed=7)
     Perturb(budget=0.5, norm=∞, participants=0.2, seed=7)
@@ -36,11 +46,13 @@ class Perturb:
     norm: Any = 2
     participants: Any = None
     seed: int | None = None
+    limits: Any = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""
         object.__setattr__(self, "norm", Norm.of(self.norm))
         check_participants(self.participants, self.seed)
+        object.__setattr__(self, "limits", _as_limits(self.limits))
         if is_single_budget(self.budget):
             object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
 
@@ -60,6 +72,8 @@ class Perturb:
             parts.append(f"participants={_brief(self.participants)}")
         if self.seed is not None:
             parts.append(f"seed={self.seed}")
+        if self.limits is not None:
+            parts.append(f"limits=<{len(self.limits.columns)} columns>")
         return f"Perturb({', '.join(parts)})"
 
 
@@ -110,6 +124,18 @@ def check_budget(budget: Any, argument: str) -> float:
     if not 0.0 <= value <= LARGEST_BUDGET:
         raise DataError(f"{argument}: must be finite and ≥ 0 (and at most {LARGEST_BUDGET:g}), got {budget}.")
     return value
+
+
+def _as_limits(limits: Any) -> Limits | None:
+    if limits is None or isinstance(limits, Limits):
+        return limits
+    if isinstance(limits, str | Path):
+        return Limits.load(limits)
+    if isinstance(limits, Mapping):
+        return Limits(limits)
+    raise DataError(
+        f"limits: must be an oar.Limits(…), a mapping of columns to oar.Limit(…), or a TOML file, got {limits!r}."
+    )
 
 
 def _brief(value: Any) -> str:

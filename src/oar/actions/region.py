@@ -29,6 +29,8 @@ CLOSE = 1e-13  # share of the budget by which a length may miss it
 MOST_TRIALS = 200
 LINKED = 1e-10  # share of a person's scale to which links and the rest are brought together
 MOST_ROUNDS = 30
+FAR = 1e7  # diameters
+LINK_ROUNDS, HALVINGS = 3, 45
 SHORT = 1e-5  # how much weight the sum of what a move adds and takes has beside their difference
 
 
@@ -81,6 +83,24 @@ class Region:
             room=self.room[rows] if len(self.links) else self.room,
         )
 
+    def reduced(self) -> tuple[Rows, Region]:
+        """Return which coordinates somebody may move, and the region in these alone: others only take time."""
+        free = np.asarray(((self.lower < 0) | (self.upper > 0)).any(axis=0))
+        for each in self.levels:
+            free[each.place] = free[each.place].any()
+        columns = np.flatnonzero(free)
+        levels = tuple(
+            replace(each, place=slice(start, start + each.place.stop - each.place.start))
+            for each in self.levels
+            if free[each.place.start]
+            for start in [int(np.searchsorted(columns, each.place.start))]
+        )
+        lower, upper, links, room = self.lower[:, columns], self.upper[:, columns], self.links, self.room
+        if len(links):
+            binding = links[:, columns].any(axis=1)
+            links, room = links[np.ix_(binding, columns)], room[:, binding]
+        return columns, replace(self, lower=lower, upper=upper, levels=levels, links=links, room=room)
+
     def project(self, points: Array) -> Array:
         """Return the nearest allowed moves (n, d)."""
         found = self._within_budget(points)
@@ -89,6 +109,107 @@ class Region:
             if broken.size:
                 found[broken] = self.of(broken)._linked(points[broken])
         return found
+
+    def farthest(self, slopes: Array) -> tuple[Array, Array]:
+        """Return allowed moves (n, d) with all but the largest ⟨slopes, u⟩, and what no allowed move exceeds (n,).
+
+        Links' multipliers μ ≥ 0 bound it by max_u ⟨slopes − Aᵀμ, u⟩ + μᵀb, u in the region without links. Each is found
+        by bisection, others fixed, a few times over. Moves on both sides of a multiplier mix to one that just keeps to
+        its link; where others are still broken, it is drawn towards staying.
+        """
+        aim, most = self._farthest_unlinked(slopes)
+        if not len(self.links):
+            return aim, most
+        broken = np.flatnonzero((aim @ self.links.T > self.room).any(axis=1))
+        if broken.size:
+            aim[broken], most[broken] = self.of(broken)._farthest_linked(slopes[broken])
+        return aim, most
+
+    def _farthest_linked(self, slopes: Array) -> tuple[Array, Array]:
+        links, room = self.links, self.room
+        count, kinds = room.shape
+        forces = np.zeros((count, kinds))
+        least, aim = np.full(count, np.inf), np.zeros_like(slopes)
+        steepest = np.abs(slopes).max(axis=1)
+        for _ in range(1 if kinds == 1 else LINK_ROUNDS):
+            for number, normal in enumerate(links):
+                low = np.zeros(count)
+                # With μ a the largest of the slopes along a, nothing along a is gained any more.
+                high = 4 * steepest / np.abs(normal[normal != 0]).min() + forces[:, number]
+                over, under = np.zeros_like(slopes), np.zeros_like(slopes)
+                for _ in range(HALVINGS):
+                    forces[:, number] = 0.5 * (low + high)
+                    found, value = self._farthest_unlinked(slopes - forces @ links)
+                    least = np.minimum(least, value + np.einsum("nm,nm->n", forces, room))
+                    beyond = found @ normal > room[:, number]
+                    low, high = np.where(beyond, forces[:, number], low), np.where(beyond, high, forces[:, number])
+                    over, under = np.where(beyond[:, None], found, over), np.where(beyond[:, None], under, found)
+                forces[:, number] = high
+                one, other = over @ normal, under @ normal
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    share = np.where(one > other, (room[:, number] - other) / (one - other), 0.0)
+                mixed = under + np.clip(share, 0.0, 1.0)[:, None] * (over - under)
+                mixed *= self._kept(mixed)[:, None]
+                better = np.einsum("nd,nd->n", slopes, mixed - aim) > 0
+                aim = np.where(better[:, None], mixed, aim)
+        return aim, least
+
+    def _kept(self, moves: Array) -> Array:
+        """Return the share (n,) of moves that keeps to all links."""
+        pulled = moves @ self.links.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(pulled > self.room, self.room / pulled, 1.0).min(axis=1)
+
+    def _farthest_unlinked(self, slopes: Array) -> tuple[Array, Array]:
+        """Return the best moves without links: for p = 2 by a projection from far away, otherwise exactly."""
+        if self.norm.p == 2:
+            sizes = np.linalg.norm(slopes, axis=1)
+            wide = self.widest()
+            far = np.where(sizes > 0, FAR * wide / np.where(sizes > 0, sizes, 1.0), 0.0)
+            aim = self._within_budget(far[:, None] * slopes)
+            # ⟨far·s − a, z − a⟩ ≤ 0 for every z, so that ⟨s, z − a⟩ ≤ ⟨a, z − a⟩ / far.
+            spare = np.linalg.norm(aim, axis=1) * wide / np.where(far > 0, far, 1.0)
+            return aim, np.einsum("nd,nd->n", slopes, aim) + spare
+        amounts, goals = self._filled(slopes)
+        aim = np.where(slopes > 0, amounts, -amounts) + 0.0
+        people = np.arange(len(slopes))
+        for each, goal in zip(self.levels, goals, strict=True):
+            share = amounts[:, each.place.start] * (0.5 if self.norm.p == 1 else 1.0)
+            aim[:, each.place] = 0.0
+            aim[people, each.place.start + goal] += share
+            aim[people, each.place.start + each.current] -= share
+        return aim, np.einsum("nd,nd->n", slopes, aim)
+
+    def _filled(self, slopes: Array) -> tuple[Array, list[NDArray[np.intp]]]:
+        """Return how far each coordinate is best moved (n, d), p = 1 or ∞, and each category's best level.
+
+        A category is moved in its first coordinate's place. For p = ∞ all go as far as they can. For p = 1 that is a
+        knapsack: what gains most for its cost first. A level gains ½(its slope − that of the level held) for each unit
+        of cost, because what it takes is given up there.
+        """
+        people, one = np.arange(len(slopes)), self.norm.p == 1
+        rates, sizes = np.abs(slopes), np.where(slopes > 0, self.upper, -self.lower)
+        goals = []
+        for each in self.levels:
+            inside = np.where(self.upper[:, each.place] > 0, slopes[:, each.place], -np.inf)
+            inside[people, each.current] = -np.inf
+            goals.append(inside.argmax(axis=1))
+            best = np.maximum(inside.max(axis=1), -1e300)
+            rates[:, each.place] = sizes[:, each.place] = 0.0
+            rates[:, each.place.start] = np.maximum(best - slopes[people, each.place.start + each.current], 0.0)
+            sizes[:, each.place.start] = each.size
+            if one:
+                rates[:, each.place.start] *= 0.5
+                sizes[:, each.place.start] *= 2
+        room = np.where(rates > 0, np.minimum(sizes, self.radii[:, None]), 0.0)
+        if not one:
+            return room, goals
+        order = np.argsort(-rates, axis=1, kind="stable")
+        room = np.take_along_axis(room, order, 1)
+        filled = np.clip(self.radii[:, None] - (np.cumsum(room, axis=1) - room), 0.0, room)
+        amounts = np.empty_like(filled)
+        np.put_along_axis(amounts, order, filled, 1)
+        return amounts, goals
 
     def widest(self) -> Array:
         """Return what no two allowed moves of a person are farther apart than (n,), in the Euclidean norm."""
@@ -254,6 +375,7 @@ class Region:
         unit = np.eye(dimensions)
         normals = np.vstack([unit, -unit, *equal, self.links])
         room = np.concatenate([upper, -lower, np.zeros(len(equal)), self.room[0]])
+        normals, room = normals[np.isfinite(room)], room[np.isfinite(room)]
         if self.norm.p == 1:
             split = np.hstack([normals, -normals])
             inner = np.vstack([split, np.ones(2 * dimensions), -np.eye(2 * dimensions)])

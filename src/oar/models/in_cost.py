@@ -13,10 +13,10 @@ Array = NDArray[np.float64]
 
 
 class InCost:
-    """Implements `Training` around another one; only what speaks of features changes."""
+    """Implements `Training` around another one; only what speaks of features changes. `made` are moves made already."""
 
-    def __init__(self, training: Training, costs: Array) -> None:
-        self._training, self._costs = training, costs
+    def __init__(self, training: Training, costs: Array, made: Array | None = None) -> None:
+        self._training, self._costs, self._made = training, costs, made
 
     def __getattr__(self, name: str) -> Any:
         """Ask the training itself for everything else."""
@@ -24,7 +24,13 @@ class InCost:
 
     def moved(self, moves: Array | None) -> Any:
         """Return everyone's features after moves in cost."""
+        if self._made is not None:
+            moves = self._made if moves is None else moves + self._made
         return self._training.moved(None if moves is None else moves / self._costs)
+
+    def from_there(self, made: Array) -> InCost:
+        """Return the same training, with everybody's moves counted from these (n, d), in cost."""
+        return InCost(self._training, self._costs, made if self._made is None else self._made + made)
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
         """Return ∇_u s_i for everyone."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.signals.base import refit
-from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import AnyLimits
 from oar.solvers.search import Search
 
 Array = NDArray[np.float64]
@@ -96,7 +96,7 @@ def _liked(search: Search) -> tuple[Array, Array]:
     return gains, aims
 
 
-def _corners(limits: Limits, moves: Array, gradients: Array) -> Iterator[Array]:
+def _corners(limits: AnyLimits, moves: Array, gradients: Array) -> Iterator[Array]:
     """Yield other places at the edge for everyone (n, d).
 
     With p = 1 there are only the axes' ends. Otherwise those ways are worth a try along which members' gradients

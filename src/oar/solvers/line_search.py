@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Step, refit
-from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import AnyLimits
 
 Array = NDArray[np.float64]
 SUFFICIENT = 1e-4
@@ -56,7 +56,7 @@ class Trials:
     query: Array
     target: Array
     step: Step
-    limits: Limits
+    limits: AnyLimits
     moves: Array
     aim: Array
     precision: float

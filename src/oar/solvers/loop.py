@@ -24,7 +24,7 @@ from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals.base import Outcome, Signal, Step, refit
 from oar.solvers.line_search import SEARCHES, Trials
-from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import AnyLimits
 
 Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
@@ -80,7 +80,7 @@ def improve(
     signal: Signal,
     query: Array,
     target: Array,
-    limits: Limits,
+    limits: AnyLimits,
     start: Array,
     settings: LoopSettings,
     on_step: OnStep | None = None,

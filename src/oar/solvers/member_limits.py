@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ class Limits:
     norm: Norm
     radii: Array
     weights: Array
+
+    def smaller(self, share: float) -> Limits:
+        """Return the same with budgets of this share."""
+        return replace(self, radii=share * self.radii)
 
     def project(self, moves: Array) -> Array:
         """Return the nearest moves within everyone's limit."""

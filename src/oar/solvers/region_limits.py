@@ -1,26 +1,23 @@
 """Everyone's region while all move together, and the certificate that it gives.
 
-The same questions as `member_limits` answers for plain balls, in coordinates of cost. A region has no closed form for
-its best response, but a projection from far away is one all but exactly. With a = P(u − t g), projections promise
-⟨u − t g − a, z − a⟩ ≤ 0 for every allowed z, so that
-
-    max_z ⟨g, u − z⟩ ≤ ⟨g, u − a⟩ + ‖a − u‖ D / t,        D the region's diameter,
-
-which bounds the Frank–Wolfe gap from above for any t, and closely for a large one.
+The same questions as `member_limits` answers for plain balls, in coordinates of cost. The Frank–Wolfe gap is bounded
+from above by what no response exceeds (`Region.farthest`), which is close to the gap itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.norms import Norm
 from oar.actions.region import Region
+from oar.solvers.member_limits import Limits
 
 Array = NDArray[np.float64]
-FAR = 1e7  # diameters
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +43,20 @@ class RegionLimits:
 
     def project(self, moves: Array) -> Array:
         """Return the nearest moves within everyone's limits."""
-        return self.region.project(moves)
+        rows, columns, region = self._movable
+        found = np.zeros_like(moves)
+        found[np.ix_(rows, columns)] = region.project(moves[np.ix_(rows, columns)])
+        return found
+
+    @cached_property
+    def _movable(self) -> tuple[Rows, Rows, Region]:
+        """Who may move, which coordinates, and the region of these."""
+        rows = np.flatnonzero(self.radii > 0)
+        return rows, *self.region.of(rows).reduced()
 
     def respond(self, gradient: Array) -> Array:
         """Return everyone's best response to a gradient, all but exactly; "stay" where it is 0."""
-        return self.project(-self._far(gradient)[:, None] * gradient)
+        return self._aim(gradient)[0]
 
     def ahead(self, moves: Array, gradient: Array, length: float) -> tuple[Array, float]:
         """Return where a projected step of this length against the gradient leads, and the slope of the way there."""
@@ -63,11 +69,7 @@ class RegionLimits:
 
     def gap(self, moves: Array, gradient: Array) -> float:
         """Return an upper bound of the Frank–Wolfe gap."""
-        far = self._far(gradient)
-        way = self.project(moves - far[:, None] * gradient) - moves
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spare = np.where(far > 0, np.linalg.norm(way, axis=1) * self.region.widest() / far, 0.0)
-        each = spare - np.einsum("nd,nd->n", gradient, way)
+        each = self._aim(gradient)[1] + np.einsum("nd,nd->n", gradient, moves)
         return float((self.weights * np.maximum(each, 0.0)).sum())
 
     def compare(self, before: tuple[Array, Array], after: tuple[Array, Array]) -> tuple[float, float, float]:
@@ -80,10 +82,15 @@ class RegionLimits:
         steepest = float(np.abs(gradient[self.radii > 0]).max(initial=0.0))
         return float(self.radii.max()) / steepest if steepest > 0 else 1.0
 
-    def _far(self, gradient: Array) -> Array:
-        """Return a step (n + 1,) far past everyone's region; 0 where nothing pulls."""
-        sizes = np.linalg.norm(gradient, axis=1)
-        return np.where(sizes > 0, FAR * self.region.widest() / np.where(sizes > 0, sizes, 1.0), 0.0)
+    def _aim(self, gradient: Array) -> tuple[Array, Array]:
+        """Return best responses, and what no response exceeds (n + 1,), as ⟨−g, u⟩."""
+        aim, most = np.zeros_like(gradient), np.zeros(len(gradient))
+        rows, columns, region = self._movable
+        aim[np.ix_(rows, columns)], most[rows] = region.farthest(-gradient[np.ix_(rows, columns)])
+        return aim, most
 
     def _inner(self, left: Array, right: Array) -> float:
         return float((self.weights * np.einsum("nd,nd->n", left, right)).sum())
+
+
+AnyLimits = Limits | RegionLimits

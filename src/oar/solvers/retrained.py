@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.measured import Measured
 from oar.errors import NumericsError
+from oar.models.in_cost import InCost
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -34,9 +36,11 @@ from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
 from oar.solvers.loop import BEGIN, FAR, LoopSettings, Reached, reach_of
 from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import Search, Start
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 from oar.solvers.starts import other_starts
+from oar.solvers.whole import made_whole
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
@@ -66,17 +70,17 @@ def solve(
     people = problem.people
     training = problem.model.training(people)  # type: ignore[union-attr]
     maker, chosen = as_signal(signal, training)
-    own = problem.query_budget if query else 0.0
-    limits = Limits(
-        problem.allowance.norm,
-        np.append(problem.allowance.everyones(people.size), own),
-        np.append(training.weights, 1.0),
-    )
+    measured = None if problem.limits is None else problem.measured(query)
+    costs = np.ones(people.dimensions) if measured is None else measured.costs
+    limits = _limits(problem, measured, training, query)
+    if measured is not None:
+        training = InCost(training, costs)
+    point = problem.query_features * costs
     convex, smooth = problem.model.convex, problem.model.smooth  # type: ignore[union-attr]
     loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
-    search = Search((training, maker, problem.query_features, problem.goal_target, limits), loop, on_step)
+    search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
     stay = np.zeros((people.size + 1, people.dimensions))
-    unmoved = refit(training, None, problem.query_features, problem.goal_target, None, BEGIN)
+    unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
     search.run(Start(stay, FAR), unmoved)
@@ -86,13 +90,18 @@ def solve(
         if search.best.step.loss <= problem.model.least_loss:  # type: ignore[union-attr]
             break  # nothing can be better
     search.carried_on()
+    if measured is not None:
+        made_whole(search, measured)
     best, final = _judged_tightly(search, stay, unmoved)
     finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
+    moves = best.moves / costs + 0.0
+    if measured is not None:
+        moves = measured.exactly(moves)
     return Proposal(
-        plan=MemberPlan(problem, best.moves[-1] + 0.0, best.moves[:-1] + 0.0, given(best.step.fit.parameters), signal),
+        plan=MemberPlan(problem, moves[-1], moves[:-1], given(best.step.fit.parameters), signal),
         solver=_name(settings),
         claimed_loss=final.loss,
         gap=best.gap,
@@ -106,6 +115,16 @@ def solve(
         note=f"{chosen} {best.step.note}",
         residual=final.fit.residual,
     )
+
+
+def _limits(problem: Problem, measured: Measured | None, training: Training, query: bool) -> Limits | RegionLimits:
+    """Return everyone's limits: a ball, or of a table a region."""
+    weights = np.append(training.weights, 1.0)
+    if measured is not None:
+        return RegionLimits(measured.region, weights)
+    own = problem.query_budget if query else 0.0
+    radii = np.append(problem.allowance.everyones(problem.people.size), own)
+    return Limits(problem.allowance.norm, radii, weights)
 
 
 def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reached, Outcome]:

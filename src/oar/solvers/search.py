@@ -15,9 +15,11 @@ from oar.signals.base import Outcome
 from oar.solvers.ball import open_ball_search
 from oar.solvers.loop import FAR, LoopSettings, Reached, improve
 from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import AnyLimits
 from oar.solvers.wander import wandering_search
 
 Array = NDArray[np.float64]
+OPENED = (2, np.inf)  # norms whose balls can be opened
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPEN_STEPS, WANDERING_STEPS = 100, 250
 ENOUGH, SAME = 7, 1e-6  # starts that all end within this share of the least loss agree
@@ -41,7 +43,7 @@ class Search:
     """
 
     def __init__(
-        self, asked: tuple[Training, Signal, Array, Array, Limits], loop: LoopSettings, on_step: OnStep | None
+        self, asked: tuple[Training, Signal, Array, Array, AnyLimits], loop: LoopSettings, on_step: OnStep | None
     ) -> None:
         self.asked, self.loop, self.on_step, self.steps = asked, loop, on_step, 0
         self.training, _, _, _, self.limits = asked
@@ -69,7 +71,7 @@ class Search:
         self,
         start: Array,
         most: int,
-        limits: Limits | None = None,
+        limits: AnyLimits | None = None,
         began: Outcome | None = None,
         longest: float = FAR,
     ) -> Reached:
@@ -78,6 +80,11 @@ class Search:
         found = improve(*asked, limits or self.limits, start, loop, self.on_step, began)
         self.steps += found.steps
         return found
+
+    @property
+    def opens(self) -> bool:
+        """Whether everyone's limits are balls that can be opened."""
+        return isinstance(self.limits, Limits) and self.limits.norm.p in OPENED
 
     def open_ball(self, start: Array | None = None) -> Array:
         """Return moves found by quasi-Newton steps in the opened ball."""

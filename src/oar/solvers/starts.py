@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -24,11 +23,11 @@ from oar.problem import Problem
 from oar.solvers.ball import opened
 from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
+from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
 
 Array = NDArray[np.float64]
-OPENED = (2, np.inf)  # norms whose balls can be opened
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 NEAR, NEARER = 0.3, 0.5  # of everyone's budget
@@ -42,18 +41,17 @@ MOST_AXES, MOST_ONE_BY_ONE = 20, 1_000
 def _grown(search: Search, stay: Array) -> Array:
     """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
     limits = search.limits
-    if limits.norm.p in OPENED:
+    if search.opens:
         return search.open_ball()
     moves = stay
     for share in GROWTH:
-        smaller = replace(limits, radii=share * limits.radii)
-        moves = search.improved(moves, GROWTH_STEPS, smaller).moves
+        moves = search.improved(moves, GROWTH_STEPS, limits.smaller(share)).moves
     return moves
 
 
 def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield more places to start from; which ones depends on how the search went so far."""
-    people, loop, limits = problem.people, search.loop, search.limits
+    people, loop = problem.people, search.loop
     stay = np.zeros((people.size + 1, people.dimensions))
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
@@ -69,7 +67,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     if wanders:
         yield from _wandered(people, search, stay, _drawn(problem, restarts // 2, [seed, 1]))
     drawn = _drawn(problem, restarts, seed)
-    if kinked and limits.norm.p in OPENED:
+    if kinked and search.opens:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
@@ -82,7 +80,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
 
 def _other_corners(search: Search) -> Iterator[Start]:
     """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
-    if search.training.dimensions <= MOST_AXES:
+    if search.training.dimensions <= MOST_AXES and not isinstance(search.limits, RegionLimits):
         yield from map(Start, across(search))
         if search.training.size <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
             yield from map(Start, one_by_one(search))
@@ -91,6 +89,8 @@ def _other_corners(search: Search) -> Iterator[Start]:
 def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
     people, limits = problem.people, search.limits
+    if isinstance(limits, RegionLimits):
+        return  # where each has limits of its own, few may all move alike
     # People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
     reach = shared + float(limits.radii[-1])
@@ -111,7 +111,7 @@ def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[A
     """
     limits = search.limits
     yield from _found(lambda: search.wandered(stay, respond=True))
-    if limits.norm.p in OPENED:
+    if search.opens:
         yield from _found(lambda: search.wandered(search.open_ball()))
     yield from _found(lambda: search.wandered(stay))
     for number, draw in enumerate(drawn):

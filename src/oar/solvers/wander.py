@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oar.models.training import Training
 from oar.signals.base import Memory, Signal
-from oar.solvers.member_limits import Limits
+from oar.solvers.region_limits import AnyLimits
 from oar.solvers.spectral import Objective, Rows, minimise
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ def wandering_search(
     signal: Signal,
     query: Array,
     target: Array,
-    limits: Limits,
+    limits: AnyLimits,
     max_steps: int,
     deadline: float,
     start: Array,
