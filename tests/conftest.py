@@ -15,7 +15,9 @@ def shared_data() -> Path:
     """Return the folder of raw public data: OAR_DATA, or beside the checkout; skip where there is none."""
     folder = Path(os.environ.get("OAR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     if not folder.is_dir():
-        reason = f"the raw data sets are not in {folder} (set OAR_DATA to a folder that holds mnist/)"
+        reason = (
+            f"the raw data sets are not in {folder} (set OAR_DATA to a folder that holds mnist/, adult/ and german/)"
+        )
         if os.environ.get("OAR_REQUIRE_ALL") == "1":
             pytest.fail(f"{reason}, but OAR_REQUIRE_ALL=1 allows no test to skip")
         pytest.skip(reason)
