@@ -149,7 +149,7 @@ def adult(path: str | Path, *, missing: str = "drop", weighted: bool = False) ->
         if column.levels:
             order = column.kind == "ordinal"
             frame[column.name] = pandas.Categorical(frame[column.name], categories=list(column.levels), ordered=order)
-    frame = without_missing(frame, SCHEMA, missing, TARGET)
+    frame = without_missing(frame, SCHEMA, missing, [TARGET, WEIGHTS] if weighted else [TARGET])
     return TableDataset("adult", frame, TARGET, SCHEMA, LIMITS, SOURCE, WEIGHTS if weighted else None)
 
 
