@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -49,32 +50,23 @@ def read_table(path: str | Path, **options: Any) -> Any:
         raise OptionError(f"path: must end in .csv, .tsv or .parquet (compressed or not), got {path.name!r}.")
     if ".tsv" in suffixes and "delimiter" not in options:
         options.setdefault("sep", "\t")
-    frame = _csv(path, options)
-    _check_delimiter(frame, path)
+    # Told nothing about an index, pandas would make one of what a row has too much, and shift all its other cells.
+    frame = _csv(path, {"index_col": False} | options)
+    _check_delimiter(frame.columns, path)
     if not {"header", "names"} & set(options):
-        _check_header(frame, path, options)
+        _check_header(path, options)
     return _checked(frame, path)
 
 
-def _check_header(frame: Any, path: Path, options: dict[str, Any]) -> None:
-    """Raise for what pandas would mend without a word: names that occur twice, none, or fewer than cells."""
-    import pandas
-
+def _check_header(path: Path, options: dict[str, Any]) -> None:
+    """Raise for what pandas would mend without a word: names that occur twice, or none at all."""
     layout = {name: value for name, value in options.items() if name in LAYOUT}
     first = _csv(path, layout | {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False})
     names = list(first.iloc[0])
     twice = repeated(name for name in names if name)
     if twice is not None:
         raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
-    if "index_col" in options:
-        return
-    if not isinstance(frame.index, pandas.RangeIndex):
-        raise DataError(
-            f"{path.name}: rows must have as many cells as the header has names ({len(names)}), got more; a comma "
-            "within a number may have been taken for a delimiter (quote such cells, or read it with sep=…), or the "
-            "first cells are an index (read it with index_col=0)."
-        )
-    if "" in names and "usecols" not in options:
+    if "" in names and not {"index_col", "usecols"} & set(options):
         place = names.index("")
         remedy = "if it is an index, read it with index_col=0" if place == 0 else "name it or remove it"
         raise DataError(f"{path.name}: every column must have a name, got none for column {place + 1}; {remedy}.")
@@ -84,9 +76,21 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
     import pandas
 
     for name in options:
-        choose("options", name, [known for known in inspect.signature(pandas.read_csv).parameters][1:])
+        if name in ("chunksize", "iterator"):
+            raise OptionError(f"options: {name} gives pieces, and a table must be read whole; leave it out.")
+        choose("options", name, list(inspect.signature(pandas.read_csv).parameters)[1:])
     try:
-        return pandas.read_csv(path, **options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
+            return pandas.read_csv(path, **options)
+    except pandas.errors.ParserWarning:
+        header = list(pandas.read_csv(path, **options | {"nrows": 0}).columns)
+        _check_delimiter(header, path)
+        raise DataError(
+            f"{path.name}: rows must have as many cells as the header has names ({len(header)}), got more; a comma "
+            "within a number may have been taken for a delimiter (quote such cells, or read it with sep=…), or the "
+            "first cells are an index (read it with index_col=0)."
+        ) from None
     except pandas.errors.EmptyDataError:
         raise StorageError(f"path: must be a file with a header and rows, but {path} is empty.") from None
     except UnicodeDecodeError as error:
@@ -113,11 +117,11 @@ def _parquet(path: Path, options: dict[str, Any]) -> Any:
         raise StorageError(f"path: {path} cannot be read as Parquet: {str(error).strip()}") from None
 
 
-def _check_delimiter(frame: Any, path: Path) -> None:
+def _check_delimiter(columns: Any, path: Path) -> None:
     """Raise where the only column's name is a whole header."""
-    if len(frame.columns) != 1:
+    if len(columns) != 1:
         return
-    header = str(frame.columns[0])
+    header = str(columns[0])
     for delimiter in DELIMITERS:
         if delimiter in header:
             raise DataError(

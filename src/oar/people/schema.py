@@ -228,7 +228,13 @@ def _infer_objects(name: str, present: Any) -> Column:
     if kinds == {"boolean"}:
         return Column(name, "boolean")
     if kinds == {"number"}:
-        return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+        try:
+            return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+        except OverflowError:
+            raise DataError(
+                f"column {name!r}: must be numbers below 1e308, got a whole number with more digits; drop the column "
+                "if it is an identifier."
+            ) from None
     if kinds != {"text"}:
         firsts = {_family(type(value)): value for value in reversed(list(present))}
         examples = ", ".join(f"{shown(firsts[kind])} ({type(firsts[kind]).__name__})" for kind in sorted(kinds))
