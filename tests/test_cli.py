@@ -205,6 +205,8 @@ def test_schema_of_a_file_in_another_layout(table):
     table.write_bytes(PEOPLE.replace(",", ";").replace("home", "café").encode("latin-1"))
     arguments = ["schema", "people.csv", "--target", "approved", "--sep", ";", "--encoding", "latin-1"]
     assert "café, car" in CliRunner().invoke(app, arguments).output
+    table.write_text(PEOPLE.replace(",", "\t"))
+    assert "car, home" in CliRunner().invoke(app, ["schema", "people.csv", "--sep", r"\t"]).output
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,8 @@ def schema(
         from oar.people import Schema, read_table
         from oar.people.framing import features_of
 
-        given = {"sep": sep, "encoding": encoding}
+        # Shells hand '\\t' on as two characters.
+        given = {"sep": "\t" if sep == r"\t" else sep, "encoding": encoding}
         frame = read_table(file, **{name: value for name, value in given.items() if value is not None})
         inferred = Schema.infer(features_of(frame, target))
         if output is not None:

@@ -41,16 +41,16 @@ class TestRealFiles:
             ("adult.data.gz", "impute", 32_561, 7_841),
         ],
     )
-    def test_counts_are_the_published_ones(self, shared_data, part, missing, size, rich):
-        census = adult(shared_data / "adult" / part, missing=missing)
+    def test_counts_are_the_published_ones(self, adult_data, part, missing, size, rich):
+        census = adult(adult_data / part, missing=missing)
         assert census.frame[census.target].value_counts().to_dict() == {"<=50K": size - rich, ">50K": rich}
         assert census.population.size == size
         assert census.population.dimensions == 88
 
-    def test_education_is_in_the_order_of_its_number(self, shared_data):
+    def test_education_is_in_the_order_of_its_number(self, adult_data):
         from oar.datasets.census import SCHEMA, _read_part
 
-        raw = _read_part(shared_data / "adult" / "adult.data.gz")
+        raw = _read_part(adult_data / "adult.data.gz")
         ranks = raw["education"].map({level: rank for rank, level in enumerate(SCHEMA["education"].levels, start=1)})
         assert (ranks == raw["education_number"]).all()
 

@@ -10,8 +10,8 @@ from oar.datasets import german_credit
 from oar.datasets.credit import CODES
 
 
-def test_the_shipped_words_are_the_raw_file(shared_data):
-    raw = [line.split() for line in (shared_data / "german" / "german.data").read_text().splitlines()]
+def test_the_shipped_words_are_the_raw_file(german_data):
+    raw = [line.split() for line in (german_data / "german.data").read_text().splitlines()]
     frame = german_credit().frame
     assert len(frame) == len(raw) == 1000
     for place, (name, words) in enumerate(CODES.items()):
