@@ -193,6 +193,10 @@ class TestColumns:
         frame = people_frame().assign(approved=[1.0, 2.5, np.inf, 3, 4, 5, 6, 7])
         assert "target: column 'approved' must be finite, got inf in row 2" in self.refused(frame)
 
+    def test_a_target_of_lists(self):
+        frame = people_frame().assign(approved=pd.Series([[1], [2]] * 4, dtype=object))
+        assert "labels: must be hashable" in self.refused(frame)
+
     def test_mixed_types(self):
         frame = people_frame(age=pd.Series([1, 2.5, "old", 4, 5, 6, 7, 8], dtype=object))
         assert "column 'age': must hold one kind of values, got 1 (int), 'old' (str)" in self.refused(frame)

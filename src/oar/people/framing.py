@@ -74,7 +74,11 @@ def _check_target(labels: Any, target: str) -> None:
             f"target: column {target!r} must be finite, got {shown(labels[wrong].iloc[0])} in row "
             f"{shown(labels.index[wrong][0])}; drop or correct such rows."
         )
-    if labels.nunique() < 2:
+    try:
+        different = labels.nunique()
+    except TypeError:
+        return  # lists and the like: coding the labels refuses them, and says what to use
+    if different < 2:
         raise DataError(
             f"target: column {target!r} must have at least two different values, got only {shown(labels.iloc[0])}; "
             "choose another target, or add people with another outcome."
