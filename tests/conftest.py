@@ -13,9 +13,26 @@ hypothesis.settings.load_profile("oar")
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of raw public data: OAR_DATA, or beside the checkout; skip where there is none."""
-    folder = Path(os.environ.get("OAR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    return _folder_or_skip()
+
+
+@pytest.fixture(scope="session")
+def adult_data() -> Path:
+    """Return the folder of UCI's Adult files; skip where there is none."""
+    return _folder_or_skip("adult")
+
+
+@pytest.fixture(scope="session")
+def german_data() -> Path:
+    """Return the folder of UCI's German credit file; skip where there is none."""
+    return _folder_or_skip("german")
+
+
+def _folder_or_skip(name: str = "") -> Path:
+    data = Path(os.environ.get("OAR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    folder = data / name
     if not folder.is_dir():
-        reason = f"the raw data sets are not in {folder} (set OAR_DATA to a folder that holds mnist/)"
+        reason = f"{folder} does not exist (set OAR_DATA to a folder that holds mnist/, adult/ and german/)"
         if os.environ.get("OAR_REQUIRE_ALL") == "1":
             pytest.fail(f"{reason}, but OAR_REQUIRE_ALL=1 allows no test to skip")
         pytest.skip(reason)

@@ -55,7 +55,7 @@ def test_version():
 def test_help_lists_the_commands():
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
-    for command in COMMANDS:
+    for command in (*COMMANDS, "schema"):
         assert command in result.output
 
 
@@ -163,6 +163,70 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
     monkeypatch.setattr("oar.paper.reproduce.reproduce", fail)
     assert isinstance(CliRunner().invoke(app, ["reproduce", "--out", "x"]).exception, ZeroDivisionError)
+
+
+PEOPLE = "income,purpose,owner,approved\n1200.5,car,True,no\n3100,home,False,yes\n,car,True,yes\n"
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A table people.csv in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(PEOPLE)
+    return tmp_path / "people.csv"
+
+
+def test_the_example_of_schema_works(table):
+    shown = CliRunner().invoke(app, ["schema", "--help"]).output
+    example = re.search(r"Example: (oar .+)", shown).group(1)
+    result = CliRunner().invoke(app, shlex.split(example)[1:])
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == [
+        "column   kind      levels",
+        "income   number",
+        "purpose  category  car, home",
+        "owner    boolean",
+        "1 of 3 rows have missing values: choose missing='drop' or missing='impute'.",
+        "Done. Edit schema.toml",
+    ]
+    written = oar.Schema.load(table.parent / "schema.toml")
+    people = oar.Population.read(table, "approved", schema=written, missing="drop")
+    assert people.schema == written
+
+
+def test_schema_without_a_target_describes_every_column_and_writes_nothing(table):
+    result = CliRunner().invoke(app, ["schema", "people.csv"])
+    assert result.exit_code == 0
+    assert "approved  category  no, yes" in result.output
+    assert [file.name for file in table.parent.iterdir()] == ["people.csv"]
+
+
+def test_schema_of_a_file_in_another_layout(table):
+    table.write_bytes(PEOPLE.replace(",", ";").replace("home", "café").encode("latin-1"))
+    arguments = ["schema", "people.csv", "--target", "approved", "--sep", ";", "--encoding", "latin-1"]
+    assert "café, car" in CliRunner().invoke(app, arguments).output
+    table.write_text(PEOPLE.replace(",", "\t"))
+    assert "car, home" in CliRunner().invoke(app, ["schema", "people.csv", "--sep", r"\t"]).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["people.csv", "--target", "aproved"], "target: must be a column .* Did you mean 'approved'?"),
+        (["peple.csv"], "path: peple.csv does not exist. Did you mean 'people.csv'?"),
+        (["people.csv", "--sep", ";"], "read it with sep=','"),
+        (["people.csv", "--encoding", "latin-99"], "unknown encoding: latin-99"),
+        (["people.csv", "--target", "approved", "--output", "people.csv/schema.toml"], "cannot write to people.csv"),
+        (["."], "path: must be a file, got the folder"),
+    ],
+)
+def test_schema_says_what_is_wrong_in_one_line(table, arguments, complaint):
+    result = CliRunner().invoke(app, ["schema", *arguments])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert re.search(complaint, result.stderr)
+    assert len(result.stderr.splitlines()) == 1
+    assert table.read_text() == PEOPLE
 
 
 def test_importing_the_command_is_light():

@@ -123,6 +123,48 @@ def embed_mnist(
     typer.echo(f"Done. Nearest centroid gets {accuracy:.2%} of the training images right. Files are in {out}")
 
 
+@app.command(
+    short_help="Show what the columns of a table are.",
+    epilog="Example: oar schema people.csv --target approved --output schema.toml",
+)
+def schema(
+    file: Annotated[Path, typer.Argument(help="A .csv (also .csv.gz), .tsv or .parquet file.", show_default=False)],
+    target: Annotated[
+        str | None, typer.Option(help="The column that a model predicts, which is no feature.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="TOML file to write the schema to, to be edited.", show_default=False)
+    ] = None,
+    sep: Annotated[
+        str | None, typer.Option(help="What is between cells.  [default: a comma; a tab in .tsv]", show_default=False)
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
+    ] = None,
+) -> None:
+    """Show what the columns of a table seem to be: numbers, integers, booleans, ordered levels or categories.
+
+    Correct what was guessed wrong in the file that --output writes, and read the table with it:
+    oar.Population.read("people.csv", "approved", schema=oar.Schema.load("schema.toml")).
+    """
+    with _clear_endings():
+        from oar.people import Schema, read_table
+        from oar.people.framing import features_of
+
+        # Shells hand '\\t' on as two characters.
+        given = {"sep": "\t" if sep == r"\t" else sep, "encoding": encoding}
+        frame = read_table(file, **{name: value for name, value in given.items() if value is not None})
+        inferred = Schema.infer(features_of(frame, target))
+        if output is not None:
+            inferred.save(output)
+    typer.echo(inferred)
+    gaps = int(frame.isna().any(axis=1).sum())
+    if gaps:
+        typer.echo(f"{gaps:,} of {len(frame):,} rows have missing values: choose missing='drop' or missing='impute'.")
+    if output is not None:
+        typer.echo(f"Done. Edit {output}")
+
+
 def _progress() -> Progress:
     """Return a progress bar on stderr, silent unless both outputs are terminals."""
     from rich.console import Console

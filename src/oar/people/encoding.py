@@ -7,7 +7,6 @@ and a row whose coordinates are whole where they must be is a person again.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.people.labels import plain
 from oar.people.schema import Column, Schema
 from oar.people.tables import is_frame, is_series
+from oar.people.wording import nearest, shown
 
 Array = NDArray[np.float64]
+LARGEST_WHOLE = 2**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Encoding:
     def encode(self, frame: Any, argument: str = "frame") -> Array:
         """Return the coordinates of a frame's rows; columns are matched by name."""
         _check_names(list(frame.columns), self.schema.names, argument)
-        rows = np.empty((len(frame), self.dimensions))
+        rows = np.zeros((len(frame), self.dimensions))
         for column in self.schema:
-            rows[:, self.places[column.name]] = _coordinates(column, frame[column.name], argument)
+            _encode_column(column, frame[column.name], rows[:, self.places[column.name]], argument)
         return rows
 
     def encode_row(self, row: Any, argument: str) -> Array:
@@ -106,60 +106,102 @@ class Encoding:
 
 
 def _check_names(got: list[str], wanted: tuple[str, ...], argument: str) -> None:
-    missing = [name for name in wanted if name not in got]
+    present, known = set(got), set(wanted)
+    missing = [name for name in wanted if name not in present]
     if missing:
-        near = difflib.get_close_matches(missing[0], [str(name) for name in got if name not in wanted], n=1)
-        hint = f" Is it {near[0]!r}?" if near else ""
+        hint = nearest(missing[0], [name for name in got if name not in known], "Is it")
         raise DataError(f"{argument}: must have column {missing[0]!r}, got none.{hint}")
-    extra = [name for name in got if name not in wanted]
+    extra = [name for name in got if name not in known]
     if extra:
-        raise DataError(f"{argument}: must have the population's columns only, got {extra[0]!r} too; drop it.")
+        raise DataError(f"{argument}: must have the population's columns only, got {shown(extra[0])} too; drop it.")
 
 
-def _coordinates(column: Column, values: Any, argument: str) -> Array:
-    """Return a column's coordinates (n, w)."""
+def _encode_column(column: Column, values: Any, rows: Array, argument: str) -> None:
+    """Write a column's coordinates into rows (n, w) of zeros."""
     missing = np.flatnonzero(values.isna().to_numpy())
     if missing.size:
         raise DataError(
             f"{argument}: must not have missing values, got one in column {column.name!r}, row "
-            f"{values.index[missing[0]]!r}; drop or impute them (missing='drop' or 'impute' when the table is read)."
+            f"{shown(values.index[missing[0]])}; drop or impute them (missing='drop' or 'impute' when the table is "
+            "read)."
         )
-    if column.levels:
-        return _level_coordinates(column, values, argument)
-    try:
-        numbers = values.to_numpy(dtype=np.float64)
-    except (TypeError, ValueError):
-        wrong = next(value for value in values if not isinstance(value, bool | int | float | np.number))
-        raise DataError(f"{argument}: column {column.name!r} must be numbers, got {wrong!r}.") from None
+    if not column.levels:
+        rows[:, 0] = _numbers(column, values, argument)
+        return
+    codes = _level_codes(column, values, argument)
+    if column.kind == "ordinal":
+        rows[:, 0] = codes
+    else:
+        rows[np.arange(len(codes)), codes] = 1.0
+
+
+def _numbers(column: Column, values: Any, argument: str) -> Array:
+    """Return a column without levels as numbers (n,)."""
+    numbers = _as_numbers(column, values, argument)
     wrong = ~np.isfinite(numbers)
-    what = "finite"
+    what, remedy = "finite", "drop such rows or correct them"
     if column.whole and not wrong.any():
         wrong, what = numbers != np.floor(numbers), "whole numbers"
+        remedy = "round them, or give a schema in which its kind is 'number'"
     if column.kind == "boolean" and not wrong.any():
         wrong, what = ~np.isin(numbers, (0, 1)), "true or false"
+        remedy = "give a schema in which its kind is 'integer'"
+    if column.kind == "integer" and not wrong.any():
+        wrong, what = np.abs(numbers) >= LARGEST_WHOLE, "whole numbers below 2^53, which float64 can tell apart"
+        remedy = "drop it if it is an identifier, or give a schema in which its kind is 'number'"
     if wrong.any():
         place = int(np.argmax(wrong))
         raise DataError(
-            f"{argument}: column {column.name!r} must be {what}, got {values.iloc[place]!r} in row "
-            f"{values.index[place]!r}."
+            f"{argument}: column {column.name!r} must be {what}, got {shown(values.iloc[place])} in row "
+            f"{shown(values.index[place])}; {remedy}."
         )
-    return numbers[:, None]
+    return numbers
 
 
-def _level_coordinates(column: Column, values: Any, argument: str) -> Array:
+def _as_numbers(column: Column, values: Any, argument: str) -> Array:
+    """Return values as float64; text is not parsed, because it could not be given back as it was."""
+    if values.dtype == object or not hasattr(values.dtype, "kind") or values.dtype.kind not in "biufc":
+        place = next((place for place, value in enumerate(values) if isinstance(value, str | bytes)), None)
+        if place is not None:
+            raise DataError(
+                f"{argument}: column {column.name!r} must be {_WANTED[column.kind]}, got the text "
+                f"{shown(values.iloc[place])} in row {shown(values.index[place])}; {_REMEDY[column.kind]}"
+            )
+    try:
+        if values.dtype.kind == "c":
+            raise TypeError
+        return values.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        # What a float cannot be: an object of another kind, or a whole number with more than 308 digits.
+        wrong = next((value for value in values if not isinstance(value, float | np.floating)), values.iloc[0])
+        raise DataError(
+            f"{argument}: column {column.name!r} must be {_WANTED[column.kind]}, got "
+            f"{type(wrong).__name__} values of type {values.dtype}; convert it with pandas.to_numeric."
+        ) from None
+
+
+_WANTED = {"number": "numbers", "integer": "whole numbers", "boolean": "true or false"}
+_TO_NUMBERS = "convert it with pandas.to_numeric, or read the file with thousands=',' or na_values=[…]."
+_REMEDY = {
+    "number": _TO_NUMBERS,
+    "integer": _TO_NUMBERS,
+    "boolean": "read the file with true_values=['yes'] and false_values=['no'], or give a schema in which its kind is "
+    "'category'.",
+}
+
+
+def _level_codes(column: Column, values: Any, argument: str) -> NDArray[np.intp]:
+    """Return the position of each value among the column's levels."""
     import pandas
 
     codes = pandas.Index(list(column.levels)).get_indexer(pandas.Index(values.astype(object)))
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
-        value = plain(values.iloc[unknown[0]])
-        near = difflib.get_close_matches(str(value), [str(level) for level in column.levels], n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        listing = ", ".join(repr(level) for level in column.levels[:12]) + (", …" if len(column.levels) > 12 else "")
-        raise DataError(f"{argument}: column {column.name!r} must be one of {listing}, got {value!r}.{hint}")
-    if column.kind == "ordinal":
-        return codes[:, None].astype(np.float64)
-    return np.eye(len(column.levels))[codes]
+        value = values.iloc[unknown[0]]
+        hint = nearest(value, column.levels)
+        listing = ", ".join(shown(level) for level in column.levels[:12]) + (", …" if len(column.levels) > 12 else "")
+        raise DataError(f"{argument}: column {column.name!r} must be one of {listing}, got {shown(value)}.{hint}")
+    return codes
 
 
 def _values(column: Column, coordinates: Array, dtype: Any, index: Any) -> Any:

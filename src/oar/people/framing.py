@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from oar.errors import DataError
 from oar.people.encoding import Encoding
 from oar.people.missing import without_missing
 from oar.people.schema import Schema
 from oar.people.tables import is_frame
+from oar.people.wording import nearest, repeated, shown
 
 
 class Framed(NamedTuple):
@@ -25,28 +27,59 @@ def read_frame(frame: Any, target: str, schema: Schema | None, weights: str | No
     """Check a table and encode it."""
     import pandas
 
+    columns = features_of(frame, target, weights)
+    if schema is not None and not isinstance(schema, Schema):
+        raise DataError(f"schema: must be an oar.Schema, got {type(schema).__name__}; use oar.Schema.infer(frame).")
+    if schema is not None and target in schema.names:
+        raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
+    if missing == "impute":
+        schema = schema or Schema.infer(columns)
+    frame = without_missing(frame, schema, missing, [target] if weights is None else [target, weights])
+    _check_target(frame[target], target)
+    features = features_of(frame, target, weights)
+    schema = schema or Schema.infer(features)
+    encoding = Encoding(schema, tuple(features[name].dtype for name in schema.names if name in features))
+    # Nobody else holds these coordinates, so that there is nothing to copy them for.
+    coordinates = pandas.DataFrame(
+        encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
+    )
+    return Framed(coordinates, frame[target], None if weights is None else frame[weights], encoding)
+
+
+def features_of(frame: Any, target: str | None, weights: str | None = None) -> Any:
+    """Return the columns that are features: all but the target and the weights, which must be there."""
     if not is_frame(frame):
         raise DataError(f"frame: must be a pandas DataFrame, got {type(frame).__name__}; use oar.Population(X, y).")
     names = list(frame.columns)
-    repeated = [name for position, name in enumerate(names) if name in names[:position]]
-    if repeated:
-        raise DataError(f"frame: column names must differ, got {repeated[0]!r} twice; rename one.")
+    twice = repeated(names)
+    if twice is not None:
+        raise DataError(f"frame: column names must differ, got {shown(twice)} twice; rename one.")
     for argument, column in (("target", target), ("weights", weights)):
         if column is not None and column not in names:
-            near = difflib.get_close_matches(str(column), [str(name) for name in names], n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{argument}: must be a column of the frame, got {column!r}.{hint}")
+            hint = nearest(column, names) or f" Its columns are {', '.join(shown(name) for name in names[:30])}."
+            raise DataError(f"{argument}: must be a column of the frame, got {shown(column)}.{hint}")
     if not len(frame):
         raise DataError("frame: must have at least one row, got none.")
-    if schema is not None and not isinstance(schema, Schema):
-        raise DataError(f"schema: must be an oar.Schema, got {type(schema).__name__}; use oar.Schema.infer(frame).")
-    frame = without_missing(frame, schema, missing, target)
-    features = frame.drop(columns=[target] if weights is None else [target, weights])
+    features = frame.drop(columns=[name for name in (target, weights) if name is not None])
     if not len(features.columns):
         raise DataError(f"frame: must have features beside the target {target!r}, got none.")
-    if schema is not None and target in schema.names:
-        raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
-    schema = schema or Schema.infer(features)
-    encoding = Encoding(schema, tuple(features[name].dtype for name in schema.names if name in features))
-    coordinates = pandas.DataFrame(encoding.encode(features), index=features.index, columns=list(encoding.names))
-    return Framed(coordinates, frame[target], None if weights is None else frame[weights], encoding)
+    return features
+
+
+def _check_target(labels: Any, target: str) -> None:
+    """Raise for labels from which nothing can be learnt."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels.to_numpy()).all():
+        wrong = ~np.isfinite(labels.to_numpy())
+        raise DataError(
+            f"target: column {target!r} must be finite, got {shown(labels[wrong].iloc[0])} in row "
+            f"{shown(labels.index[wrong][0])}; drop or correct such rows."
+        )
+    try:
+        different = labels.nunique()
+    except TypeError:
+        return  # lists and the like: coding the labels refuses them, and says what to use
+    if different < 2:
+        raise DataError(
+            f"target: column {target!r} must have at least two different values, got only {shown(labels.iloc[0])}; "
+            "choose another target, or add people with another outcome."
+        )

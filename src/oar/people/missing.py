@@ -6,41 +6,61 @@ somebody has) and the most frequent category. That is what the operator is taken
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, choose
 from oar.people.schema import Column, Schema
+from oar.people.wording import shown
 
 CHOICES = ("refuse", "drop", "impute")
 
 
-def without_missing(frame: Any, schema: Schema | None, missing: str, target: str) -> Any:
-    """Return the frame with no missing value in any column; `target` is never filled in."""
+def without_missing(frame: Any, schema: Schema | None, missing: str, never_filled: Sequence[str]) -> Any:
+    """Return the frame with no missing value in any column; labels and weights are never filled in.
+
+    Args:
+        frame: the table.
+        schema: what the columns are; only needed to fill them in.
+        missing: one of `CHOICES`.
+        never_filled: the target, and the weights if there are any.
+    """
     choose("missing", missing, CHOICES)
     gaps = frame.isna()
     if not gaps.to_numpy().any():
         return frame
+    empty = [name for name in frame.columns if gaps[name].all()]
+    if empty:
+        raise DataError(
+            f"frame: column {shown(empty[0])} must have at least one value, got only missing ones; drop the column."
+        )
     if missing == "refuse":
         name = next(name for name in frame.columns if gaps[name].any())
         row, count = frame.index[gaps[name]][0], int(gaps.any(axis=1).sum())
         raise DataError(
-            f"frame: has missing values in {count} of {len(frame)} rows, the first in column {name!r}, row {row!r}; "
-            "choose missing='drop' to leave these people out, or missing='impute' to fill in medians and modes."
+            f"frame: has missing values in {count} of {len(frame)} rows, the first in column {shown(name)}, row "
+            f"{shown(row)}; choose missing='drop' to leave these people out, or missing='impute' to fill in medians "
+            "and modes."
         )
     if missing == "drop":
         kept = frame[~gaps.any(axis=1)]
         if not len(kept):
-            raise DataError("frame: every row has a missing value, so missing='drop' leaves nobody; impute instead.")
+            worst = gaps.mean().idxmax()
+            raise DataError(
+                f"frame: every row has a missing value, so missing='drop' leaves nobody; impute instead, or drop "
+                f"columns such as {shown(worst)}, which lacks {gaps[worst].mean():.0%}."
+            )
         return kept
-    if gaps[target].any():
-        raise DataError(
-            f"frame: target column {target!r} has missing values, and a label is not filled in; drop these rows first."
-        )
-    schema = schema or Schema.infer(frame.drop(columns=target))
+    for name in never_filled:
+        if gaps[name].any():
+            raise DataError(
+                f"frame: column {shown(name)} has missing values, and a label or a weight is not filled in; drop these "
+                "rows first."
+            )
     filled = frame.copy()
-    for column in schema:
+    for column in schema or Schema.infer(frame.drop(columns=list(never_filled))):
         if column.name in filled and gaps[column.name].any():
             filled[column.name] = filled[column.name].fillna(_usual(column, filled[column.name].dropna()))
     return filled
@@ -53,8 +73,13 @@ def _usual(column: Column, present: Any) -> Any:
         ranks = {level: rank for rank, level in enumerate(column.levels)}
         ordered = sorted(present, key=lambda level: ranks.get(level, 0))
         return ordered[(len(ordered) - 1) // 2]
-    numbers = np.sort(present.to_numpy(dtype=np.float64))
+    try:
+        numbers = np.sort(present.to_numpy(dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        return present.iloc[0]  # not numbers at all: encoding refuses them, and says where they are
     if column.kind == "number":
         return float(np.median(numbers))
     middle = numbers[(len(numbers) - 1) // 2]
+    if not np.isfinite(middle):
+        return middle  # refused when it is encoded, with its column
     return bool(middle) if present.dtype == bool or present.map(type).eq(bool).all() else int(middle)

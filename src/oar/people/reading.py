@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from pathlib import Path
 from typing import Any
 
-from oar.errors import DataError, OptionError, StorageError
+from oar.errors import DataError, OptionError, StorageError, choose
+from oar.people.wording import nearest, repeated, shown
 
 LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
+DELIMITERS = (";", "\t", "|", ",", " ")
+# What says where a line and a cell end: the header is read once more with these, and nothing else.
+LAYOUT = (
+    "sep",
+    "delimiter",
+    "encoding",
+    "encoding_errors",
+    "compression",
+    "quotechar",
+    "quoting",
+    "escapechar",
+    "doublequote",
+    "comment",
+    "skiprows",
+    "skip_blank_lines",
+    "skipinitialspace",
+    "engine",
+)
+BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_table(path: str | Path, **options: Any) -> Any:
@@ -18,40 +40,68 @@ def read_table(path: str | Path, **options: Any) -> Any:
     path = Path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if not path.exists():
-        raise StorageError(f"{path} does not exist.")
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise StorageError(f"path: {path} does not exist.{nearest(path.name, siblings)}")
     if suffixes[-1:] in ([".parquet"], [".pq"]):
         return _parquet(path, options)
+    if path.is_dir():
+        raise StorageError(f"path: must be a file, got the folder {path}; name one file in it.")
     if not {".csv", ".tsv", ".txt", ".data"} & set(suffixes):
         raise OptionError(f"path: must end in .csv, .tsv or .parquet (compressed or not), got {path.name!r}.")
-    if ".tsv" in suffixes:
+    if ".tsv" in suffixes and "delimiter" not in options:
         options.setdefault("sep", "\t")
-    frame = _csv(path, options)
-    if "header" not in options and "names" not in options:
-        _check_header(list(_csv(path, options | {"header": None, "nrows": 1, "dtype": str}).iloc[0]), path)
+    # Told nothing about an index, pandas would make one of what a row has too much, and shift all its other cells.
+    frame = _csv(path, {"index_col": False} | options)
+    _check_delimiter(frame.columns, path)
+    if not {"header", "names"} & set(options):
+        _check_header(path, options)
     return _checked(frame, path)
 
 
-def _check_header(names: list, path: Path) -> None:
-    """Raise for a name that occurs twice, which pandas would rename without a word."""
-    repeated = [name for position, name in enumerate(names) if name in names[:position]]
-    if repeated:
-        raise DataError(f"{path.name}: column names must differ, got {repeated[0]!r} twice; rename one.")
+def _check_header(path: Path, options: dict[str, Any]) -> None:
+    """Raise for what pandas would mend without a word: names that occur twice, or none at all."""
+    layout = {name: value for name, value in options.items() if name in LAYOUT}
+    first = _csv(path, layout | {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False})
+    names = list(first.iloc[0])
+    twice = repeated(name for name in names if name)
+    if twice is not None:
+        raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
+    if "" in names and not {"index_col", "usecols"} & set(options):
+        place = names.index("")
+        remedy = "if it is an index, read it with index_col=0" if place == 0 else "name it or remove it"
+        raise DataError(f"{path.name}: every column must have a name, got none for column {place + 1}; {remedy}.")
 
 
 def _csv(path: Path, options: dict[str, Any]) -> Any:
     import pandas
 
+    for name in options:
+        if name in ("chunksize", "iterator"):
+            raise OptionError(f"options: {name} gives pieces, and a table must be read whole; leave it out.")
+        choose("options", name, list(inspect.signature(pandas.read_csv).parameters)[1:])
     try:
-        return pandas.read_csv(path, **options)
-    except pandas.errors.EmptyDataError:
-        raise StorageError(f"{path} is empty.") from None
-    except UnicodeDecodeError as error:
-        raise StorageError(
-            f"{path} is not {error.encoding}: byte {error.object[error.start]:#04x} at {error.start}; "
-            "name its encoding, such as encoding='latin-1'."
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
+            return pandas.read_csv(path, **options)
+    except pandas.errors.ParserWarning:
+        header = list(pandas.read_csv(path, **options | {"nrows": 0}).columns)
+        _check_delimiter(header, path)
+        raise DataError(
+            f"{path.name}: rows must have as many cells as the header has names ({len(header)}), got more; a comma "
+            "within a number may have been taken for a delimiter (quote such cells, or read it with sep=…), or the "
+            "first cells are an index (read it with index_col=0)."
         ) from None
-    except (pandas.errors.ParserError, OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read as a table: {str(error).strip()}") from None
+    except pandas.errors.EmptyDataError:
+        raise StorageError(f"path: must be a file with a header and rows, but {path} is empty.") from None
+    except UnicodeDecodeError as error:
+        with open(path, "rb") as file:
+            likely = "utf-16" if file.read(2) in BYTE_ORDER_MARKS else "latin-1"
+        raise StorageError(
+            f"path: {path} is not {error.encoding}: byte {error.object[error.start]:#04x} at {error.start}; "
+            f"name its encoding, such as encoding={likely!r}."
+        ) from None
+    except (pandas.errors.ParserError, OSError, EOFError, LookupError, ValueError) as error:
+        raise StorageError(f"path: {path} cannot be read as a table: {str(error).strip()[:500]}") from None
 
 
 def _parquet(path: Path, options: dict[str, Any]) -> Any:
@@ -64,26 +114,32 @@ def _parquet(path: Path, options: dict[str, Any]) -> Any:
             "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
         ) from None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
+        raise StorageError(f"path: {path} cannot be read as Parquet: {str(error).strip()}") from None
+
+
+def _check_delimiter(columns: Any, path: Path) -> None:
+    """Raise where the only column's name is a whole header."""
+    if len(columns) != 1:
+        return
+    header = str(columns[0])
+    for delimiter in DELIMITERS:
+        if delimiter in header:
+            raise DataError(
+                f"{path.name}: has one column, {shown(header)}, as if its delimiter were {delimiter!r}; "
+                f"read it with sep={delimiter!r}."
+            )
 
 
 def _checked(frame: Any, path: Path) -> Any:
     """Return the frame; raise where it is plain that the file is not what it was taken for."""
     if not len(frame):
         raise DataError(f"{path.name}: has a header but no rows; at least one person is needed.")
-    if len(frame.columns) == 1:
-        header = str(frame.columns[0])
-        for delimiter in (";", "\t", "|"):
-            if delimiter in header:
-                raise DataError(
-                    f"{path.name}: has one column, {header[:60]!r}, as if its delimiter were {delimiter!r}; "
-                    f"read it with sep={delimiter!r}."
-                )
     for name in frame.select_dtypes(include=["object", "string"]).columns:
         lengths = frame[name].dropna().astype(str).str.len()
         if len(lengths) and lengths.max() > LARGEST_CELL:
             raise DataError(
-                f"{path.name}: column {name!r} has a cell of {lengths.max():,} characters in row {lengths.idxmax()!r}; "
-                "a quote may never have been closed."
+                f"{path.name}: column {shown(name)} has a cell of {lengths.max():,} characters in row "
+                f"{shown(lengths.idxmax())}; a quote may never have been closed, or the column holds documents, which "
+                "are no features: leave it out with usecols."
             )
     return frame

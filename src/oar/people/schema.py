@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,10 +27,15 @@ import numpy as np
 from oar.errors import DataError, OptionError, StorageError, choose
 from oar.files import replace_atomically
 from oar.people.labels import plain
+from oar.people.wording import repeated, shown
 
 KINDS = ("number", "integer", "boolean", "ordinal", "category")
 WITH_LEVELS = ("ordinal", "category")
 MOST_LEVELS = 100  # a category with more looks like a name or an identifier
+MOST_NUMBERS = 10  # a category with more levels that are numbers looks like a number with some other word in between
+LONGEST_LEVEL = 1_000  # characters; more is a document
+_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}([,.' \u00a0\u202f]\d{3})+)([.,]\d*)?([eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d*)?")
 
 
 @dataclass(frozen=True)
@@ -86,9 +92,9 @@ class Schema:
     def __post_init__(self) -> None:
         """Refuse two columns of one name."""
         object.__setattr__(self, "columns", tuple(self.columns))
-        repeated = [name for position, name in enumerate(self.names) if name in self.names[:position]]
-        if repeated:
-            raise DataError(f"columns: names must differ, got {repeated[0]!r} twice; rename one.")
+        twice = repeated(self.names)
+        if twice is not None:
+            raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,9 +184,9 @@ class Schema:
         for name in names:
             if not isinstance(name, str):
                 raise DataError(f"columns: names must be text, got {name!r}; use df.rename(columns=str).")
-        if len(set(names)) < len(names):
-            twice = next(name for position, name in enumerate(names) if name in names[:position])
-            raise DataError(f"columns: names must differ, got {twice!r} twice; rename one.")
+        twice = repeated(names)
+        if twice is not None:
+            raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
         return Schema(tuple(_infer_column(name, frame[name]) for name in names))
 
 
@@ -213,31 +219,68 @@ def _kind_of_numbers(numbers: Any) -> str:
 
 
 def _infer_objects(name: str, present: Any) -> Column:
-    kinds = {_family(value) for value in present}
+    import pandas
+
+    # One look at each type, not at each value; unique values would not do, because True and 1 are equal.
+    text = isinstance(present.dtype, pandas.StringDtype)
+    types = {str} if text else set(map(type, present))
+    kinds = {_family(kind) for kind in types}
     if kinds == {"boolean"}:
         return Column(name, "boolean")
     if kinds == {"number"}:
-        return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+        try:
+            return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
+        except OverflowError:
+            raise DataError(
+                f"column {name!r}: must be numbers below 1e308, got a whole number with more digits; drop the column "
+                "if it is an identifier."
+            ) from None
     if kinds != {"text"}:
-        examples = ", ".join(repr(next(value for value in present if _family(value) == kind)) for kind in sorted(kinds))
+        firsts = {_family(type(value)): value for value in reversed(list(present))}
+        examples = ", ".join(f"{shown(firsts[kind])} ({type(firsts[kind]).__name__})" for kind in sorted(kinds))
         raise DataError(
             f"column {name!r}: must hold one kind of values, got {examples}; convert it with astype(str) or to_numeric."
         )
-    levels = sorted(set(present))
+    levels = sorted(present.unique())
+    _check_texts(name, levels)
+    return Column(name, "category", tuple(levels))
+
+
+def _check_texts(name: str, levels: list[str]) -> None:
+    """Raise for texts that are no categories: documents, numbers that were read as text, names."""
+    longest = max(levels, key=len)
+    if len(longest) > LONGEST_LEVEL:
+        raise DataError(
+            f"column {name!r}: must be categories, got a text of {len(longest):,} characters, {shown(longest)}; drop "
+            "the column, or group its values."
+        )
+    numbers = [level for level in levels if _NUMBER.fullmatch(level.strip())]
+    grouped = [level for level in numbers if _GROUPED.fullmatch(level.strip())]
+    if grouped and len(numbers) == len(levels):
+        raise DataError(
+            f"column {name!r}: must be numbers or categories, got numbers written as text, such as {shown(grouped[0])}"
+            "; read the file with thousands=… (and decimal=… where it is not a point), or convert the column."
+        )
+    others = [level for level in levels if level not in set(numbers)]
+    if others and len(numbers) > MOST_NUMBERS:
+        raise DataError(
+            f"column {name!r}: must hold one kind of values, got {len(numbers)} different numbers written as text, "
+            f"such as {shown(numbers[0])}, and {shown(others[0])}; if that means a missing value, read the file with "
+            f"na_values=[{shown(others[0])}], and if these are categories, convert the column with astype('category')."
+        )
     if len(levels) > MOST_LEVELS:
         raise DataError(
             f"column {name!r}: looks like names or identifiers, with {len(levels)} different texts "
             f"(more than {MOST_LEVELS}); drop it, group its values, or give a schema that lists its levels."
         )
-    return Column(name, "category", tuple(levels))
 
 
-def _family(value: Any) -> str:
-    if isinstance(value, bool | np.bool_):
+def _family(kind: type) -> str:
+    if issubclass(kind, bool | np.bool_):
         return "boolean"
-    if isinstance(value, int | float | np.number):
+    if issubclass(kind, int | float | np.number):
         return "number"
-    return "text" if isinstance(value, str) else type(value).__name__
+    return "text" if issubclass(kind, str) else kind.__name__
 
 
 def _key(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.wording import repeated, shown
 
 CHUNK_ROWS = 1 << 15  # 32,768 rows of ten float64 features are 2.6 MB: inside the second-level cache.
 
@@ -68,9 +69,9 @@ def _frame_names(features: Any, argument: str) -> tuple[str, ...]:
     import pandas
 
     columns = list(features.columns)
-    repeated = [name for position, name in enumerate(columns) if name in columns[:position]]
-    if repeated:
-        raise DataError(f"{argument}: column names must differ, got {repeated[0]!r} twice; rename one.")
+    twice = repeated(columns)
+    if twice is not None:
+        raise DataError(f"{argument}: column names must differ, got {shown(twice)} twice; rename one.")
     for name in columns:
         if not (pandas.api.types.is_numeric_dtype(features[name]) or pandas.api.types.is_bool_dtype(features[name])):
             raise DataError(

@@ -1,0 +1,45 @@
+"""Words that errors about tables share: values that fit on a line, and the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from oar.people.labels import plain
+
+MOST_SHOWN = 80  # characters of one value; a cell may hold megabytes
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is written in Python, on one line and shortened.
+
+    >>> shown(3.5), shown("x" * 1_000_000)[-30:]
+    ('3.5', "xxxxx…' (1,000,000 characters)")
+    """
+    value = plain(value)
+    if isinstance(value, str | bytes) and len(value) > MOST_SHOWN:
+        end = "'" if isinstance(value, str) else ""
+        return f"{value[:MOST_SHOWN]!r}".removesuffix(end) + f"…{end} ({len(value):,} characters)"
+    return repr(value)
+
+
+def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") -> str:
+    """Return a hint such as " Did you mean 'age'?", or nothing where no name is near.
+
+    >>> nearest("aeg", ["age", "sex"])
+    " Did you mean 'age'?"
+    """
+    # The comparison's time grows with the product of the lengths, and no long text is a misspelt name.
+    found = difflib.get_close_matches(str(value)[:MOST_SHOWN], [str(name)[:MOST_SHOWN] for name in known], n=1)
+    return f" {question} {found[0]!r}?" if found else ""
+
+
+def repeated(names: Iterable[Any]) -> Any:
+    """Return the first name that occurs for the second time, or None."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
