@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.limits import Limits
+from oar.audit.limits import limits_of
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
 
@@ -30,7 +30,7 @@ def audit_centroids(plan: Plan) -> Audit:
     problem = plan.problem
     people = problem.people
     before, after, sizes = _Means(people), _Means(people), _Means(people)
-    limits = Limits(problem)
+    limits = limits_of(problem)
     for chunk in people.chunks():
         moves = plan.of_chunk(chunk)
         limits.check(chunk, moves)

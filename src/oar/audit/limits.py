@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.table_limits import TableLimits
 from oar.people import Chunk
 from oar.problem import Problem
 
@@ -52,3 +53,8 @@ def _lengths(moves: Array, order: float) -> Array:
     if order == 2:  # what numpy.linalg.norm does, without its temporary arrays
         return np.sqrt(np.einsum("nd,nd->n", moves, moves))
     return np.linalg.norm(moves, ord=order, axis=1)
+
+
+def limits_of(problem: Problem) -> Limits | TableLimits:
+    """Return what checks this problem's moves: of a table, column by column."""
+    return Limits(problem) if problem.limits is None else TableLimits(problem)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.limits import Limits
+from oar.audit.limits import limits_of
 from oar.audit.witnesses import Testimony, testify
 from oar.models import Differentiable
 from oar.plans import Audit, Plan
@@ -24,7 +24,7 @@ def audit_retrained(plan: Plan) -> Audit:
     problem = plan.problem
     people, model = problem.people, problem.model
     assert isinstance(model, Differentiable)
-    limits = Limits(problem)
+    limits = limits_of(problem)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():
         moves = plan.of_chunk(chunk)

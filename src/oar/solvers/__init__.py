@@ -79,7 +79,9 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 
 
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
-    chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient, FrankWolfe, OneShot))
+    # Of a table, best responses are quick (a knapsack) and all but whole, and projections are slow.
+    usual = ProjectedGradient() if problem.limits is None else FrankWolfe()
+    chosen = as_solver(solver, usual, (ProjectedGradient, FrankWolfe, OneShot))
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))

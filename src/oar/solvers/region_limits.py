@@ -45,6 +45,8 @@ class RegionLimits:
         """Return the nearest moves within everyone's limits."""
         rows, columns, region = self._movable
         found = np.zeros_like(moves)
+        if not columns.size:
+            return found
         found[np.ix_(rows, columns)] = region.project(moves[np.ix_(rows, columns)])
         return found
 
@@ -86,7 +88,8 @@ class RegionLimits:
         """Return best responses, and what no response exceeds (n + 1,), as ⟨−g, u⟩."""
         aim, most = np.zeros_like(gradient), np.zeros(len(gradient))
         rows, columns, region = self._movable
-        aim[np.ix_(rows, columns)], most[rows] = region.farthest(-gradient[np.ix_(rows, columns)])
+        if columns.size:
+            aim[np.ix_(rows, columns)], most[rows] = region.farthest(-gradient[np.ix_(rows, columns)])
         return aim, most
 
     def _inner(self, left: Array, right: Array) -> float:

@@ -1,0 +1,170 @@
+"""Every move on a table checked again, column by column, in the units that people know.
+
+No code of the solvers is used, only what the limits say: values that a column can have, who may do what to it, links,
+and what the move costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit
+from oar.people import Chunk
+from oar.people.encoding import Encoding
+from oar.people.schema import Column
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+SLACK = 1e-9  # of a budget, as for plain moves
+ROUNDING = 1e-9  # of the values that are compared
+MOST = 5  # offenders that are put into words
+FREE = Limit()
+
+
+class TableLimits:
+    """Checks everyone's moves; only the first few offenders are put into words."""
+
+    def __init__(self, problem: Problem) -> None:
+        assert problem.people.encoding is not None
+        assert problem.limits is not None
+        self.problem, self.limits = problem, problem.limits
+        self.encoding: Encoding = problem.people.encoding
+        self.violations: list[str] = []
+        self.movers, self.effort = 0, 0.0
+        self._units = {column.name: self._unit(column) for column in self.encoding.schema}
+        self._own = self._own_limits()
+
+    def check(self, chunk: Chunk, moves: Array) -> None:
+        """Check the moves of some consecutive people."""
+        allowed = self.problem.allowance.of(chunk.start, chunk.stop)
+        names = [f"person {person}" for person in range(chunk.start, chunk.stop)]
+        costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
+        self.movers += int(moves.any(axis=1).sum())
+        self.effort += float(costs.sum())
+
+    def check_query(self, move: Array) -> None:
+        """Check the query's own move."""
+        if move.any():
+            budget = np.array([self.problem.query_budget])
+            self._check(self.problem.query_features[None], move[None], budget, ["the query"], range(-1, 0))
+
+    def _check(self, before: Array, moves: Array, budgets: Array, names: list[str], people: range) -> Array:
+        """Report everything that is broken; return what moves cost (n,)."""
+        after = before + moves
+        self._note(~np.isfinite(after).all(axis=1), names, "moves by something that is no number")
+        costs = np.zeros((len(before), len(self.encoding.schema)))
+        for number, column in enumerate(self.encoding.schema):
+            place, limit = self.encoding.places[column.name], self.limits.columns.get(column.name, FREE)
+            was, now = before[:, place], after[:, place]
+            everyone = np.ones(len(before), dtype=bool)
+            for person, own in self._own.get(column.name, {}).items():
+                if person in people:
+                    row = slice(person - people.start, person - people.start + 1)
+                    everyone[row] = False
+                    self._check_column(column, own, was[row], now[row], names[row])
+            self._check_column(column, limit, was, now, names, everyone)
+            costs[:, number] = self._cost(column, limit, was, now)
+        self._check_links(before, after, names)
+        lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
+        # NaN compares false, so "not within" also catches moves that are not numbers.
+        for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK))):
+            self._say(f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}")
+        return lengths
+
+    def _check_column(
+        self, column: Column, limit: Limit, was: Array, now: Array, names: list[str], who: Mask | None = None
+    ) -> None:
+        who = np.ones(len(was), dtype=bool) if who is None else who
+        what = f"{column.name!r}"
+        changed = (was != now).any(axis=1) & who
+        if limit.immutable:
+            self._note(changed, names, f"changes {what}, which is immutable")
+        if column.kind == "category":
+            whole = np.isin(now, (0.0, 1.0)).all(axis=1) & (now.sum(axis=1) == 1)
+            self._note(who & ~whole, names, f"has a mixture of levels in {what}")
+            if limit.levels is not None:
+                allowed = np.array([level in limit.levels for level in column.levels])
+                self._note(
+                    changed & whole & ~allowed[now.argmax(axis=1)], names, f"takes a level of {what} not allowed"
+                )
+            return
+        was, now = was[:, 0], now[:, 0]
+        if column.whole:
+            self._note(who & (now != np.rint(now)), names, f"has a value of {what} that is not whole")
+        if limit.step is not None:
+            steps = (now - was) / limit.step
+            self._note(
+                who & (np.abs(steps - np.rint(steps)) > 1e-6), names, f"moves {what} by no multiple of {limit.step}"
+            )
+        least, most = _span(column)
+        least = least if limit.lower is None else max(least, float(limit.lower))
+        most = most if limit.upper is None else min(most, float(limit.upper))
+        slack = ROUNDING * (np.abs(was) + np.abs(now) + np.abs(now - was))
+        self._note(who & (now < np.minimum(was, least) - slack), names, f"puts {what} below {least:g}")
+        self._note(who & (now > np.maximum(was, most) + slack), names, f"puts {what} above {most:g}")
+        if limit.direction == "up":
+            self._note(who & (now < was), names, f"lowers {what}, which may only rise")
+        if limit.direction == "down":
+            self._note(who & (now > was), names, f"raises {what}, which may only fall")
+
+    def _check_links(self, before: Array, after: Array, names: list[str]) -> None:
+        for link in self.limits.parsed:
+            said = link.expression
+            slack = np.full(len(before), abs(said.constant))
+            stood, stands = np.full(len(before), said.constant), np.full(len(before), said.constant)
+            for factors, changes in ((said.values, False), (said.changes, True)):
+                for name, factor in factors.items():
+                    was, now = (values[:, self.encoding.places[name].start] for values in (before, after))
+                    stood += 0.0 if changes else factor * was
+                    stands += factor * (now - was if changes else now)
+                    slack += abs(factor) * (np.abs(was) + np.abs(now))
+            # Whoever broke it before may not break it further.
+            broken = ~(stands <= np.maximum(stood, 0.0) + 10 * ROUNDING * slack)
+            self._note(broken, names, f"breaks {link.text!r}")
+
+    def _cost(self, column: Column, limit: Limit, was: Array, now: Array) -> Array:
+        if column.kind == "category":
+            return limit.cost * 0.5 * np.abs(now - was).sum(axis=1)
+        return limit.cost * np.abs(now - was)[:, 0] / self._units[column.name]
+
+    def _unit(self, column: Column) -> float:
+        """Return what costs `cost` in this column: its own unit, a flip, or a standard deviation."""
+        limit = self.limits.columns.get(column.name, FREE)
+        if column.kind in ("boolean", "category"):
+            return 1.0
+        if limit.unit is not None:
+            return float(limit.unit)
+        people = self.problem.people
+        values = np.asarray(people.features)[:, self.encoding.places[column.name].start]
+        centre = np.average(values, weights=people.weights)
+        return float(np.sqrt(np.average((values - centre) ** 2, weights=people.weights))) or 1.0
+
+    def _own_limits(self) -> dict[str, dict[int, Limit]]:
+        """Return people's own limits by column and position."""
+        found: dict[str, dict[int, Limit]] = {}
+        positions: Mapping = {}
+        if self.limits.own:
+            index = self.problem.people.index
+            positions = {} if index is None else {name: place for place, name in enumerate(index)}
+        for person, limits in self.limits.own.items():
+            for name, limit in limits.items():
+                found.setdefault(name, {})[positions.get(person, person)] = limit
+        return found
+
+    def _note(self, wrong: Mask, names: list[str], what: str) -> None:
+        for row in np.flatnonzero(wrong)[:MOST]:
+            self._say(f"{names[row]} {what}")
+
+    def _say(self, sentence: str) -> None:
+        if len(self.violations) < MOST:
+            self.violations.append(sentence)
+
+
+def _span(column: Column) -> tuple[float, float]:
+    if column.kind == "boolean":
+        return 0.0, 1.0
+    return (0.0, len(column.levels) - 1.0) if column.kind == "ordinal" else (-np.inf, np.inf)
