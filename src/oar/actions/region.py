@@ -183,11 +183,26 @@ class Region:
     def _filled(self, slopes: Array) -> tuple[Array, list[NDArray[np.intp]]]:
         """Return how far each coordinate is best moved (n, d), p = 1 or ∞, and each category's best level.
 
-        A category is moved in its first coordinate's place. For p = ∞ all go as far as they can. For p = 1 that is a
-        knapsack: what gains most for its cost first. A level gains ½(its slope − that of the level held) for each unit
-        of cost, because what it takes is given up there.
+        For p = ∞ all go as far as they can. For p = 1 that is a knapsack: what gains most for its cost first.
         """
-        people, one = np.arange(len(slopes)), self.norm.p == 1
+        rates, sizes, goals = self.offers(slopes)
+        room = np.where(rates > 0, np.minimum(sizes, self.radii[:, None]), 0.0)
+        if self.norm.p != 1:
+            return room, goals
+        order = np.argsort(-rates, axis=1, kind="stable")
+        room = np.take_along_axis(room, order, 1)
+        filled = np.clip(self.radii[:, None] - (np.cumsum(room, axis=1) - room), 0.0, room)
+        amounts = np.empty_like(filled)
+        np.put_along_axis(amounts, order, filled, 1)
+        return amounts, goals
+
+    def offers(self, slopes: Array) -> tuple[Array, Array, list[NDArray[np.intp]]]:
+        """Return what a unit of cost gains in each coordinate (n, d), how much of it there is, and the best levels.
+
+        A category is one offer, in its first coordinate's place: its best level gains its slope less that of the level
+        held, which for p = 1 costs twice as much, because what is taken is given up there.
+        """
+        people, doubled = np.arange(len(slopes)), 2.0 if self.norm.p == 1 else 1.0
         rates, sizes = np.abs(slopes), np.where(slopes > 0, self.upper, -self.lower)
         goals = []
         for each in self.levels:
@@ -196,20 +211,9 @@ class Region:
             goals.append(inside.argmax(axis=1))
             best = np.maximum(inside.max(axis=1), -1e300)
             rates[:, each.place] = sizes[:, each.place] = 0.0
-            rates[:, each.place.start] = np.maximum(best - slopes[people, each.place.start + each.current], 0.0)
-            sizes[:, each.place.start] = each.size
-            if one:
-                rates[:, each.place.start] *= 0.5
-                sizes[:, each.place.start] *= 2
-        room = np.where(rates > 0, np.minimum(sizes, self.radii[:, None]), 0.0)
-        if not one:
-            return room, goals
-        order = np.argsort(-rates, axis=1, kind="stable")
-        room = np.take_along_axis(room, order, 1)
-        filled = np.clip(self.radii[:, None] - (np.cumsum(room, axis=1) - room), 0.0, room)
-        amounts = np.empty_like(filled)
-        np.put_along_axis(amounts, order, filled, 1)
-        return amounts, goals
+            gained = np.maximum(best - slopes[people, each.place.start + each.current], 0.0)
+            rates[:, each.place.start], sizes[:, each.place.start] = gained / doubled, doubled * each.size
+        return rates, sizes, goals
 
     def widest(self) -> Array:
         """Return what no two allowed moves of a person are farther apart than (n,), in the Euclidean norm."""

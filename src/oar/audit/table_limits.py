@@ -55,7 +55,7 @@ class TableLimits:
     def _check(self, before: Array, moves: Array, budgets: Array, names: list[str], people: range) -> Array:
         """Report everything that is broken; return what moves cost (n,)."""
         after = before + moves
-        self._note(~np.isfinite(after).all(axis=1), names, "moves by something that is no number")
+        self._note(np.asarray(~np.isfinite(after).all(axis=1)), names, "moves by something that is no number")
         costs = np.zeros((len(before), len(self.encoding.schema)))
         for number, column in enumerate(self.encoding.schema):
             place, limit = self.encoding.places[column.name], self.limits.columns.get(column.name, FREE)
@@ -63,9 +63,9 @@ class TableLimits:
             everyone = np.ones(len(before), dtype=bool)
             for person, own in self._own.get(column.name, {}).items():
                 if person in people:
-                    row = slice(person - people.start, person - people.start + 1)
-                    everyone[row] = False
-                    self._check_column(column, own, was[row], now[row], names[row])
+                    alone = slice(person - people.start, person - people.start + 1)
+                    everyone[alone] = False
+                    self._check_column(column, own, was[alone], now[alone], names[alone])
             self._check_column(column, limit, was, now, names, everyone)
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)
@@ -88,9 +88,8 @@ class TableLimits:
             self._note(who & ~whole, names, f"has a mixture of levels in {what}")
             if limit.levels is not None:
                 allowed = np.array([level in limit.levels for level in column.levels])
-                self._note(
-                    changed & whole & ~allowed[now.argmax(axis=1)], names, f"takes a level of {what} not allowed"
-                )
+                wrong = changed & whole & ~allowed[now.argmax(axis=1)]
+                self._note(wrong, names, f"takes a level of {what} that is not allowed")
             return
         was, now = was[:, 0], now[:, 0]
         if column.whole:

@@ -83,13 +83,18 @@ def solve(
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
-    search.run(Start(stay, FAR), unmoved)
-    for start in other_starts(problem, settings, search, unmoved.fit):
+    whole_only = measured is not None and not isinstance(settings, ProjectedGradient)
+    if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
+        search.reached = [search.improved(stay, 0, began=unmoved)]
+    else:
+        search.run(Start(stay, FAR), unmoved)
+    for start in () if whole_only else other_starts(problem, settings, search, unmoved.fit):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
         if search.best.step.loss <= problem.model.least_loss:  # type: ignore[union-attr]
             break  # nothing can be better
-    search.carried_on()
+    if not whole_only:
+        search.carried_on()
     if measured is not None:
         made_whole(search, measured)
     best, final = _judged_tightly(search, stay, unmoved)

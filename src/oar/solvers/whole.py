@@ -1,14 +1,13 @@
 """Moves that a table allows: whole categories, whole steps.
 
-The loop moves people as if categories could be mixed and steps be cut. Afterwards
+Best responses stay whole: everyone fills its budget with what gains most for its cost, in whole steps (a knapsack,
+filled greedily). In place of a common share of the way, a share of the people goes all of it: those with the highest
+estimated gains, as many as lower the loss most; a refit decides. What need not be whole is re-optimised in between,
+with what is left of everyone's budget. With few people the same is done column by column at the end.
 
-    round        everyone's moves: the level with the largest share, whole steps towards staying; what no longer fits
-                 the budget or a link is given up
-    re-optimise  what need not be whole, with the rest of everyone's budget
-    exchange     people's whole moves, one column at a time, chosen by the score: those with the highest estimated gains
-                 first, as many as lower the loss; a refit decides
-
-and again, until no exchange helps. The same exchanges start from where everybody stands, too; the better end counts.
+Where the loop has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the level
+with the largest share, whole steps towards staying, and what no longer fits is given up), and exchanges go on from
+there; the better of that and of exchanges from where everybody stands counts.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from oar.actions.measured import Measured
 from oar.actions.region import Region
 from oar.errors import NumericsError
 from oar.models.in_cost import InCost
-from oar.signals.base import Step
+from oar.signals.base import Step, refit
 from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import SLOWLY, Search
@@ -33,11 +33,13 @@ from oar.solvers.search import SLOWLY, Search
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rounding
-MOST_EXCHANGES = 12
-REST_STEPS = 20
-SHARES = tuple(0.5**power for power in range(7))  # of the people who would gain from an exchange
-FEW = 200_000  # numbers: where there are fewer, gains are estimated from both ends of a move
-PRECISION = 1e-9
+WORTH_IT = 1e-6  # of the loss: what an exchange must gain
+REST_STEPS = 10
+LARGE, MOST_LARGE = 0.2, 4  # of a budget: steps that are decided one by one, and how many of them
+SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
+LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
+FEW = 5_000  # numbers: where there are fewer, columns are tried one by one
+PRECISION = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,26 +48,128 @@ class Whole:
 
     measured: Measured
 
-    @property
+    @cached_property
     def region(self) -> Region:
         """Where people may move to, mixed levels and cut steps included."""
         return self.measured.region
 
-    @property
+    @cached_property
     def steps(self) -> Array:
         """Steps (d,) in cost; 0 where anything goes."""
         return self.measured.steps * self.measured.costs
 
-    @property
+    @cached_property
     def discrete(self) -> Mask:
         """Which coordinates have steps (d,)."""
         return self.measured.steps > 0
 
-    @property
+    @cached_property
+    def free(self) -> Mask:
+        """Which coordinates without steps somebody may move (d,)."""
+        movable = np.zeros(self.steps.size, dtype=bool)
+        movable[self.region.reduced()[0]] = True
+        return movable & ~self.discrete
+
+    @cached_property
     def nothing_to_do(self) -> bool:
         """Whether no coordinate that somebody may move has steps."""
         columns, _ = self.region.reduced()
         return not self.discrete[columns].any()
+
+    def response(self, slopes: Array) -> Array:
+        """Return everyone's whole moves (n, d) that gain most by the slopes, all but."""
+        region = self.region
+        rates, sizes, goals = region.offers(slopes)
+        if region.norm.p == 2:
+            return self._in_a_ball(slopes, rates, sizes, goals)
+        steps = np.broadcast_to(self.steps, rates.shape).copy()
+        for each in region.levels:
+            steps[:, each.place.start] = sizes[:, each.place.start]
+        amounts = np.zeros_like(rates)
+        left, people = region.radii.copy(), np.arange(len(rates))
+        order = np.argsort(-rates, axis=1, kind="stable")
+        for rank in range(rates.shape[1]):
+            place = order[:, rank]
+            most = np.where(rates[people, place] > 0, np.minimum(sizes[people, place], left), 0.0)
+            if not most.any():
+                break
+            step = steps[people, place]
+            whole = np.floor(most / np.where(step > 0, step, 1.0) + ALMOST) * step
+            amounts[people, place] = taken = np.where(step > 0, whole, most)
+            if region.norm.p == 1:
+                left = np.maximum(left - taken, 0.0)
+        moves = np.where(slopes > 0, amounts, -amounts) + 0.0
+        for each, goal in zip(region.levels, goals, strict=True):
+            share = amounts[:, each.place.start] / (2.0 if region.norm.p == 1 else 1.0)
+            moves[:, each.place] = 0.0
+            moves[people, each.place.start + goal] += share
+            moves[people, each.place.start + each.current] -= share
+        return self._with_what_fits(np.where(self.discrete, moves, 0.0), moves)
+
+    def _in_a_ball(self, slopes: Array, rates: Array, sizes: Array, goals: list[NDArray[np.intp]]) -> Array:
+        """Return whole responses for p = 2: a few large steps first, and little steps with what they leave.
+
+        A large step of cost c and gain r c takes c² of ε², so those with the highest r / c come first. How many of them
+        are worth it is seen from what the whole response gains.
+        """
+        region, people = self.region, np.arange(len(slopes))
+        large = np.broadcast_to(self.steps, rates.shape).copy()
+        for each in region.levels:
+            large[:, each.place.start] = SQUARE * each.size
+        gains = np.where(large > 0, rates * large, 0.0)
+        for each in region.levels:
+            gains[:, each.place.start] = rates[:, each.place.start] * each.size
+        possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (sizes >= large * (1 - ALMOST) / SQUARE)
+        worth = np.where(possible, gains / np.where(large > 0, large, 1.0) ** 2, 0.0)
+        order = np.argsort(-worth, axis=1, kind="stable")
+        whole = np.zeros_like(slopes)
+        best = self._and_little_steps(whole, slopes)
+        for rank in range(min(MOST_LARGE, order.shape[1])):
+            place = order[:, rank]
+            takes = worth[people, place] > 0
+            if not takes.any():
+                break
+            further = whole.copy()
+            further[people, place] += np.where(takes, np.sign(slopes[people, place]) * large[people, place], 0.0)
+            for each, goal in zip(region.levels, goals, strict=True):
+                here = takes & (place == each.place.start)
+                further[here, each.place] = 0.0
+                further[here, each.place.start + goal[here]] += each.size
+                further[here, each.place.start + each.current[here]] -= each.size
+            whole = np.where(self.fits(further)[:, None], further, whole)
+            moves = self._and_little_steps(whole, slopes)
+            better = np.einsum("nd,nd->n", slopes, moves - best) > 0
+            best = np.where(better[:, None], moves, best)
+        return best
+
+    def _and_little_steps(self, whole: Array, slopes: Array) -> Array:
+        """Return whole moves, and with what they leave, what gains most of everything else, in whole steps."""
+        region = self.region
+        left = np.sqrt(np.maximum(region.radii**2 - (whole**2).sum(axis=1), 0.0))
+        untouched = whole == 0
+        rest = replace(
+            region,
+            radii=left,
+            lower=np.where(untouched, region.lower, 0.0),
+            upper=np.where(untouched, region.upper, 0.0),
+            levels=(),
+            links=np.zeros((0, 0)),
+        )
+        plain = np.ones(slopes.shape[1], dtype=bool)
+        for each in region.levels:
+            plain[each.place] = False
+        aim = rest.farthest(np.where(plain, slopes, 0.0))[0]
+        unit = np.where(self.steps > 0, self.steps, 1.0)
+        stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
+        together = np.where(self.fits(whole + stepped)[:, None], whole + stepped, whole)
+        return self._with_what_fits(together, aim)
+
+    def _with_what_fits(self, whole: Array, aim: Array) -> Array:
+        """Return whole moves, given up where not allowed, with as much of the rest of the aim as they leave."""
+        whole = np.where(self.fits(whole)[:, None], whole, 0.0)
+        if not self.free.any():
+            return whole
+        return whole + self.shrunk(whole, np.where(self.free, aim, 0.0))
 
     def rounded(self, moves: Array) -> Array:
         """Return whole moves near these: of the coordinates with steps alone, 0 elsewhere."""
@@ -113,7 +217,7 @@ class Whole:
 
     def rest(self, whole: Array) -> Region:
         """Return where people may move the other coordinates, once their whole moves are made."""
-        region, free = self.region, ~self.discrete
+        region = self.region
         used = region.norm.length(whole)
         if region.norm.p == 1:
             left = region.radii - used
@@ -124,8 +228,17 @@ class Whole:
         room = region.room
         if len(region.links):
             room = np.maximum(room - whole @ region.links.T, 0.0)
-        lower, upper = np.where(free, region.lower, 0.0), np.where(free, region.upper, 0.0)
+        lower, upper = np.where(self.free, region.lower, 0.0), np.where(self.free, region.upper, 0.0)
         return replace(region, radii=np.maximum(left, 0.0), lower=lower, upper=upper, levels=(), room=room)
+
+    def shrunk(self, whole: Array, rest: Array) -> Array:
+        """Return the other coordinates' moves (n, d), shortened to what whole moves leave."""
+        region = self.rest(whole)
+        if len(region.links):
+            return RegionLimits(region, np.ones(len(whole))).project(rest)
+        lengths = region.norm.length(rest)
+        share = np.where(lengths > region.radii, region.radii / np.where(lengths > 0, lengths, 1.0), 1.0)
+        return rest * share[:, None]
 
     def others(self, whole: Array) -> Iterator[Array]:
         """Yield other whole moves of everyone that differ in one column: taken back, a step on, as far as can be.
@@ -135,15 +248,15 @@ class Whole:
         """
         region, steps = self.region, self.steps
         people = np.arange(len(whole))
-        taken = np.zeros(whole.shape[1], dtype=bool)
+        levelled = np.zeros(whole.shape[1], dtype=bool)
         for each in region.levels:
-            taken[each.place] = True
+            levelled[each.place] = True
             for level in range(each.place.stop - each.place.start):
                 switch = np.zeros((len(whole), each.place.stop - each.place.start))
                 switch[people, each.current] -= each.size
                 switch[:, level] += each.size
                 yield from self._either(whole, each.place, switch)
-        for column in np.flatnonzero(self.discrete & ~taken):
+        for column in np.flatnonzero(self.discrete & ~levelled):
             place, step = slice(column, column + 1), steps[column]
             here = whole[:, place]
             least, most = region.lower[:, place], region.upper[:, place]
@@ -172,100 +285,122 @@ def made_whole(search: Search, measured: Measured) -> None:
     if whole.nothing_to_do:
         return
     relaxed = search.best
-    ends = [_exchanged(search, whole, whole.rounded(relaxed.moves), relaxed.moves)]
-    if time.monotonic() < search.loop.deadline:
-        stay = np.zeros_like(relaxed.moves)
-        with suppress(NumericsError):
-            ends.append(_exchanged(search, whole, stay, stay))
+    starts = [np.zeros_like(relaxed.moves)]
+    if relaxed.moves.any():
+        starts.append(relaxed.moves)
+    ends = [_exchanged(search, whole, start) for start in starts]
     best = min(ends, key=lambda reached: reached.step.loss)
-    search.reached = [replace(best, ended=relaxed.ended if best.ended == "closed" else best.ended)]
+    search.reached = [best]
 
 
-def _exchanged(search: Search, whole: Whole, fixed: Array, about: Array) -> Reached:
-    """Exchange whole moves as long as a refit says that it helps; `about` says where the rest starts from."""
-    here = _with_rest(search, whole, fixed, about)
-    for _ in range(MOST_EXCHANGES):
+def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
+    """Exchange whole moves as long as a refit says that it helps."""
+    here = _with_rest(search, whole, whole.rounded(start), start)
+    share, ended = 1.0, "steps"
+    for _ in range(search.loop.max_steps):
         if time.monotonic() > search.loop.deadline:
-            return replace(here, ended="time")
-        other = _exchange(search, whole, fixed, here)
-        if other is None:
+            ended = "time"
             break
-        fixed = other
-        here = _with_rest(search, whole, fixed, here.moves)
+        found = _shared(search, here, _responses(search, whole, here), share)
+        if found is None and here.moves.size <= FEW:
+            found = _shared(search, here, _best_columns(search, whole, here), 1.0)
+        if found is None:
+            ended = "closed"
+            break
+        moves, share = found
+        fixed = np.where(whole.discrete, moves, 0.0)
+        here = _with_rest(search, whole, fixed, moves)
+        search.steps += 1
+        if search.on_step is not None:
+            search.on_step(search.steps, here.step.loss, here.gap)
     limits = RegionLimits(whole.region, search.limits.weights)
-    return replace(here, gap=limits.gap(here.moves, _slopes(here.step)), ended="closed")
+    return replace(here, gap=limits.gap(here.moves, _slopes(here.step)), ended=ended)
 
 
 def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array) -> Reached:
-    """Fix whole moves, and re-optimise what need not be whole."""
+    """Fix whole moves, and re-optimise what need not be whole, from where it is."""
     region = whole.rest(fixed)
     limits = RegionLimits(region, search.limits.weights)
     training, signal, query, target, _ = search.asked
     assert isinstance(training, InCost)
     asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
-    movable = bool(((region.upper > region.lower).any(axis=1) & (region.radii > 0)).any())
-    inner = Search(asked, search.loop, search.on_step)
-    start = np.where(whole.discrete, 0.0, about)
+    movable = bool(whole.free.any() and (region.radii > 0).any())
+    inner = Search(asked, replace(search.loop, response="spectral"), None)
+    start = np.where(whole.free, about, 0.0)
     found = inner.improved(start, min(REST_STEPS, search.loop.max_steps) if movable else 0, longest=SLOWLY)
-    search.steps += inner.steps
     return replace(found, moves=found.moves + fixed)
 
 
-def _exchange(search: Search, whole: Whole, fixed: Array, here: Reached) -> Array | None:
-    """Return better whole moves, or None: everyone's best by the score, for as many people as lowers the loss."""
-    training, signal, query, target, _ = search.asked
-    gains, aims = np.zeros(len(fixed)), fixed.copy()
-    scale = np.append(search.training.weights, 1.0)
-    free = ~whole.discrete
-    for other in whole.others(fixed):
-        moves = other + _shrunk(whole, other, np.where(free, here.moves, 0.0))
-        gain = _estimated(search, here, moves)
-        better = gain > gains * (1 + ALMOST)
-        gains, aims[better] = np.where(better, gain, gains), other[better]
-    worth = gains * scale
-    order = np.argsort(-worth, kind="stable")
-    gainers = int((worth > 0).sum())
-    best_loss, best = here.step.loss, None
-    for share in SHARES:
-        count = int(np.ceil(share * gainers))
-        if not count or time.monotonic() > search.loop.deadline:
-            break
-        trial = fixed.copy()
-        trial[order[:count]] = aims[order[:count]]
-        rest = _shrunk(whole, trial, np.where(free, here.moves, 0.0))
-        with suppress(NumericsError):
-            moves = trial + rest
-            step = signal.at(training, moves[:-1], query + moves[-1], target, here.step.memory, PRECISION)
-            if step.loss < best_loss - PRECISION * abs(best_loss):
-                best_loss, best = step.loss, trial
-            elif best is not None:
-                break
-        if count == 1:
-            break
+def _responses(search: Search, whole: Whole, here: Reached) -> Array:
+    """Return everyone's whole response: to the slopes where it stands, where that leads, and half-way between.
+
+    A score is not linear in a whole step, so the best of them by an estimate from both ends counts.
+    """
+    slopes = -_slopes(here.step)
+    best = whole.response(slopes)
+    gains, there = _estimated(search, here, best)
+    for other_slopes in (there, 0.5 * (slopes + there)):
+        other = whole.response(other_slopes)
+        gain, _ = _estimated(search, here, other)
+        better = gain > gains
+        gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
     return best
 
 
-def _shrunk(whole: Whole, fixed: Array, rest: Array) -> Array:
-    """Return the other coordinates' moves, shortened to what whole moves leave."""
-    region = whole.rest(fixed)
-    if len(region.links):
-        return RegionLimits(region, np.ones(len(fixed))).project(rest)
-    lengths = region.norm.length(rest)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(lengths > region.radii, region.radii / lengths, 1.0)
-    return rest * share[:, None]
+def _shared(search: Search, here: Reached, aims: Array, share: float) -> tuple[Array, float] | None:
+    """Return the moves after an exchange that lowers the loss, and the share of the gainers who made it; or None.
+
+    Those with the highest estimated gains go first. Shares are halved from the one that did well last, or doubled as
+    long as that does better.
+    """
+    training, _, query, target, _ = search.asked
+    worth = _estimated(search, here, aims)[0] * np.append(search.training.weights, 1.0)
+    order = np.argsort(-worth, kind="stable")
+    gainers = int((worth > 0).sum())
+
+    def tried(part: float) -> tuple[float, Array]:
+        some = order[: int(np.ceil(part * gainers))]
+        moves = here.moves.copy()
+        moves[some] = aims[some]
+        memory = None if search.loop.from_scratch else here.step.memory
+        try:
+            return refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION).loss, moves
+        except NumericsError:
+            return np.inf, moves
+
+    best: tuple[float, Array, float] | None = None
+    part, enough = min(1.0, 2 * share), here.step.loss - WORTH_IT * abs(here.step.loss)
+    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
+        loss, moves = tried(part)
+        if best is not None and loss >= best[0]:
+            break
+        if loss < enough:
+            best = loss, moves, part
+        part /= 2
+    return None if best is None else (best[1], best[2])
 
 
-def _estimated(search: Search, here: Reached, moves: Array) -> Array:
-    """Return by how much everyone's score would rise (n + 1,): from the slope, and where few are, from both ends'."""
+def _best_columns(search: Search, whole: Whole, here: Reached) -> Array:
+    """Return everyone's moves with that one column changed that gains most, by estimates from both ends."""
+    fixed = np.where(whole.discrete, here.moves, 0.0)
+    gains, aims = np.zeros(len(fixed)), here.moves.copy()
+    for other in whole.others(fixed):
+        moves = other + whole.shrunk(other, np.where(whole.free, here.moves, 0.0))
+        gain, _ = _estimated(search, here, moves)
+        better = gain > gains * (1 + ALMOST)
+        gains, aims[better] = np.where(better, gain, gains), moves[better]
+    return aims
+
+
+def _estimated(search: Search, here: Reached, moves: Array) -> tuple[Array, Array]:
+    """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
     slopes, way = -_slopes(here.step), moves - here.moves
     training, signal = search.training, here.step.signal
-    if signal is None or way.size > FEW:
-        return np.einsum("nd,nd->n", slopes, way)
     there = slopes.copy()
-    with suppress(NumericsError):
-        there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
-    return 0.5 * np.einsum("nd,nd->n", slopes + there, way)
+    if signal is not None:
+        with suppress(NumericsError):
+            there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
+    return 0.5 * np.einsum("nd,nd->n", slopes + there, way), there
 
 
 def _slopes(step: Step) -> Array:
