@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 OPENED = (2, np.inf)  # norms whose balls can be opened
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 OPEN_STEPS, WANDERING_STEPS = 100, 250
-ENOUGH, SAME = 7, 1e-6  # starts that all end within this share of the least loss agree
+ENOUGH, SAME = 14, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 

@@ -32,7 +32,7 @@ class ProjectedGradient:
             loop, 1e-7 for few people, 1e-6 for many, and 1e-5 for models with many minima.
         random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
         restarts: for models that are refitted in the loop: random starts at the most beside the fixed ones; none are
-            added once seven starts have all ended in the same loss. None means 24 for few people (n·d ≤ 2,000) and a
+            added once fourteen starts have all ended in the same loss. None means 24 for few people (n·d ≤ 2,000) and a
             linear model; 8 for few people and another convex model, and for more people (n·d ≤ 20,000) and a linear
             one; and none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.

@@ -24,7 +24,7 @@ from oar.solvers.ball import opened
 from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
 from oar.solvers.region_limits import RegionLimits
-from oar.solvers.search import PATIENCE, WORTH_IT, Search, Start
+from oar.solvers.search import PATIENCE, SLOWLY, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
 
 Array = NDArray[np.float64]
@@ -35,6 +35,7 @@ SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
+SCREENED, SCREENING = 4, 15  # times as many starts as are asked for, and for how many steps
 MOST_AXES, MOST_ONE_BY_ONE = 20, 1_000
 
 
@@ -71,11 +72,26 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
+    if restarts and search.limits.norm.p != 2 and not search.agreed:
+        yield from _screened(people, search, _drawn(problem, SCREENED * restarts, [seed, 3]), restarts // 3)
     if restarts:
         yield from _other_corners(search)
     if wanders:
         yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
         yield from _other_corners(search)
+
+
+def _screened(people: Population, search: Search, drawn: Iterator[Array], kept: int) -> Iterator[Start]:
+    """Yield what a few steps made of many random starts, the best of them only: balls with corners have many minima."""
+    ends: list[tuple[float, int, Array]] = []
+    for number, draw in enumerate(drawn):
+        if time.monotonic() > search.loop.deadline:
+            break
+        with suppress(NumericsError):
+            corners = search.limits.respond(draw[_own_places(people)])
+            reached = search.improved(corners, min(SCREENING, search.loop.max_steps), longest=SLOWLY)
+            ends = sorted([*ends, (reached.step.loss, number, reached.moves)], key=lambda end: end[:2])[:kept]
+    yield from (Start(moves) for _, _, moves in ends)
 
 
 def _other_corners(search: Search) -> Iterator[Start]:

@@ -38,7 +38,7 @@ REST_STEPS = 10
 LARGE, MOST_LARGE = 0.2, 4  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
-FEW = 5_000  # numbers: where there are fewer, columns are tried one by one
+FEW = 20_000  # numbers: where there are fewer, columns are tried one by one
 PRECISION = 1e-8
 
 
