@@ -83,7 +83,7 @@ def solve(space: Space, goal: Leads) -> Found:
     programme = Programme(space, goal)
     if space.kind == "l1":
         return programme.cheapest(space.prices)
-    return _rounded_costs(programme) if space.kind == "l2" else _fewest(programme)
+    return _least_squares(programme) if space.kind == "l2" else _fewest(programme)
 
 
 class Programme:
@@ -214,58 +214,76 @@ class Programme:
         return np.clip(fixed, self.space.low, self.space.high)
 
 
-def _rounded_costs(programme: Programme) -> Found:
+def _least_squares(programme: Programme) -> Found:
     """Minimise Σ (price v)² by outer approximation, and take the root."""
-    space, parts = programme.space, programme.parts
-    owner, switches = programme.owner(), space.switches
-    bent = np.flatnonzero(~switches)  # entries whose square is not linear
-    costs = np.concatenate([np.where(switches, space.prices**2, 0.0)[owner], np.ones(bent.size)])
-    whole = np.zeros(costs.size, dtype=bool)
-    rows: list[Array] = []
-    room: list[float] = []
-
-    def draw(change: Array) -> None:
-        """Add what bounds the squares from below at these sizes."""
-        for place, entry in enumerate(bent):
-            for slope, below in _supports(abs(change[entry]), space.prices[entry], bool(space.whole[entry])):
-                row = np.zeros(costs.size)
-                row[:parts][owner == entry] = slope
-                row[parts + place] = -1.0
-                rows.append(row)
-                room.append(below)
-
-    draw(np.ones(space.size))
+    space = programme.space
     first = programme.cheapest(space.prices)  # the cheapest by "l1" is no bad start
-    if first.change is None:
+    if first.change is None or not first.change.any():
         return first
-    best, cost, bound = None, np.inf, 0.0
-    candidate: Array = first.change
+    candidate, best, cost, bound = first.change, None, np.inf, 0.0
+    squares = _Squares(programme, space.cost(candidate))
     for _ in range(MOST_ROUNDS):
-        moved = programme.nearest(candidate)
-        moved = candidate if moved is None else moved
+        nearest = programme.nearest(candidate)
+        moved = candidate if nearest is None else nearest
         if space.cost(moved) < cost and programme.keeps(moved):
             best, cost = moved, space.cost(moved)
-        draw(moved)
-        found = programme.run(costs, np.array(rows), np.array(room), whole)
+        squares.support(moved)
+        found = squares.cheapest()
         if found.change is None:
-            return Found(best, cost, bound, finished=False)
-        bound = max(bound, np.sqrt(max(found.bound, 0.0)))
-        if cost - bound <= 0.5 * PROVED * cost:
-            return Found(best, cost, min(bound, cost))
+            break
+        bound = max(bound, min(found.bound, cost))
+        if cost - bound <= 0.1 * PROVED * cost:
+            return Found(best, cost, bound)
         candidate = found.change
-    return Found(best, cost, bound, finished=False)
+    proved = cost - bound <= PROVED * cost
+    return Found(best, cost, bound, finished=proved)
 
 
-def _supports(size: float, price: float, whole: bool) -> list[tuple[float, float]]:
-    """Return (slope, below) of lines slope · w − below ≤ (price w)² that touch it at w = size.
+class _Squares:
+    """Σ (price v)² from below: one number t for each entry whose square is bent, and lines that it is above.
 
-    A tangent is 2 k² a w − k² a²; between whole numbers m and m + 1 the chord is k² ((2m + 1) w − m (m + 1)).
+    Squares are in units in which the first cost is SIZE, so that HiGHS's tolerances are small beside them.
     """
-    square = price**2
+
+    def __init__(self, programme: Programme, first: float) -> None:
+        space = programme.space
+        self.programme, self.unit = programme, first**2 / SIZE
+        self.squares = space.prices**2 / self.unit
+        self.bent = np.flatnonzero(~space.switches)
+        straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
+        self.costs = np.concatenate([straight, np.ones(self.bent.size)])
+        self.rows: dict[tuple[int, float], Array] = {}
+        self.room: dict[tuple[int, float], float] = {}
+        for share in (0.1, 0.25, 0.5, 1.0):
+            self.support(share * first / space.prices)
+
+    def support(self, change: Array) -> None:
+        """Add the lines that touch the squares at these sizes."""
+        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner()
+        for place, entry in enumerate(self.bent):
+            whole = bool(space.whole[entry])
+            for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
+                row = np.zeros(self.costs.size)
+                row[:parts][owner == entry] = slope
+                row[parts + place] = -1.0
+                self.rows[entry, at], self.room[entry, at] = row, below
+
+    def cheapest(self) -> Found:
+        """Return the change of the lowest sum of squares from below, with its root as bound."""
+        rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values()))
+        found = self.programme.run(self.costs, rows, room, np.zeros(self.costs.size, dtype=bool))
+        return replace(found, bound=float(np.sqrt(self.unit * max(found.bound, 0.0))))
+
+
+def _supports(size: float, square: float, whole: bool) -> list[tuple[float, float, float]]:
+    """Return (place, slope, below) of lines slope · w − below ≤ square · w² that touch it at w = size.
+
+    A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
+    """
     if not whole:
-        return [(2 * square * size, square * size**2)]
-    below = max(size - 1, 0.0)
-    return [(square * (2 * m + 1), square * m * (m + 1)) for m in sorted({below, size})]
+        return [(size, 2 * square * size, square * size**2)]
+    near = float(np.rint(size))
+    return [(m, square * (2 * m + 1), square * m * (m + 1)) for m in sorted({max(near - 1, 0.0), near})]
 
 
 def _fewest(programme: Programme) -> Found:
