@@ -260,7 +260,7 @@ class _Squares:
     def support(self, change: Array) -> None:
         """Add the lines that touch the squares at these sizes."""
         space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner()
-        for place, entry in enumerate(self.bent):
+        for place, entry in enumerate(self.bent.tolist()):
             whole = bool(space.whole[entry])
             for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
                 row = np.zeros(self.costs.size)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,16 @@ from oar.models import Differentiable, Scaled
 from oar.models.differentiable import need_jax
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest_milp import Leads, Programme
+from oar.solvers.cheapest_milp import Leads, Programme, solve
 from oar.solvers.cheapest_space import Space
 
 Array = NDArray[np.float64]
-STARTS = 3  # people whose place is a start
-STEPS = 25
+STARTS = 2  # people whose place is a start
+STEPS = 15
 LACKING = 1e3  # what a lead that is lacking costs, by the size of outputs
-NARROWEST = 1e-4
+NARROWEST = 1e-3
+CORRECTIONS = 2
+SLIGHT = 0.1  # share of the outputs' size
 HALVINGS = 30
 MOST_SHORTENINGS = 200
 BATCH = 64
@@ -151,7 +153,8 @@ def search(space: Space, outputs: Outputs, problem: Problem, margin: float, exam
                 best, lowest = shortened, space.cost(shortened)
     if best is None:
         return None
-    for change in _in_a_row(task, best, width=0.1):  # along the edge from there
+    reach = 1 + lowest if space.kind != "l0" else 3 * (1 + float(np.abs(best).max()))  # where going far is free
+    for change in _in_a_row(task, best, width=reach, exact=True):
         shortened = _shortened(task, change)
         if space.cost(shortened) < lowest:
             best, lowest = shortened, space.cost(shortened)
@@ -169,18 +172,26 @@ def _places_of_others(task: _Task, examples: Array) -> list[Array]:
     return list(changes[order[:STARTS]])
 
 
-def _in_a_row(task: _Task, start: Array, width: float = 1.0) -> list[Array]:
-    """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did."""
+def _in_a_row(task: _Task, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
+    """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
+
+    With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
+    """
     here, found = start, []
     value, lack = _merit(task, here)
     if lack == 0 and here.any():
         found.append(here)
     for _ in range(STEPS):
-        linear = task.linear(here)
-        ahead = None if linear is None else _programme(task, linear, here, width)
+        ahead = _ahead(task, here, width, exact)
         if ahead is None:
             break
         there, lack = _merit(task, ahead)
+        for _ in range(CORRECTIONS if exact else 0):  # leads bend: what lacks a little there is made good from there
+            corrected = _ahead(task, ahead, width, exact) if 0 < lack < SLIGHT else None
+            if corrected is None:
+                break
+            ahead = corrected
+            there, lack = _merit(task, ahead)
         if lack == 0 and task.space.allows(ahead):
             found.append(ahead)
         if there < value - 1e-9 * (1 + abs(value)):
@@ -192,22 +203,31 @@ def _in_a_row(task: _Task, start: Array, width: float = 1.0) -> list[Array]:
     return sorted(found, key=task.space.cost)[:1]
 
 
+def _ahead(task: _Task, here: Array, width: float, exact: bool) -> Array | None:
+    linear = task.linear(here)
+    return None if linear is None else _programme(task, linear, here, width, exact)
+
+
 def _merit(task: _Task, change: Array) -> tuple[float, float]:
     """Return the cost with what is lacking added, and what is lacking."""
     lack = max(-float(task.worst(change[None])[0]), 0.0)
     return task.space.cost(change) + LACKING * lack, lack
 
 
-def _programme(task: _Task, linear: Leads, here: Array, width: float) -> Array | None:
+def _programme(task: _Task, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
     """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
     space = task.space
-    none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
-    programme = Programme(space, none)
-    owner = programme.owner()
     room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
     wide = space.switches
     high = np.where(wide, space.high, np.minimum(space.high, np.maximum(here + room, 0.0)))
     low = np.where(wide, space.low, np.maximum(space.low, np.minimum(here - room, 0.0)))
+    if exact and space.kind != "l1":
+        found = solve(replace(space, low=low, high=high), linear)
+        if found.change is not None:
+            return found.change
+    none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
+    programme = Programme(space, none)
+    owner = programme.owner()
     slopes = linear.slopes @ space.basis / linear.scales[:, None]
     # −slopes·v − lacking ≤ (leads − margins) / scales, with one number for what the worst lead lacks
     rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])
