@@ -8,7 +8,7 @@ person, with a_c = μ_c − x, a move δ ends nearer to g than to c if (a_g − 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -82,7 +82,7 @@ class Ready:
         """Check the limits; the model is fitted when the first query asks."""
         assert people.encoding is not None
         self.people, self.model, self.encoding = people, model, people.encoding
-        self.limits = limits.check(people.encoding.schema)
+        self.limits, self._given = limits.check(people.encoding.schema), limits
         features = np.asarray(people.features, dtype=np.float64)
         weights = np.ones(people.size) if people.weights is None else people.weights
         weights = weights / weights.sum()
@@ -96,23 +96,27 @@ class Ready:
 
     def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
         """Return what a person may change."""
-        checked = {name: Limit.of(limit, name).within(self.encoding.schema[name]) for name, limit in own.items()}
-        return space_of(self.limits if limits is None else limits, self.encoding, self._spread, start, kind, checked)
+        limits = self.limits if limits is None else limits
+        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own))
+
+    def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
+        return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
     def way(self, problem: Problem, kind: str, own: Mapping[str, Limit], care: float = 1.0) -> Way:
         """Return the cheapest way; `care` multiplies the margin by which the goal must lead."""
         space = self.space(problem.query_features, kind, own)
         if not self.exact:
-            return self._searched(problem, space, care)
+            return self._searched(problem, space, own, care)
         goal = self._leads(problem, care)
         found = solve(space, goal)
-        because = self._conflict(problem, kind, own, goal) if found.impossible else ()
+        because = self._conflict(problem, own, goal) if found.impossible else ()
         note = "" if found.finished else "The proof was not finished."
         return Way(space, found.change, found.cost, found.bound, found.finished, because, note)
 
-    def _searched(self, problem: Problem, space: Space, care: float) -> Way:
+    def _searched(self, problem: Problem, space: Space, own: Mapping[str, Limit], care: float) -> Way:
         if not space.size:
-            return Way(space, None, np.inf, np.inf, True, tuple(_in_words(self.limits, None)))
+            given = Limits({**self._given.columns, **own})
+            return Way(space, None, np.inf, np.inf, True, _in_words(given))
         change = search(space, self._outputs, problem, care * MARGIN, self._examples)
         cost = np.inf if change is None else space.cost(change)
         note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
@@ -147,17 +151,14 @@ class Ready:
     def _examples(self) -> Array:
         return np.asarray(self.people.features, dtype=np.float64)
 
-    def _conflict(self, problem: Problem, kind: str, own: Mapping[str, Limit], goal: Leads) -> tuple[str, ...]:
+    def _conflict(self, problem: Problem, own: Mapping[str, Limit], goal: Leads) -> tuple[str, ...]:
         """Return limits that together rule the goal out, none of which could be left out: a deletion filter."""
-        kept = {**self.limits.columns, **{name: Limit.of(limit, name) for name, limit in own.items()}}
-        links = list(self.limits.links)
+        kept, links = {**self.limits.columns, **self._checked(own)}, list(self.limits.links)
 
         def impossible(columns: Mapping[str, Limit], texts: list[str]) -> bool:
-            limits = Limits(columns, tuple(texts)).check(self.encoding.schema) if own else Limits(columns, tuple(texts))
-            return solve(replace(self.space(problem.query_features, "l1", {}, limits)), goal).impossible
+            space = self.space(problem.query_features, "l1", {}, Limits(columns, tuple(texts)))
+            return solve(space, goal).impossible
 
-        if own:  # the person's own bounds are in the caller's words still
-            kept |= {name: Limit.of(limit, name).within(self.encoding.schema[name]) for name, limit in own.items()}
         for name in list(kept):
             fewer = {other: limit for other, limit in kept.items() if other != name}
             if impossible(fewer, links):
@@ -166,7 +167,8 @@ class Ready:
             fewer_links = [other for other in links if other != text]
             if impossible(kept, fewer_links):
                 links = fewer_links
-        return tuple(_in_words(Limits(kept, tuple(links)), self.encoding))
+        given = {**self._given.columns, **own}
+        return _in_words(Limits({name: given[name] for name in kept}, tuple(links)))
 
 
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
@@ -205,7 +207,7 @@ def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
     return Leads(normals, leads, care * (1e-2 * MARGIN * scales + 1e-12 * size * far), scales)
 
 
-def _in_words(limits: Limits, encoding: Any) -> list[str]:
+def _in_words(limits: Limits) -> tuple[str, ...]:
     """Name limits as a caller would: by column and setting, or by a link's own text."""
     found = []
     for name, limit in limits.columns.items():
@@ -216,4 +218,4 @@ def _in_words(limits: Limits, encoding: Any) -> list[str]:
         ]
         if said:
             found.append(f"{name}: {', '.join(said)}")
-    return found + [f"link {text!r}" for text in limits.links]
+    return (*found, *(f"link {text!r}" for text in limits.links))

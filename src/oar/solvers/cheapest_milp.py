@@ -34,6 +34,8 @@ GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever u
 SIZE = 1e3  # so costs are put into units in which the optimum is about this
 STIFF = 1e3  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
+WHOLE = 1e-12  # how far from whole a whole number may be
+MOST_BRANCHES = 20
 MOST_ROUNDS = 60
 MOST_SETS = 400  # sets of columns without bounds that are tried
 SECONDS = 10.0  # for one programme
@@ -128,7 +130,36 @@ class Programme:
     def cheapest(self, prices: Array) -> Found:
         """Return the change of the lowest Σ prices |v|."""
         zero = np.zeros((0, self.parts))
-        return self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        if found.change is None or self.keeps(found.change):
+            return found
+        change = self.refined(found.change, ~self.space.whole)
+        return replace(found, change=change, cost=float(prices @ np.abs(change)))
+
+    def refined(self, change: Array, free: NDArray[np.bool_]) -> Array:
+        """Return v with `free` numbers settled anew for the lowest Σ |v|, everything else kept.
+
+        HiGHS takes 1e-6 for 0 in whole entries; once they are rounded, numbers must make up for it.
+        """
+        from scipy.optimize import linprog
+
+        some = np.flatnonzero(free)
+        if not some.size:
+            return change
+        kept = np.where(free, 0.0, change)
+        normals = STIFF * self.normals[:, some]
+        bounds = np.column_stack([self.space.low[some], self.space.high[some]])
+        # v = p − n again, so that |v| is p + n
+        found = linprog(
+            np.ones(2 * some.size),
+            A_ub=np.hstack([normals, -normals]),
+            b_ub=STIFF * (self.room - self.normals @ kept),
+            bounds=np.vstack([np.maximum(bounds, 0.0), np.maximum(-bounds[:, ::-1], 0.0)]),
+        )
+        if found.x is None:
+            return change
+        kept[some] = found.x[: some.size] - found.x[some.size :]
+        return self.space.tidy(kept)
 
     def run(
         self,
@@ -144,47 +175,45 @@ class Programme:
         `high` and `low` replace the bounds of v. The first answer says what size costs have, and a second one is asked
         for where HiGHS may have left too much open in the first.
         """
-        found = self._once(costs, more_rows, more_room, more_whole, high, low, 1.0)
-        if found.change is None or found.cost - found.bound <= 0.1 * PROVED * found.cost:
-            return found
-        return self._once(costs, more_rows, more_room, more_whole, high, low, SIZE / max(found.cost, 1e-12))
-
-    def _once(
-        self,
-        costs: Array,
-        more_rows: Array,
-        more_room: Array,
-        more_whole: NDArray[np.bool_],
-        high: Array | None,
-        low: Array | None,
-        unit: float,
-    ) -> Found:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         high = self.space.high if high is None else high
         low = self.space.low if low is None else low
         others = costs.size - self.parts
-        whole = np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]])
-        top = np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)])
-        split = np.hstack(
-            [self.normals[:, self.up], -self.normals[:, self.down], np.zeros((len(self.normals), others))]
+        empty = np.zeros((len(self.normals), others))
+        split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
+        question = _Question(
+            costs=costs,
+            rows=np.vstack([STIFF * split, more_rows.reshape(-1, costs.size)]),
+            room=np.concatenate([STIFF * self.room, more_room]),
+            whole=np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]]),
+            bottom=np.zeros(costs.size),
+            top=np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)]),
         )
-        rows = np.vstack([STIFF * split, more_rows.reshape(-1, costs.size)])
-        room = np.concatenate([STIFF * self.room, more_room])
-        answer = milp(
-            unit * costs,
-            constraints=LinearConstraint(rows, -np.inf, room),
-            bounds=Bounds(np.zeros(costs.size), top),
-            integrality=whole.astype(int),
-            options={"mip_rel_gap": GAP, "time_limit": SECONDS},
-        )
-        if answer.status == 2:
-            return Found(None, np.inf, np.inf)
-        if answer.x is None:
-            return Found(None, np.inf, 0.0, finished=False)
-        cost = float(answer.fun) / unit
-        bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
-        return Found(self.joined(answer.x), cost, max(bound, 0.0), answer.status == 0)
+        return self._branched(question)
+
+    def _branched(self, question: _Question) -> Found:
+        """Answer a question, and where whole entries are only nearly whole and that matters, once for each side.
+
+        HiGHS takes 1e-6 for 0, which can make up for a lead that is short. Then the entry is 0, or at least 1.
+        """
+        best, bound, finished = None, np.inf, True
+        waiting, asked = [question], 0
+        while waiting:
+            now = waiting.pop()
+            answer, asked = now.answered(), asked + 1
+            finished &= answer.finished
+            if answer.place is None or (best is not None and answer.bound >= best.cost):
+                bound = min(bound, answer.bound)
+                continue
+            change = self.joined(answer.place)
+            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.place)
+            waiting += halves
+            if not halves:
+                bound = min(bound, answer.bound)
+                if best is None or answer.cost < best.cost:
+                    best = Found(change, answer.cost, answer.bound)
+        if best is None:
+            return Found(None, np.inf, bound, finished)
+        return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
         """Return v with the whole entries of `change` and the numbers of least Σ v²; None where no numbers do.
@@ -212,6 +241,66 @@ class Programme:
             return None
         fixed[free] = -size * residual[:-1] / residual[-1]
         return np.clip(fixed, self.space.low, self.space.high)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
+
+    place: Array | None
+    cost: float
+    bound: float
+    finished: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """Minimise costs · z with rows · z ≤ room and bottom ≤ z ≤ top, some of it whole."""
+
+    costs: Array
+    rows: Array
+    room: Array
+    whole: NDArray[np.bool_]
+    bottom: Array
+    top: Array
+
+    def answered(self) -> _Answer:
+        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
+        first = self._once(1.0)
+        if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
+            return first
+        return self._once(SIZE / max(first.cost, 1e-12))
+
+    def _once(self, unit: float) -> _Answer:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        answer = milp(
+            unit * self.costs,
+            constraints=LinearConstraint(self.rows, -np.inf, self.room),
+            bounds=Bounds(self.bottom, self.top),
+            integrality=self.whole.astype(int),
+            options={"mip_rel_gap": GAP, "time_limit": SECONDS},
+        )
+        # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
+        if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
+            return _Answer(None, np.inf, np.inf, True)
+        if answer.x is None:
+            return _Answer(None, np.inf, 0.0, False)
+        cost = float(answer.fun) / unit
+        bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
+        return _Answer(answer.x, cost, max(bound, 0.0), answer.status == 0)
+
+    def halves(self, place: Array) -> tuple[_Question, ...]:
+        """Return the questions on both sides of the entry that is least whole; none where all are."""
+        off = np.where(self.whole, np.abs(place - np.rint(place)), 0.0)
+        entry = int(off.argmax())
+        if off[entry] <= WHOLE:
+            return ()
+        top, bottom = self.top.copy(), self.bottom.copy()
+        top[entry], bottom[entry] = np.floor(place[entry]), np.ceil(place[entry])
+        return tuple(
+            side for side in (replace(self, top=top), replace(self, bottom=bottom)) if (side.bottom <= side.top).all()
+        )
 
 
 def _least_squares(programme: Programme) -> Found:
@@ -341,6 +430,8 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
     if found.change is None:
         return found
     change = _without_dust(programme, found.change)
+    if not programme.keeps(change):
+        change = programme.refined(change, ~space.whole & (change != 0))
     already = sum({int(column): float(space.flat[space.column == column][0]) for column in free}.values())
     return replace(found, change=change, cost=space.cost(change), bound=found.bound + already)
 
