@@ -1,4 +1,4 @@
-"""Models that are not linear: every answer reaches the goal within its limits, and is as cheap as a check can be made."""
+"""Models that are not linear: answers reach the goal within limits, and are cheap where that can be checked."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_regression_that_is_not_linear_is_searched_too():
         loss=lambda parameters, x, y: 0.5 * ((outputs(parameters, x) - y) ** 2).sum(),
         init={"a": 0.5, "b": 0.1, "c": 0.0},
         outputs=outputs,
-        targets="values",
+        regresses=True,
     )
     people = oar.Population.from_frame(frame, target="y")
     advice = oar.cheapest(people, model, oar.Query({"x": 0.0, "k": 0}, goal=1.0, within=0.05))
