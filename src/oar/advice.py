@@ -14,6 +14,7 @@ from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, total
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
+from oar.people.labels import plain
 from oar.people.tables import is_frame, is_series
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
@@ -159,8 +160,8 @@ class Cheapest:
         return pandas.DataFrame(
             {
                 "column": list(costs),
-                "from": pandas.Series([old[name] for name in costs], dtype=object),
-                "to": pandas.Series([new[name] for name in costs], dtype=object),
+                "from": pandas.Series([plain(old[name]) for name in costs], dtype=object),
+                "to": pandas.Series([plain(new[name]) for name in costs], dtype=object),
                 "cost": np.array(list(costs.values()), dtype=np.float64),
             }
         )

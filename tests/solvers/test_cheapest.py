@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -458,3 +460,18 @@ def test_weights_count_in_the_spread():
     middle = np.average(frame["income"], weights=frame["weight"])
     deviation = np.sqrt(np.average((frame["income"] - middle) ** 2, weights=frame["weight"]))
     assert advice.cost == pytest.approx(abs(advice.row["income"].item() - row["income"]) / deviation)
+
+
+def test_the_documentation_runs_and_says_what_is_so():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "tables.md").read_text()
+    section = text[text.index("## The cheapest way for one person") :]
+    section = section[: section.find("\n## ", 5)] if "\n## " in section[5:] else section
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
+        exec(block, names)
+    assert names["advice"].success
+    assert names["advice"].proved
+    assert str(names["advice"].cost).startswith("2.89")
+    assert names["refused"].status is oar.Status.IMPOSSIBLE
+    assert all(advice.success and advice.proved for advice in names["twenty"])
+    assert names["careful"].cost >= names["advice"].cost

@@ -32,7 +32,8 @@ Array = NDArray[np.float64]
 PROVED = 1e-6  # share of the cost to which bound and cost agree
 GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
 SIZE = 1e3  # so costs are put into units in which the optimum is about this
-STIFF = 1e3  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
+SQUARED = 1.0
+STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
 WHOLE = 1e-12  # how far from whole a whole number may be
 MOST_BRANCHES = 20
@@ -267,11 +268,14 @@ class _Question:
     def answered(self) -> _Answer:
         """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
         first = self._once(1.0)
+        if not first.finished and first.place is None:  # HiGHS gave up: its presolve can lose the last digits
+            first = self._once(1.0, presolve=False)
         if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
             return first
-        return self._once(SIZE / max(first.cost, 1e-12))
+        again = self._once(SIZE / max(first.cost, 1e-12))
+        return first if again.place is None else again
 
-    def _once(self, unit: float) -> _Answer:
+    def _once(self, unit: float, presolve: bool = True) -> _Answer:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         answer = milp(
@@ -279,7 +283,7 @@ class _Question:
             constraints=LinearConstraint(self.rows, -np.inf, self.room),
             bounds=Bounds(self.bottom, self.top),
             integrality=self.whole.astype(int),
-            options={"mip_rel_gap": GAP, "time_limit": SECONDS},
+            options={"mip_rel_gap": GAP, "time_limit": SECONDS, "presolve": presolve},
         )
         # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
         if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
@@ -317,7 +321,7 @@ def _least_squares(programme: Programme) -> Found:
         if space.cost(moved) < cost and programme.keeps(moved):
             best, cost = moved, space.cost(moved)
         squares.support(moved)
-        found = squares.cheapest()
+        found = squares.cheapest(min(cost, space.cost(candidate)))
         if found.change is None:
             break
         bound = max(bound, min(found.bound, cost))
@@ -331,13 +335,12 @@ def _least_squares(programme: Programme) -> Found:
 class _Squares:
     """Σ (price v)² from below: one number t for each entry whose square is bent, and lines that it is above.
 
-    Squares are in units in which the first cost is SIZE, so that HiGHS's tolerances are small beside them.
+    HiGHS is asked in units in which the best cost so far is SQUARED, so that its tolerances are small beside it.
     """
 
     def __init__(self, programme: Programme, first: float) -> None:
         space = programme.space
-        self.programme, self.unit = programme, first**2 / SIZE
-        self.squares = space.prices**2 / self.unit
+        self.programme, self.squares = programme, space.prices**2
         self.bent = np.flatnonzero(~space.switches)
         straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
@@ -357,11 +360,14 @@ class _Squares:
                 row[parts + place] = -1.0
                 self.rows[entry, at], self.room[entry, at] = row, below
 
-    def cheapest(self) -> Found:
+    def cheapest(self, cost: float) -> Found:
         """Return the change of the lowest sum of squares from below, with its root as bound."""
-        rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values()))
-        found = self.programme.run(self.costs, rows, room, np.zeros(self.costs.size, dtype=bool))
-        return replace(found, bound=float(np.sqrt(self.unit * max(found.bound, 0.0))))
+        unit, parts = cost**2 / SQUARED, self.programme.parts
+        rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values())) / unit
+        rows[:, :parts] /= unit
+        costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
+        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool))
+        return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
 
 
 def _supports(size: float, square: float, whole: bool) -> list[tuple[float, float, float]]:
