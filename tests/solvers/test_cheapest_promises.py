@@ -279,3 +279,33 @@ def test_advice_is_frozen():
     advice = ask(Limits(), 0, "yes", "l1")
     with pytest.raises(dataclasses.FrozenInstanceError):
         advice.cost = 0.0
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2", "l0"])
+def test_a_column_that_never_varies_has_a_unit_of_one(kind):
+    frame = FRAME.assign(fee=0.1, clerks=7)
+    people = oar.Population.from_frame(frame, target="label")
+    row = frame.drop(columns="label").iloc[0]
+    goal = "yes" if row["income"] < 30 else "no"
+    advice = oar.cheapest(people, models.SoftmaxRegression(), oar.Query(row, goal=goal), cost=kind)
+    assert advice.success
+    assert advice.proved
+    assert not {"fee", "clerks"} & set(advice.changes["column"])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+@pytest.mark.parametrize("kind", ["l1", "l2", "l0"])
+def test_units_of_money_and_of_cost_do_not_matter(size, kind):
+    """In cents or in millions, and with costs that are tiny or huge: the same change, proved the same."""
+    other = oar.Population.from_frame(FRAME.assign(income=FRAME["income"] * size), target="label")
+    costs = {name: Limit(cost=1 / size) for name in ROWS.columns}
+    row = ROWS.iloc[1].copy()
+    one = oar.cheapest(PEOPLE, MODEL, oar.Query(row, goal="yes"), cost=kind)
+    two = oar.cheapest(
+        other, MODEL, oar.Query(dict(row) | {"income": row["income"] * size}, goal="yes"), Limits(costs), kind
+    )
+    assert one.success
+    assert two.success
+    assert one.proved
+    assert two.proved
+    assert two.cost * size == pytest.approx(one.cost, rel=1e-5)

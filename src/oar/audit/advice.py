@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 SLACK = 1e-9  # share of the numbers in a limit by which rounding may miss it
 STEP_SLACK = 1e-6  # of a step
 COST_SLACK = 1e-6  # share of a cost
+CONSTANT = 1e-13  # share of a column's values below which its spread is rounding: it never varies
 _BACKTICKED = re.compile(r"`([^`]+)`")
 _CHANGE = "_change_of"
 
@@ -134,7 +135,8 @@ def total(costs: Mapping[str, float], kind: str) -> float:
 def _deviation(people: Population, place: int) -> float:
     values = np.asarray(people.features[:, place], dtype=np.float64)
     middle = np.average(values, weights=people.weights)
-    return math.sqrt(np.average((values - middle) ** 2, weights=people.weights)) or 1.0
+    found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
+    return found if found > CONSTANT * float(np.abs(values).max()) else 1.0
 
 
 def _number(column: Column, value: Any) -> float:

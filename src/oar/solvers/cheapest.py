@@ -29,6 +29,7 @@ from oar.solvers.cheapest_space import Space, space_of
 Array = NDArray[np.float64]
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead: ten times what the audit calls a tie
 TIGHT = 1e-10  # the gradient norm of refits
+CONSTANT = 1e-13  # share of a column's values below which its spread is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,6 @@ class Way:
         change: v, or None where no way was found.
         cost: what it costs. bound: what every way costs at least.
         finished: whether the search came to its end.
-        exact: whether bounds are proofs.
         because: where it is impossible, the limits that rule it out.
         note: how it was found.
     """
@@ -87,7 +87,9 @@ class Ready:
         weights = np.ones(people.size) if people.weights is None else people.weights
         weights = weights / weights.sum()
         centre = weights @ features
-        self._spread = centre, np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        rounding = CONSTANT * np.abs(features).max(axis=0)  # of a column that never varies
+        self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
 
     @property
     def exact(self) -> bool:

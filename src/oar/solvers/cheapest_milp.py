@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 PROVED = 1e-6  # share of the cost to which bound and cost agree
 GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
 SIZE = 1e3  # so costs are put into units in which the optimum is about this
-SQUARED = 1.0
+SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
 WHOLE = 1e-12  # how far from whole a whole number may be
@@ -321,7 +321,7 @@ def _least_squares(programme: Programme) -> Found:
         if space.cost(moved) < cost and programme.keeps(moved):
             best, cost = moved, space.cost(moved)
         squares.support(moved)
-        found = squares.cheapest(min(cost, space.cost(candidate)))
+        found = squares.cheapest(cost)
         if found.change is None:
             break
         bound = max(bound, min(found.bound, cost))
@@ -340,7 +340,7 @@ class _Squares:
 
     def __init__(self, programme: Programme, first: float) -> None:
         space = programme.space
-        self.programme, self.squares = programme, space.prices**2
+        self.programme, self.first, self.squares = programme, first, space.prices**2
         self.bent = np.flatnonzero(~space.switches)
         straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
@@ -361,12 +361,19 @@ class _Squares:
                 self.rows[entry, at], self.room[entry, at] = row, below
 
     def cheapest(self, cost: float) -> Found:
-        """Return the change of the lowest sum of squares from below, with its root as bound."""
-        unit, parts = cost**2 / SQUARED, self.programme.parts
+        """Return the change of the lowest sum of squares from below, with its root as bound.
+
+        `cost` is that of the best change so far, infinite where there is none yet.
+        """
+        unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
         rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values())) / unit
         rows[:, :parts] /= unit
         costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
-        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool))
+        # Nothing that is cheaper has an entry that alone costs more.
+        space, most = self.programme.space, (1 + PROVED) * cost / self.programme.space.prices
+        most = np.where(space.whole, np.floor(most), most)
+        high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
+        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), high, low)
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
 
 
