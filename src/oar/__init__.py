@@ -7,19 +7,23 @@ audits it by really retraining.
 
 from oar import datasets, models, signals, solvers, testing
 from oar.actions import Perturb
+from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
+from oar.plans.advice import Advice
 from oar.problem import Problem, Query
 from oar.questions import break_even, minimal_budget, minimal_coalition
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
 
 __all__ = [
+    "Advice",
     "Audit",
     "Card",
+    "Cheapest",
     "DataError",
     "NearestCentroid",
     "NumericsError",
@@ -38,6 +42,7 @@ __all__ = [
     "__version__",
     "audit",
     "break_even",
+    "cheapest",
     "collective",
     "datasets",
     "individual",

@@ -16,8 +16,9 @@ Frozen prototypes are class means in an embedding, and `NearestCentroid` of scik
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,46 +44,69 @@ class Testimony:
     converged: bool
 
 
+class Refit(NamedTuple):
+    """A model refitted from scratch, which can be asked about any person.
+
+    Attributes:
+        testify: from a person's features (d,) and a target (o,) to what the refit says about them.
+    """
+
+    testify: Callable[[Array, Array], Testimony]
+
+
 def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
     """Refit from scratch on these features and judge the query."""
+    return refit(model, people, features).testify(query, target)
+
+
+def refit(model: Differentiable, people: Population, features: Array) -> Refit:
+    """Refit from scratch on these features."""
     if isinstance(model, Scaled):
-        return _behind_a_scaler(model, people, features, query, target)
+        return _behind_a_scaler(model, people, features)
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
 
-    centre = features.mean(axis=0) if isinstance(model, SoftmaxRegression) else np.zeros_like(query)
+    centre = features.mean(axis=0) if isinstance(model, SoftmaxRegression) else np.zeros(features.shape[1])
     with warnings.catch_warnings():
         for kind in (ConvergenceWarning, LinAlgWarning):  # judged by the residual below
             warnings.simplefilter("ignore", kind)
         outside = _scikit_learn(model, people, features - centre)
     if outside is None:
-        return _own_training(model, people, features, query, target)
+        return _own_refit(model, people, features)
     estimator, name = outside
-    outputs = _outputs(estimator, model, query - centre)
     residual = _residual(model, people, features - centre, estimator)
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
-        return _own_training(model, people, features, query, target)
-    return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
+        return _own_refit(model, people, features)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = _outputs(estimator, model, query - centre)
+        return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
+
+    return Refit(judged)
 
 
-def _behind_a_scaler(model: Scaled, people: Population, features: Array, query: Array, target: Array) -> Testimony:
+def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refit:
     """Scale by scikit-learn, fitted to the features as they are now, or to those before any move; then as without."""
     from sklearn.preprocessing import StandardScaler
 
     columns, unmoved = model.columns(people), np.asarray(people.features, dtype=np.float64)
 
     def scaled_like(fitted: Array, rows: Array) -> Array:
+        if not columns.any():
+            return rows
         scaler = StandardScaler().fit(fitted[:, columns], sample_weight=people.weights)
         found = rows.copy()
         found[:, columns] = scaler.transform(rows[:, columns])
         return found
 
-    if columns.any():
-        last = unmoved if model.frozen else features
-        people = people.with_features(scaled_like(unmoved, unmoved))
-        features, query = scaled_like(last, features), scaled_like(last, query[None])[0]
-    told = testify(model.model, people, features, query, target)
-    return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
+    last = unmoved if model.frozen else features
+    inner = refit(model.model, people.with_features(scaled_like(unmoved, unmoved)), scaled_like(last, features))
+
+    def judged(query: Array, target: Array) -> Testimony:
+        told = inner.testify(scaled_like(last, query[None])[0], target)
+        return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
+
+    return Refit(judged)
 
 
 def _shares(people: Population) -> Array:
@@ -180,9 +204,17 @@ def _residual(model: Differentiable, people: Population, features: Array, estima
 
 
 def _own_training(model: Any, people: Population, features: Array, query: Array, target: Array) -> Testimony:
+    return _own_refit(model, people, features).testify(query, target)
+
+
+def _own_refit(model: Any, people: Population, features: Array) -> Refit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
-    outputs = training.outputs(fit.parameters, query)
-    loss, _, _ = training.goal(fit.parameters, query, target)
     name, converged = f"{model.name}'s own training, from scratch", fit.residual <= CONVERGED
-    return Testimony(outputs, loss, name, fit.residual, converged)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = training.outputs(fit.parameters, query)
+        loss, _, _ = training.goal(fit.parameters, query, target)
+        return Testimony(outputs, loss, name, fit.residual, converged)
+
+    return Refit(judged)

@@ -1,0 +1,273 @@
+"""Individual recourse on a table: the cheapest change by which one person reaches the goal, solved and then audited."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit, Limits
+from oar.actions.perturb import Perturb
+from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, total
+from oar.errors import DataError, OptionError, Status, choose
+from oar.people import Population
+from oar.people.labels import plain
+from oar.people.tables import is_frame, is_series
+from oar.plans.advice import Advice
+from oar.problem import Problem, Query
+from oar.solvers.cheapest import Ready, Way
+from oar.solvers.cheapest_space import COSTS
+
+MOST_TRIALS = 4  # with margins ten times as wide each time
+CARE = 10.0
+
+
+class Cheapest:
+    """People, a model and limits, made ready for any number of queries: the model is fitted once, and audited once.
+
+    Args:
+        people: made by `oar.Population.from_frame` or `read`, so that columns are known.
+        model: of oar.models.
+        limits: what may be done to the columns; None for everything that the columns are. Own limits in them are of
+            members, and not looked at here.
+    """
+
+    def __init__(self, people: Population, model: Any, limits: Limits | None = None) -> None:
+        """Check what can be checked without a query."""
+        if not isinstance(people, Population):
+            raise DataError(f"people: must be an oar.Population(…), got an object of type {type(people).__name__}.")
+        if people.encoding is None:
+            raise DataError(
+                "people: must be a table, whose columns are known, got an array of numbers; use "
+                "oar.Population.from_frame(frame, target=…)."
+            )
+        if limits is not None and not isinstance(limits, Limits):
+            raise DataError(f"limits: must be Limits(…) or None, got an object of type {type(limits).__name__}.")
+        self.people, self.model = people, model
+        self.limits = Limits() if limits is None else Limits(limits.columns, limits.links)
+        self._ready: Ready | None = None
+        self._judge = Judge(people, model)
+
+    def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
+        """Return the cheapest way for one person.
+
+        Args:
+            query: the person, and the goal.
+            cost: "l1" (costs add up), "l2" (the root of the sum of their squares) or "l0" (each changed column costs
+                its `cost`, however far it goes).
+            own: limits of this person, by column, in place of everybody's.
+        """
+        choose("cost", cost, COSTS)
+        problem = self._problem(query)
+        theirs = self._own(own)
+        before = self.people.encoding.decode(problem.query_features[None], _index_of(query.features))  # type: ignore[union-attr]
+        told = self._judge.judge(problem, before)
+        if told.reached or not told.converged:
+            status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
+            price = 0.0 if told.reached else np.inf
+            return self._advice(problem, before, before, told, status, price, 0.0, told.reached, cost, theirs)
+        assert self._ready is not None
+        return self._searched(problem, before, told, cost, theirs)
+
+    def _searched(self, problem: Problem, before: Any, told: Verdict, cost: str, own: Mapping[str, Limit]) -> Advice:
+        """Solve, decode, and ask the audit; where rounding or a looser refit calls it a tie, with wider margins."""
+        assert self._ready is not None
+        encoding, bound, care = self._ready.encoding, None, 1.0
+        for _ in range(MOST_TRIALS):
+            way = self._ready.way(problem, cost, own, care)
+            bound = way.bound if bound is None else bound
+            if way.change is None:
+                break
+            after = encoding.decode(way.person[None], before.index)
+            told = self._judge.judge(problem, after)
+            if told.reached:
+                return self._found(problem, before, after, told, way, bound, cost, own)
+            care *= CARE
+        impossible = way.impossible and care == 1.0
+        status = Status.IMPOSSIBLE if impossible else Status.STOPPED_EARLY
+        told = self._judge.judge(problem, before)
+        least = np.inf if impossible else 0.0 if bound in (None, np.inf) else bound
+        return self._advice(
+            problem, before, before, told, status, np.inf, least, impossible, cost, own, way.because, way.note
+        )
+
+    def _found(
+        self,
+        problem: Problem,
+        before: Any,
+        after: Any,
+        told: Verdict,
+        way: Way,
+        bound: float,
+        cost: str,
+        own: Mapping[str, Limit],
+    ) -> Advice:
+        """Put a way that reached the goal before the audit of limits and costs."""
+        rows = _values(before), _values(after)
+        price = total(cost_again(self.people, self.limits, *rows, cost), cost)
+        broken = list(broken_limits(self.people, self.limits, own, *rows))
+        if price < bound:
+            bound = price if price >= bound * (1 - COST_SLACK) else bound
+        if not abs(price - way.cost) <= 10 * COST_SLACK * (1 + way.cost):
+            broken.append(f"the cost is {price:.9g}, not {way.cost:.9g}")
+        proved = self._ready.exact and price - bound <= COST_SLACK * price and not broken  # type: ignore[union-attr]
+        status = Status.REFUSED if broken else Status.ACHIEVED
+        return self._advice(
+            problem, before, after, told, status, price, bound, proved, cost, own, (), way.note, tuple(broken)
+        )
+
+    def _advice(
+        self,
+        problem: Problem,
+        before: Any,
+        after: Any,
+        told: Verdict,
+        status: Status,
+        price: float,
+        bound: float,
+        proved: bool,
+        cost: str,
+        own: Mapping[str, Limit],
+        because: tuple[str, ...] = (),
+        note: str = "",
+        violations: tuple[str, ...] = (),
+    ) -> Advice:
+        return Advice(
+            row=after,
+            changes=self._changes(before, after, cost),
+            cost=price,
+            bound=bound,
+            proved=proved,
+            status=status,
+            success=told.reached and not violations,
+            prediction=told.prediction,
+            margin=told.lead,
+            witness=told.witness,
+            because=because,
+            violations=violations,
+            note=note,
+        )
+
+    def _changes(self, before: Any, after: Any, cost: str) -> Any:
+        """Return the columns that change, from what to what, and what each costs."""
+        import pandas
+
+        old, new = _values(before), _values(after)
+        costs = cost_again(self.people, self.limits, old, new, cost)
+        return pandas.DataFrame(
+            {
+                "column": list(costs),
+                "from": pandas.Series([plain(old[name]) for name in costs], dtype=object),
+                "to": pandas.Series([plain(new[name]) for name in costs], dtype=object),
+                "cost": np.array(list(costs.values()), dtype=np.float64),
+            }
+        )
+
+    def _problem(self, query: Query) -> Problem:
+        if not isinstance(query, Query):
+            raise DataError(f"query: must be an oar.Query(row, goal=…), got an object of type {type(query).__name__}.")
+        if query.budget is not None:
+            raise OptionError(
+                f"Query budget: must be left out, because the lowest cost is what is looked for, got {query.budget:g}."
+            )
+        problem = Problem(self.people, self.model, query, Perturb(0.0))
+        if isinstance(query.features, np.ndarray | list | tuple):
+            self._check_coordinates(problem.query_features)
+        if self._ready is None:
+            self._ready = Ready(self.people, self.model, self.limits)
+        return problem
+
+    def _check_coordinates(self, point: NDArray[np.float64]) -> None:
+        """Refuse coordinates that no row of the table has, such as half a level."""
+        encoding = self.people.encoding
+        assert encoding is not None
+        again = encoding.encode(encoding.decode(point[None]), "query features")[0]
+        wrong = np.flatnonzero(np.abs(again - point) > 1e-6 * (1 + np.abs(point)))
+        if wrong.size:
+            name = encoding.names[wrong[0]]
+            raise DataError(
+                f"query features: must be a person, with whole steps and one level a category, got {point[wrong[0]]:g} "
+                f"for {name!r}; pass a row of the table."
+            )
+
+    def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:
+        if own is None:
+            return {}
+        if not isinstance(own, Mapping):
+            raise OptionError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
+        names = self.people.schema.names  # type: ignore[union-attr]
+        found = {choose("own", name, names): Limit.of(limit, f"own.{name}") for name, limit in own.items()}
+        for name, limit in found.items():
+            found[name] = _with_everybodys(limit, self.limits.columns.get(name, Limit()), name)
+            limit.within(self.people.schema[name])  # type: ignore[index]
+        return found
+
+
+def cheapest(
+    people: Population,
+    model: Any,
+    query: Query | Sequence[Query],
+    limits: Limits | None = None,
+    cost: str = "l1",
+    own: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the cheapest change of a table's row by which its person gets the goal; a list for a list of queries.
+
+    The model is fitted once, and stays: nobody else moves, and one person's change is not retrained on. Linear models
+    and nearest centroid are solved exactly, others by search. A model's switches and steps are kept: whole numbers,
+    levels, bounds, directions and links.
+
+    Args:
+        people: made by `oar.Population.from_frame` or `read`.
+        model: of oar.models.
+        query: the person, and the goal; or several.
+        limits: what may be done to the columns; None for whatever the columns can be.
+        cost: "l1", "l2" or "l0", of the costs that limits give to columns: a standard deviation of a number (or its
+            `unit`), a flip of a boolean and a switch of a category cost 1 unless `cost` says otherwise.
+        own: limits of this person (or of all of several), by column, in place of everybody's.
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"hours": [1, 2, 3, 6, 7, 9], "passed": ["no", "no", "no", "yes", "yes", "yes"]})
+    >>> people = Population.from_frame(frame, target="passed")
+    >>> advice = cheapest(people, __import__("oar").NearestCentroid(), Query({"hours": 2}, goal="yes"))
+    >>> advice.row["hours"].item(), advice.proved
+    (5, True)
+    """
+    ready = Cheapest(people, model, limits)
+    if isinstance(query, Query):
+        return ready.of(query, cost, own)
+    if isinstance(query, list | tuple):
+        return [ready.of(each, cost, own) for each in query]
+    raise DataError(
+        f"query: must be an oar.Query(row, goal=…) or a list of them, got an object of type {type(query).__name__}."
+    )
+
+
+def _with_everybodys(limit: Limit, everybodys: Limit, name: str) -> Limit:
+    """Return a person's own limit with the costs and steps that are the same for everybody."""
+    for setting in ("cost", "unit", "step"):
+        if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
+            raise OptionError(
+                f"own.{name} {setting}: is the same for everybody, got {getattr(limit, setting)!r}; set it in limits."
+            )
+    step = None if limit.immutable else everybodys.step
+    return dataclasses.replace(limit, cost=everybodys.cost, unit=everybodys.unit, step=step)
+
+
+def _values(row: Any) -> dict[str, Any]:
+    """Return the values of a frame's only row by column."""
+    return {name: row[name].iloc[0] for name in row.columns}
+
+
+def _index_of(features: Any) -> Any:
+    """Return the caller's index of the query's row, or None."""
+    import pandas
+
+    if is_frame(features):
+        return features.index
+    if is_series(features) and features.name is not None:
+        return pandas.Index([features.name])
+    return None

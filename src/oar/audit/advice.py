@@ -1,0 +1,223 @@
+"""The audit of advice to one person: a refit that the solver had no part in, and every limit in the caller's own units.
+
+The row is read as the caller would read it: values of columns, not coordinates. Bounds, levels, steps and directions
+are compared with what the limits say before anything was turned into coordinates, links are evaluated as the Python
+that they are written in, and the cost is added up again from the table's own standard deviations.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit, Limits
+from oar.actions.perturb import LARGEST_BUDGET, Perturb
+from oar.audit.centroids import audit_centroids
+from oar.audit.retrained import TIE
+from oar.audit.witnesses import Refit, refit
+from oar.models import Differentiable, NearestCentroid
+from oar.people import Column, Population
+from oar.plans import MemberPlan
+from oar.problem import Problem, Query
+
+Array = NDArray[np.float64]
+SLACK = 1e-9  # share of the numbers in a limit by which rounding may miss it
+STEP_SLACK = 1e-6  # of a step
+COST_SLACK = 1e-6  # share of a cost
+CONSTANT = 1e-13  # share of a column's values below which its spread is rounding: it never varies
+_BACKTICKED = re.compile(r"`([^`]+)`")
+_CHANGE = "_change_of"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the refit says about one row: the prediction, the goal's lead, what of it is a tie, and who refitted."""
+
+    prediction: Any
+    lead: float
+    tie: float
+    reached: bool
+    witness: str
+    converged: bool = True
+
+
+class Judge:
+    """People and a model that is refitted to them once, from scratch; then asked about any row."""
+
+    def __init__(self, people: Population, model: NearestCentroid | Differentiable) -> None:
+        """Keep what is refitted; nothing is fitted before somebody asks."""
+        self.people, self.model = people, model
+
+    @cached_property
+    def _refit(self) -> Refit:
+        assert isinstance(self.model, Differentiable)
+        return refit(self.model, self.people, np.asarray(self.people.features, dtype=np.float64))
+
+    def judge(self, problem: Problem, row: Any) -> Verdict:
+        """Say what a row of the table is predicted to be, and whether that is strictly the goal."""
+        point = self.people.vector(row, "row")
+        if isinstance(self.model, NearestCentroid):
+            return self._by_centroids(problem, point)
+        told = self._refit.testify(point, problem.goal_target)
+        if not told.converged:
+            return Verdict(None, np.nan, np.nan, False, told.witness, False)
+        outputs = told.outputs
+        if problem.regresses:
+            value = float(outputs[0]) if outputs.size == 1 else outputs
+            room = float(problem.query.within or 0.0) - float(np.abs(outputs - problem.goal_target).max())
+            return Verdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
+        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
+        rivals = np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)
+        lead, tie = float(logits[problem.goal] - rivals.max()), TIE * (1 + float(np.abs(logits).max()))
+        code = problem.goal if lead > tie else int(rivals.argmax())
+        return Verdict(self.people.classes[code], lead, tie, lead > tie, told.witness)
+
+    def _by_centroids(self, problem: Problem, point: Array) -> Verdict:
+        """Have the row judged as a query that nobody moves for."""
+        query = Query(point, problem.query.goal, budget=LARGEST_BUDGET)
+        still = Problem(self.people, self.model, query, Perturb(0.0))
+        plan = MemberPlan(still, np.zeros(point.size), np.zeros((self.people.size, point.size)))
+        told = audit_centroids(plan)
+        return Verdict(told.prediction, told.margin, told.tie, told.success, told.witness)
+
+
+def broken_limits(
+    people: Population, limits: Limits, own: Mapping[str, Limit], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return every limit that a change from one row of values to another breaks, in words."""
+    assert people.schema is not None
+    allowed = {**limits.columns, **own}
+    found: list[str] = []
+    ranks_before, ranks_after = {}, {}
+    for column in people.schema:
+        old, new = before[column.name], after[column.name]
+        if column.kind != "category":
+            ranks_before[column.name], ranks_after[column.name] = _number(column, old), _number(column, new)
+        found += _broken_column(column, allowed.get(column.name, Limit()), old, new, people)
+    for text in limits.links:
+        found += _broken_link(text, ranks_before, ranks_after)
+    return tuple(found)
+
+
+def cost_again(
+    people: Population, limits: Limits, before: Mapping[str, Any], after: Mapping[str, Any], kind: str
+) -> dict[str, float]:
+    """Return what each changed column costs."""
+    assert people.schema is not None
+    assert people.encoding is not None
+    found = {}
+    for column in people.schema:
+        old, new = before[column.name], after[column.name]
+        if old == new:
+            continue
+        limit = limits.columns.get(column.name, Limit())
+        if kind == "l0" or column.kind in ("boolean", "category"):
+            found[column.name] = float(limit.cost)
+            continue
+        unit = limit.unit or _deviation(people, people.encoding.places[column.name].start)
+        found[column.name] = float(limit.cost) * abs(_number(column, new) - _number(column, old)) / unit
+    return found
+
+
+def total(costs: Mapping[str, float], kind: str) -> float:
+    """Return what the costs of columns come to."""
+    return math.hypot(*costs.values()) if kind == "l2" else math.fsum(costs.values())
+
+
+def _deviation(people: Population, place: int) -> float:
+    values = np.asarray(people.features[:, place], dtype=np.float64)
+    middle = np.average(values, weights=people.weights)
+    found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
+    return found if found > CONSTANT * float(np.abs(values).max()) else 1.0
+
+
+def _number(column: Column, value: Any) -> float:
+    return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
+
+
+def _broken_column(column: Column, limit: Limit, old: Any, new: Any, people: Population) -> list[str]:
+    """Compare one column's value before and after; who was outside a bound may stay there, or come nearer."""
+    if old == new:
+        return []
+    name = column.name
+    if limit.immutable:
+        return [f"{name} is immutable and changes from {old!r} to {new!r}"]
+    if column.kind == "category":
+        if new not in column.levels or (limit.levels is not None and new not in limit.levels):
+            return [f"{name} may not be switched to {new!r}"]
+        return []
+    assert people.encoding is not None
+    size = max(abs(_number(column, old)), abs(_number(column, new)))
+    slack = SLACK * max(size, _deviation(people, people.encoding.places[name].start))
+    if isinstance(new, np.floating):
+        slack = max(slack, 4 * float(np.finfo(new.dtype).eps) * size)
+    return _broken_number(column, limit, old, new, slack)
+
+
+def _broken_number(column: Column, limit: Limit, old: Any, new: Any, slack: float) -> list[str]:
+    """Compare what is on a line with its direction, bounds and step."""
+    name, start, end = column.name, _number(column, old), _number(column, new)
+    found = []
+    if limit.direction is not None and (end - start) * {"up": 1, "down": -1}[limit.direction] < -slack:
+        found.append(f"{name} may only go {limit.direction} and changes from {old!r} to {new!r}")
+    if column.kind == "boolean" and end not in (0.0, 1.0):
+        found.append(f"{name} must be true or false and becomes {new!r}")
+    for bound, sign, word in ((limit.lower, -1, "below"), (limit.upper, 1, "above")):
+        if bound is not None:
+            edge = _number(column, bound)
+            if sign * end > max(sign * edge, sign * start) + slack:
+                found.append(f"{name} goes {word} {bound!r}, to {new!r}")
+    step = limit.step or (1.0 if column.whole else 0.0)
+    if step and abs((end - start) / step - round((end - start) / step)) > STEP_SLACK:
+        found.append(f"{name} must change by multiples of {step:g} and changes by {end - start:g}")
+    return found
+
+
+class _Value(float):
+    """A value after the change that remembers the one before."""
+
+    before: float
+
+
+def _broken_link(text: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    """Evaluate a link's comparisons; who broke one before may not break it further."""
+    names: dict[str, str] = {}
+
+    def plain_name(match: re.Match[str]) -> str:
+        return names.setdefault(match[1], f"_column_{len(names)}")
+
+    tree = ast.parse(_BACKTICKED.sub(plain_name, text).strip(), mode="eval").body
+    assert isinstance(tree, ast.Compare)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            node.func.id = _CHANGE  # a column may be called "change" too
+    then, now = ({names.get(name, name): values[name] for name in values} for values in (before, after))
+    evaluated = [(_evaluated(side, then, then), _evaluated(side, then, now)) for side in (tree.left, *tree.comparators)]
+    size = 1e-300 + sum(abs(value) for value in (*before.values(), *after.values()))
+    for (left_before, left), operator, (right_before, right) in zip(evaluated, tree.ops, evaluated[1:], strict=False):
+        signs = {ast.LtE: (1,), ast.GtE: (-1,), ast.Eq: (1, -1)}[type(operator)]
+        for sign in signs:
+            if sign * (left - right) > max(sign * (left_before - right_before), 0.0) + SLACK * (
+                abs(left) + abs(right) + 1e-3 * size
+            ):
+                return [f"link {text!r} is broken: {left:g} against {right:g}"]
+    return []
+
+
+def _evaluated(side: ast.expr, then: Mapping[str, float], now: Mapping[str, float]) -> float:
+    """Evaluate one side of a link, which has been checked to be linear, without anything but these names."""
+    values: dict[str, Any] = {}
+    for name, value in now.items():
+        values[name] = _Value(value)
+        values[name].before = then[name]
+    change: Callable[[_Value], float] = lambda value: float(value) - value.before  # noqa: E731
+    code = compile(ast.fix_missing_locations(ast.Expression(side)), "<link>", "eval")
+    return float(eval(code, {"__builtins__": {}}, values | {_CHANGE: change}))

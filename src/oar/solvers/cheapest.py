@@ -1,0 +1,223 @@
+"""The cheapest change of one person: what is asked, made ready once for many people.
+
+Linear models (and nearest centroid, whose duels are linear) are solved exactly (`cheapest_milp`), all others by search
+(`cheapest_search`). With z = W x + b, the goal g leads rival c by (W_g − W_c)·x + b_g − b_c. Centroids: seen from the
+person, with a_c = μ_c − x, a move δ ends nearer to g than to c if (a_g − a_c)·δ + (‖a_c‖² − ‖a_g‖²)/2 > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit, Limits
+from oar.errors import NumericsError
+from oar.models import Differentiable, NearestCentroid
+from oar.models.linear import Linear
+from oar.models.scaled import unscaled
+from oar.people import Population
+from oar.problem import Problem
+from oar.solvers.cheapest_milp import PROVED, Leads, solve
+from oar.solvers.cheapest_search import Outputs, search
+from oar.solvers.cheapest_space import Space, space_of
+
+Array = NDArray[np.float64]
+MARGIN = 1e-8  # share of the outputs' size by which the goal must lead: ten times what the audit calls a tie
+TIGHT = 1e-10  # the gradient norm of refits
+CONSTANT = 1e-13  # share of a column's values below which its spread is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What the solver proposes for one person.
+
+    Attributes:
+        space: what they may change.
+        change: v, or None where no way was found.
+        cost: what it costs. bound: what every way costs at least.
+        finished: whether the search came to its end.
+        because: where it is impossible, the limits that rule it out.
+        note: how it was found.
+    """
+
+    space: Space
+    change: Array | None
+    cost: float
+    bound: float
+    finished: bool
+    because: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proved that there is no way."""
+        return self.change is None and self.bound == np.inf
+
+    @property
+    def person(self) -> Array:
+        """The person afterwards (d,)."""
+        return self.space.start if self.change is None else self.space.person(self.change)
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing is cheaper by more than a share of 1e-6."""
+        return self.impossible or (self.change is not None and self.cost - self.bound <= PROVED * self.cost)
+
+
+class Ready:
+    """A model fitted to people once, and limits checked, for any number of queries.
+
+    Args:
+        people: with an encoding.
+        model: of oar.models.
+        limits: of the table's columns, not yet checked.
+    """
+
+    def __init__(self, people: Population, model: NearestCentroid | Differentiable, limits: Limits) -> None:
+        """Check the limits; the model is fitted when the first query asks."""
+        assert people.encoding is not None
+        self.people, self.model, self.encoding = people, model, people.encoding
+        self.limits, self._given = limits.check(people.encoding.schema), limits
+        features = np.asarray(people.features, dtype=np.float64)
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = weights / weights.sum()
+        centre = weights @ features
+        deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        rounding = CONSTANT * np.abs(features).max(axis=0)  # of a column that never varies
+        self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether leads are linear, so that the cheapest change is found and proved."""
+        return isinstance(self.model, NearestCentroid) or isinstance(unscaled(self.model), Linear)
+
+    def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
+        """Return what a person may change."""
+        limits = self.limits if limits is None else limits
+        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own))
+
+    def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
+        return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
+
+    def way(self, problem: Problem, kind: str, own: Mapping[str, Limit], care: float = 1.0) -> Way:
+        """Return the cheapest way; `care` multiplies the margin by which the goal must lead."""
+        space = self.space(problem.query_features, kind, own)
+        if not self.exact:
+            return self._searched(problem, space, own, care)
+        goal = self._leads(problem, care)
+        found = solve(space, goal)
+        because = self._conflict(problem, own, goal) if found.impossible else ()
+        note = "" if found.finished else "The proof was not finished."
+        return Way(space, found.change, found.cost, found.bound, found.finished, because, note)
+
+    def _searched(self, problem: Problem, space: Space, own: Mapping[str, Limit], care: float) -> Way:
+        if not space.size:
+            given = Limits({**self._given.columns, **own})
+            return Way(space, None, np.inf, np.inf, True, _in_words(given))
+        change = search(space, self._outputs, problem, care * MARGIN, self._examples)
+        cost = np.inf if change is None else space.cost(change)
+        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
+        return Way(space, change, cost, 0.0, False, (), note)
+
+    def _leads(self, problem: Problem, care: float) -> Leads:
+        if isinstance(self.model, NearestCentroid):
+            return _centroid_leads(self._centroids, problem, care)
+        return _linear_leads(self._matrix, problem, care)
+
+    @cached_property
+    def _centroids(self) -> Any:
+        assert isinstance(self.model, NearestCentroid)
+        return self.model.fit(self.people)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        training = self.model.training(self.people)  # type: ignore[union-attr]
+        fit = training.fit(training.moved(None), training.start(), TIGHT)
+        if not fit.converged and fit.residual > 100 * TIGHT:
+            raise NumericsError(
+                f"model: {self.model.name} must be refitted to a gradient norm of {TIGHT:.0e}, got {fit.residual:.1e}; "
+                "a larger penalty or standardised features make training easier."
+            )
+        return training.matrix(fit.parameters)
+
+    @cached_property
+    def _outputs(self) -> Outputs:
+        return Outputs.of(self.model, self.people)  # type: ignore[arg-type]
+
+    @cached_property
+    def _examples(self) -> Array:
+        return np.asarray(self.people.features, dtype=np.float64)
+
+    def _conflict(self, problem: Problem, own: Mapping[str, Limit], goal: Leads) -> tuple[str, ...]:
+        """Return limits that together rule the goal out, none of which could be left out: a deletion filter."""
+        kept, links = {**self.limits.columns, **self._checked(own)}, list(self.limits.links)
+
+        def impossible(columns: Mapping[str, Limit], texts: list[str]) -> bool:
+            space = self.space(problem.query_features, "l1", {}, Limits(columns, tuple(texts)))
+            return solve(space, goal).impossible
+
+        for name in list(kept):
+            fewer = {other: limit for other, limit in kept.items() if other != name}
+            if impossible(fewer, links):
+                kept = fewer
+        for text in list(links):
+            fewer_links = [other for other in links if other != text]
+            if impossible(kept, fewer_links):
+                links = fewer_links
+        given = {**self._given.columns, **own}
+        return _in_words(Limits({name: given[name] for name in kept}, tuple(links)))
+
+
+def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
+    slopes, values = matrix[:, :-1], matrix[:, :-1] @ problem.query_features + matrix[:, -1]
+    if problem.regresses:
+        within, target = float(problem.query.within or 0.0), problem.goal_target
+        scales = np.abs(target) + within + np.abs(values - target)
+        scales = np.where(scales > 0, scales, 1.0)
+        margins = np.minimum(1e-2 * care * MARGIN * scales, 0.5 * within)  # the range's edge is inside: rounding only
+        return Leads(
+            np.vstack([-slopes, slopes]),
+            np.concatenate([within - (values - target), within + (values - target)]),
+            np.tile(margins, 2),
+            np.tile(scales, 2),
+        )
+    if len(matrix) == 1:  # the second class's logit, measured against 0
+        slopes, values = np.vstack([np.zeros_like(slopes), slopes]), np.array([0.0, values[0]])
+    rivals = np.delete(np.arange(len(values)), problem.goal)
+    scales = np.full(rivals.size, 1 + float(np.abs(values).max()))
+    return Leads(
+        slopes[problem.goal] - slopes[rivals], values[problem.goal] - values[rivals], care * MARGIN * scales, scales
+    )
+
+
+def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
+    goal, point = problem.goal, problem.query_features
+    offsets = centroids.positions - point
+    rivals = np.delete(np.arange(len(offsets)), goal)
+    normals = offsets[goal] - offsets[rivals]
+    leads = -0.5 * np.einsum("cd,cd->c", normals, offsets[goal] + offsets[rivals])
+    distances = np.linalg.norm(offsets, axis=1)
+    far = distances[goal] + distances[rivals]
+    scales = np.where(far > 0, far**2, 1.0)
+    # Distances tie within 1e-13 of the data's size; halved squares differ by half the sum of the distances times that.
+    size = np.maximum(np.maximum(centroids.sizes[rivals], centroids.sizes[goal]), np.abs(point).max())
+    return Leads(normals, leads, care * (1e-2 * MARGIN * scales + 1e-12 * size * far), scales)
+
+
+def _in_words(limits: Limits) -> tuple[str, ...]:
+    """Name limits as a caller would: by column and setting, or by a link's own text."""
+    found = []
+    for name, limit in limits.columns.items():
+        said = [
+            f"{setting}={value!r}" if setting != "immutable" else "immutable"
+            for setting, value in vars(limit).items()
+            if setting not in ("cost", "unit") and value is not None and value is not False
+        ]
+        if said:
+            found.append(f"{name}: {', '.join(said)}")
+    return (*found, *(f"link {text!r}" for text in limits.links))

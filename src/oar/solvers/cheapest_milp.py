@@ -1,0 +1,476 @@
+"""The cheapest change that brings linear leads above their margins: exact, by mixed-integer programmes (HiGHS).
+
+Every entry of v is what it adds less what it takes, v = p − n with p, n ≥ 0, of which cheap changes have one.
+
+    "l1"    min Σ price (p + n)
+    "l2"    min Σ t with t ≥ every tangent of (price (p + n))², and for whole entries every chord between neighbours
+    "l0"    min Σ flat y with p ≤ high y, n ≤ −low y
+
+**l2 is outer approximation** (Duran and Grossmann 1986). Each programme is a lower bound. With its whole entries kept,
+the best numbers are a least-distance problem, an upper bound, where new tangents are drawn. At those numbers tangents
+support the optimum (they are its KKT conditions), and at whole numbers chords are exact, so no choice of whole entries
+comes twice: bound and cost meet after finitely many rounds.
+
+**l0 without bounds.** An entry that no bound limits has no `high` for p ≤ high y. Where it is in no link and a way ±
+raises every lead that is short, it reaches the goal alone: then no cheapest change needs it to go further than that. A
+way that lowers every lead, or moves none, is not needed at all. What is left (entries in links, or good for one lead
+and bad for another) is not bounded but listed: sets T of columns that may change without bound, in order of their flat
+cost, each with a programme for all the others, until T alone costs as much as the best that was found.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.solvers.cheapest_space import Space
+
+Array = NDArray[np.float64]
+PROVED = 1e-6  # share of the cost to which bound and cost agree
+GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
+SIZE = 1e3  # so costs are put into units in which the optimum is about this
+SQUARED = 10.0
+STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
+LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
+WHOLE = 1e-12  # how far from whole a whole number may be
+MOST_BRANCHES = 20
+MOST_ROUNDS = 60
+MOST_SETS = 400  # sets of columns without bounds that are tried
+SECONDS = 10.0  # for one programme
+
+
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """What must be reached: slopes · δ + leads ≥ margins.
+
+    Attributes:
+        slopes: (r, d) how leads change with coordinates.
+        leads: (r,) those of the person before.
+        margins: (r,) above which they are no ties.
+        scales: (r,) the size of what leads are differences of.
+    """
+
+    slopes: Array
+    leads: Array
+    margins: Array
+    scales: Array
+
+    def at(self, offset: Array) -> Array:
+        """Return the leads after a move δ."""
+        return self.leads + self.slopes @ offset
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best change v (None where there is none), its cost, a lower bound, and whether the search came to its end."""
+
+    change: Array | None
+    cost: float
+    bound: float
+    finished: bool = True
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proved that there is no change."""
+        return self.change is None and self.bound == np.inf
+
+
+def solve(space: Space, goal: Leads) -> Found:
+    """Return the cheapest change of a space that brings every lead to its margin."""
+    if not space.size:
+        short = (goal.leads < goal.margins).any()
+        return Found(None, np.inf, np.inf) if short else Found(np.zeros(0), 0.0, 0.0)
+    programme = Programme(space, goal)
+    if space.kind == "l1":
+        return programme.cheapest(space.prices)
+    return _least_squares(programme) if space.kind == "l2" else _fewest(programme)
+
+
+class Programme:
+    """Rows G v ≤ h for leads and limits, and the parts p, n of v."""
+
+    def __init__(self, space: Space, goal: Leads) -> None:
+        """Put the rows into units in which they are about 1."""
+        self.space = space
+        slopes = goal.slopes @ space.basis
+        sizes = np.maximum(goal.scales, 1e-300)[:, None]
+        normals = np.vstack([-slopes / sizes, space.rows])
+        room = np.concatenate([(goal.leads - goal.margins) / sizes[:, 0], space.room])
+        self.goals = len(slopes)
+        units = np.abs(normals).max(axis=1, initial=0.0)
+        units[: self.goals] = 1.0  # already in the units of their outputs
+        units = np.where(units > 0, units, 1.0)
+        self.normals, self.room = normals / units[:, None], room / units
+        self.up = np.flatnonzero(space.high > 0)
+        self.down = np.flatnonzero(space.low < 0)
+
+    @property
+    def parts(self) -> int:
+        """How many p and n there are."""
+        return self.up.size + self.down.size
+
+    def owner(self) -> NDArray[np.intp]:
+        """Return the entry of v that each part belongs to."""
+        return np.concatenate([self.up, self.down])
+
+    def joined(self, parts: Array) -> Array:
+        """Return v, tidied, from its parts."""
+        change = np.zeros(self.space.size)
+        change[self.up] += parts[: self.up.size]
+        change[self.down] -= parts[self.up.size : self.parts]
+        return self.space.tidy(change)
+
+    def keeps(self, change: Array) -> bool:
+        """Report whether v keeps every row, to far less than a margin."""
+        slack = 1e-10 * (1 + np.abs(self.normals) @ np.abs(change))
+        return bool((self.normals @ change <= self.room + slack).all())
+
+    def cheapest(self, prices: Array) -> Found:
+        """Return the change of the lowest Σ prices |v|."""
+        zero = np.zeros((0, self.parts))
+        found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        if found.change is None or self.keeps(found.change):
+            return found
+        change = self.refined(found.change, ~self.space.whole)
+        return replace(found, change=change, cost=float(prices @ np.abs(change)))
+
+    def refined(self, change: Array, free: NDArray[np.bool_]) -> Array:
+        """Return v with `free` numbers settled anew for the lowest Σ |v|, everything else kept.
+
+        HiGHS takes 1e-6 for 0 in whole entries; once they are rounded, numbers must make up for it.
+        """
+        from scipy.optimize import linprog
+
+        some = np.flatnonzero(free)
+        if not some.size:
+            return change
+        kept = np.where(free, 0.0, change)
+        normals = STIFF * self.normals[:, some]
+        bounds = np.column_stack([self.space.low[some], self.space.high[some]])
+        # v = p − n again, so that |v| is p + n
+        found = linprog(
+            np.ones(2 * some.size),
+            A_ub=np.hstack([normals, -normals]),
+            b_ub=STIFF * (self.room - self.normals @ kept),
+            bounds=np.vstack([np.maximum(bounds, 0.0), np.maximum(-bounds[:, ::-1], 0.0)]),
+        )
+        if found.x is None:
+            return change
+        kept[some] = found.x[: some.size] - found.x[some.size :]
+        return self.space.tidy(kept)
+
+    def run(
+        self,
+        costs: Array,
+        more_rows: Array,
+        more_room: Array,
+        more_whole: NDArray[np.bool_],
+        high: Array | None = None,
+        low: Array | None = None,
+    ) -> Found:
+        """Minimise costs · z with z = (p, n, others ≥ 0); `more_rows` z ≤ `more_room` are added.
+
+        `high` and `low` replace the bounds of v. The first answer says what size costs have, and a second one is asked
+        for where HiGHS may have left too much open in the first.
+        """
+        high = self.space.high if high is None else high
+        low = self.space.low if low is None else low
+        others = costs.size - self.parts
+        empty = np.zeros((len(self.normals), others))
+        split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
+        question = _Question(
+            costs=costs,
+            rows=np.vstack([STIFF * split, more_rows.reshape(-1, costs.size)]),
+            room=np.concatenate([STIFF * self.room, more_room]),
+            whole=np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]]),
+            bottom=np.zeros(costs.size),
+            top=np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)]),
+        )
+        return self._branched(question)
+
+    def _branched(self, question: _Question) -> Found:
+        """Answer a question, and where whole entries are only nearly whole and that matters, once for each side.
+
+        HiGHS takes 1e-6 for 0, which can make up for a lead that is short. Then the entry is 0, or at least 1.
+        """
+        best, bound, finished = None, np.inf, True
+        waiting, asked = [question], 0
+        while waiting:
+            now = waiting.pop()
+            answer, asked = now.answered(), asked + 1
+            finished &= answer.finished
+            if answer.place is None or (best is not None and answer.bound >= best.cost):
+                bound = min(bound, answer.bound)
+                continue
+            change = self.joined(answer.place)
+            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.place)
+            waiting += halves
+            if not halves:
+                bound = min(bound, answer.bound)
+                if best is None or answer.cost < best.cost:
+                    best = Found(change, answer.cost, answer.bound)
+        if best is None:
+            return Found(None, np.inf, bound, finished)
+        return replace(best, bound=min(bound, best.cost), finished=finished)
+
+    def nearest(self, change: Array) -> Array | None:
+        """Return v with the whole entries of `change` and the numbers of least Σ v²; None where no numbers do.
+
+        A least-distance problem (Lawson & Hanson 1974, chapter 23), as for the shortest move into a region.
+        """
+        from scipy.optimize import nnls
+
+        free = np.flatnonzero(~self.space.whole)
+        if not free.size:
+            return change if self.keeps(change) else None
+        fixed = np.where(self.space.whole, change, 0.0)
+        unit = np.eye(free.size)
+        high, low = self.space.high[free], self.space.low[free]
+        normals = np.vstack([self.normals[:, free], unit[np.isfinite(high)], -unit[np.isfinite(low)]])
+        room = np.concatenate([self.room - self.normals @ fixed, high[np.isfinite(high)], -low[np.isfinite(low)]])
+        if (room >= 0).all():
+            return fixed
+        size = float(np.abs(room).max())
+        stacked = np.vstack([-normals.T, -room / size])
+        corner = np.zeros(len(stacked))
+        corner[-1] = 1.0
+        residual = stacked @ nnls(stacked, corner)[0] - corner
+        if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
+            return None
+        fixed[free] = -size * residual[:-1] / residual[-1]
+        return np.clip(fixed, self.space.low, self.space.high)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
+
+    place: Array | None
+    cost: float
+    bound: float
+    finished: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """Minimise costs · z with rows · z ≤ room and bottom ≤ z ≤ top, some of it whole."""
+
+    costs: Array
+    rows: Array
+    room: Array
+    whole: NDArray[np.bool_]
+    bottom: Array
+    top: Array
+
+    def answered(self) -> _Answer:
+        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
+        first = self._once(1.0)
+        if not first.finished and first.place is None:  # HiGHS gave up: its presolve can lose the last digits
+            first = self._once(1.0, presolve=False)
+        if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
+            return first
+        again = self._once(SIZE / max(first.cost, 1e-12))
+        return first if again.place is None else again
+
+    def _once(self, unit: float, presolve: bool = True) -> _Answer:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        answer = milp(
+            unit * self.costs,
+            constraints=LinearConstraint(self.rows, -np.inf, self.room),
+            bounds=Bounds(self.bottom, self.top),
+            integrality=self.whole.astype(int),
+            options={"mip_rel_gap": GAP, "time_limit": SECONDS, "presolve": presolve},
+        )
+        # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
+        if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
+            return _Answer(None, np.inf, np.inf, True)
+        if answer.x is None:
+            return _Answer(None, np.inf, 0.0, False)
+        cost = float(answer.fun) / unit
+        bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
+        return _Answer(answer.x, cost, max(bound, 0.0), answer.status == 0)
+
+    def halves(self, place: Array) -> tuple[_Question, ...]:
+        """Return the questions on both sides of the entry that is least whole; none where all are."""
+        off = np.where(self.whole, np.abs(place - np.rint(place)), 0.0)
+        entry = int(off.argmax())
+        if off[entry] <= WHOLE:
+            return ()
+        top, bottom = self.top.copy(), self.bottom.copy()
+        top[entry], bottom[entry] = np.floor(place[entry]), np.ceil(place[entry])
+        return tuple(
+            side for side in (replace(self, top=top), replace(self, bottom=bottom)) if (side.bottom <= side.top).all()
+        )
+
+
+def _least_squares(programme: Programme) -> Found:
+    """Minimise Σ (price v)² by outer approximation, and take the root."""
+    space = programme.space
+    first = programme.cheapest(space.prices)  # the cheapest by "l1" is no bad start
+    if first.change is None or not first.change.any():
+        return first
+    candidate, best, cost, bound = first.change, None, np.inf, 0.0
+    squares = _Squares(programme, space.cost(candidate))
+    for _ in range(MOST_ROUNDS):
+        nearest = programme.nearest(candidate)
+        moved = candidate if nearest is None else nearest
+        if space.cost(moved) < cost and programme.keeps(moved):
+            best, cost = moved, space.cost(moved)
+        squares.support(moved)
+        found = squares.cheapest(cost)
+        if found.change is None:
+            break
+        bound = max(bound, min(found.bound, cost))
+        if cost - bound <= 0.1 * PROVED * cost:
+            return Found(best, cost, bound)
+        candidate = found.change
+    proved = cost - bound <= PROVED * cost
+    return Found(best, cost, bound, finished=proved)
+
+
+class _Squares:
+    """Σ (price v)² from below: one number t for each entry whose square is bent, and lines that it is above.
+
+    HiGHS is asked in units in which the best cost so far is SQUARED, so that its tolerances are small beside it.
+    """
+
+    def __init__(self, programme: Programme, first: float) -> None:
+        space = programme.space
+        self.programme, self.first, self.squares = programme, first, space.prices**2
+        self.bent = np.flatnonzero(~space.switches)
+        straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
+        self.costs = np.concatenate([straight, np.ones(self.bent.size)])
+        self.rows: dict[tuple[int, float], Array] = {}
+        self.room: dict[tuple[int, float], float] = {}
+        for share in (0.1, 0.25, 0.5, 1.0):
+            self.support(share * first / space.prices)
+
+    def support(self, change: Array) -> None:
+        """Add the lines that touch the squares at these sizes."""
+        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner()
+        for place, entry in enumerate(self.bent.tolist()):
+            whole = bool(space.whole[entry])
+            for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
+                row = np.zeros(self.costs.size)
+                row[:parts][owner == entry] = slope
+                row[parts + place] = -1.0
+                self.rows[entry, at], self.room[entry, at] = row, below
+
+    def cheapest(self, cost: float) -> Found:
+        """Return the change of the lowest sum of squares from below, with its root as bound.
+
+        `cost` is that of the best change so far, infinite where there is none yet.
+        """
+        unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
+        rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values())) / unit
+        rows[:, :parts] /= unit
+        costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
+        # Nothing that is cheaper has an entry that alone costs more.
+        space, most = self.programme.space, (1 + PROVED) * cost / self.programme.space.prices
+        most = np.where(space.whole, np.floor(most), most)
+        high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
+        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), high, low)
+        return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
+
+
+def _supports(size: float, square: float, whole: bool) -> list[tuple[float, float, float]]:
+    """Return (place, slope, below) of lines slope · w − below ≤ square · w² that touch it at w = size.
+
+    A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
+    """
+    if not whole:
+        return [(size, 2 * square * size, square * size**2)]
+    near = float(np.rint(size))
+    return [(m, square * (2 * m + 1), square * m * (m + 1)) for m in sorted({max(near - 1, 0.0), near})]
+
+
+def _fewest(programme: Programme) -> Found:
+    """Minimise the flat costs of the columns that change."""
+    space = programme.space
+    anyhow = programme.cheapest(space.prices)  # is there a way at all, and of which size?
+    if anyhow.change is None:
+        return anyhow
+    high, low = _enough(programme)
+    open_entries = np.flatnonzero((high > LARGE) | (low < -LARGE))
+    if not open_entries.size:
+        return _with_bounds(programme, high, low, ())
+    # A bound that is likely large enough gives something to beat; sets of open columns then prove it, or do better.
+    likely = 10 * (1 + float(np.abs(anyhow.change).max()))
+    best = _with_bounds(programme, np.minimum(high, likely), np.maximum(low, -likely), ())
+    if best.change is None or space.cost(anyhow.change) < best.cost:
+        best = replace(anyhow, cost=space.cost(anyhow.change), bound=0.0)
+    columns = sorted({int(space.column[entry]) for entry in open_entries})
+    prices = [float(space.flat[space.column == column][0]) for column in columns]
+    queue: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    tried = 0
+    while queue:
+        alone, chosen = heapq.heappop(queue)
+        if alone >= best.cost * (1 - 0.1 * PROVED):
+            break
+        if tried == MOST_SETS:
+            return replace(best, bound=alone, finished=False)
+        tried += 1
+        free = tuple(columns[place] for place in chosen)
+        closed = np.isin(space.column, columns) & ~np.isin(space.column, free)
+        found = _with_bounds(programme, np.where(closed, 0.0, high), np.where(closed, 0.0, low), free)
+        if found.change is not None and found.cost < best.cost:
+            best = found
+        for place in range(chosen[-1] + 1 if chosen else 0, len(columns)):
+            heapq.heappush(queue, (alone + prices[place], (*chosen, place)))
+    return replace(best, bound=best.cost, finished=True)
+
+
+def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> Found:
+    """Minimise flat costs with every entry bounded but those of `free` columns, which are paid for whatever they do."""
+    space, parts, owner = programme.space, programme.parts, programme.owner()
+    switches, paid = space.switches, np.isin(space.column, free)
+    bent = np.array(sorted({int(column) for column in space.column[~switches & ~paid]}), dtype=np.intp)
+    flat = np.array([float(space.flat[space.column == column][0]) for column in bent])
+    costs = np.concatenate([np.where(switches & ~paid, space.flat, 0.0)[owner], flat])
+    tops = np.concatenate([high[programme.up], -low[programme.down]])
+    rows = []
+    for part in np.flatnonzero((~switches & ~paid)[owner]):
+        row = np.zeros(costs.size)
+        size = max(tops[part], 1.0)
+        row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
+        rows.append(row)
+    whole = np.concatenate([np.zeros(parts, dtype=bool), np.ones(bent.size, dtype=bool)])
+    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), whole, high, low)
+    if found.change is None:
+        return found
+    change = _without_dust(programme, found.change)
+    if not programme.keeps(change):
+        change = programme.refined(change, ~space.whole & (change != 0))
+    already = sum({int(column): float(space.flat[space.column == column][0]) for column in free}.values())
+    return replace(found, change=change, cost=space.cost(change), bound=found.bound + already)
+
+
+def _without_dust(programme: Programme, change: Array) -> Array:
+    """Take away numbers that are only there by rounding: they would be changes of a column."""
+    clean = np.where(np.abs(change) < 1e-9 * (1 + np.abs(change).max()), 0.0, change)
+    return clean if programme.keeps(clean) else change
+
+
+def _enough(programme: Programme) -> tuple[Array, Array]:
+    """Return bounds of v beyond which no cheapest change by "l0" needs to go; as they are where there is no saying."""
+    space, goals = programme.space, programme.goals
+    high, low = space.high.copy(), space.low.copy()
+    linked = (space.rows != 0).any(axis=0)
+    needs = -programme.room[:goals]  # what each lead is short of
+    for entry in np.flatnonzero(((high > LARGE) | (low < -LARGE)) & ~linked):
+        gains = -programme.normals[:goals, entry]
+        for sign, bounds in ((1.0, high), (-1.0, low)):
+            if abs(bounds[entry]) <= LARGE:
+                continue
+            helps = sign * gains
+            if (helps <= 0).all():
+                bounds[entry] = 0.0  # this way helps no lead
+            elif (helps >= 0).all() and (helps[needs > 0] > 0).all():
+                enough = float((needs[needs > 0] / helps[needs > 0]).max(initial=0.0)) * (1 + 1e-9)
+                enough = np.ceil(enough) if space.whole[entry] else enough
+                bounds[entry] = sign * min(enough, abs(bounds[entry]))
+    return high, low
