@@ -15,8 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ from oar.solvers.search import SLOWLY, Search
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rounding
-WORTH_IT = 1e-6  # of the loss: what an exchange must gain
 REST_STEPS = 10
 LARGE, MOST_LARGE = 0.2, 4  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
@@ -42,39 +40,30 @@ FEW = 20_000  # numbers: where there are fewer, columns are tried one by one
 PRECISION = 1e-8
 
 
-@dataclass(frozen=True, eq=False)
 class Whole:
-    """Which moves (n, d), in cost, keep to whole levels and steps, and what is left for the other coordinates."""
+    """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates.
 
-    measured: Measured
+    All arrays (n, d) are of the coordinates that somebody may move, `columns` of the table's; others only take time.
+    """
 
-    @cached_property
-    def region(self) -> Region:
-        """Where people may move to, mixed levels and cut steps included."""
-        return self.measured.region
+    def __init__(self, measured: Measured) -> None:
+        self.columns, self.region = measured.region.reduced()
+        self.steps = (measured.steps * measured.costs)[self.columns]  # in cost; 0 where anything goes
+        self.discrete = self.steps > 0
+        offered = np.ones(self.columns.size, dtype=bool)  # a category is offered in its first coordinate's place
+        for each in self.region.levels:
+            offered[each.place.start + 1 : each.place.stop] = False
+        self.offered = np.flatnonzero(offered)
 
-    @cached_property
-    def steps(self) -> Array:
-        """Steps (d,) in cost; 0 where anything goes."""
-        return self.measured.steps * self.measured.costs
+    def narrow(self, moves: Array) -> Array:
+        """Return the coordinates that somebody may move."""
+        return moves[:, self.columns]
 
-    @cached_property
-    def discrete(self) -> Mask:
-        """Which coordinates have steps (d,)."""
-        return self.measured.steps > 0
-
-    @cached_property
-    def free(self) -> Mask:
-        """Which coordinates without steps somebody may move (d,)."""
-        movable = np.zeros(self.steps.size, dtype=bool)
-        movable[self.region.reduced()[0]] = True
-        return movable & ~self.discrete
-
-    @cached_property
-    def nothing_to_do(self) -> bool:
-        """Whether no coordinate that somebody may move has steps."""
-        columns, _ = self.region.reduced()
-        return not self.discrete[columns].any()
+    def wide(self, moves: Array, like: Array) -> Array:
+        """Return moves in all coordinates."""
+        found = np.zeros_like(like)
+        found[:, self.columns] = moves
+        return found
 
     def response(self, slopes: Array) -> Array:
         """Return everyone's whole moves (n, d) that gain most by the slopes, all but."""
@@ -87,9 +76,8 @@ class Whole:
             steps[:, each.place.start] = sizes[:, each.place.start]
         amounts = np.zeros_like(rates)
         left, people = region.radii.copy(), np.arange(len(rates))
-        order = np.argsort(-rates, axis=1, kind="stable")
-        for rank in range(rates.shape[1]):
-            place = order[:, rank]
+        order = self.offered[np.argsort(-rates[:, self.offered], axis=1, kind="stable")]
+        for place in order.T:
             most = np.where(rates[people, place] > 0, np.minimum(sizes[people, place], left), 0.0)
             if not most.any():
                 break
@@ -121,7 +109,7 @@ class Whole:
             gains[:, each.place.start] = rates[:, each.place.start] * each.size
         possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (sizes >= large * (1 - ALMOST) / SQUARE)
         worth = np.where(possible, gains / np.where(large > 0, large, 1.0) ** 2, 0.0)
-        order = np.argsort(-worth, axis=1, kind="stable")
+        order = self.offered[np.argsort(-worth[:, self.offered], axis=1, kind="stable")]
         whole = np.zeros_like(slopes)
         best = self._and_little_steps(whole, slopes)
         for rank in range(min(MOST_LARGE, order.shape[1])):
@@ -167,9 +155,9 @@ class Whole:
     def _with_what_fits(self, whole: Array, aim: Array) -> Array:
         """Return whole moves, given up where not allowed, with as much of the rest of the aim as they leave."""
         whole = np.where(self.fits(whole)[:, None], whole, 0.0)
-        if not self.free.any():
+        if self.discrete.all():
             return whole
-        return whole + self.shrunk(whole, np.where(self.free, aim, 0.0))
+        return whole + self.shrunk(whole, np.where(self.discrete, 0.0, aim))
 
     def rounded(self, moves: Array) -> Array:
         """Return whole moves near these: of the coordinates with steps alone, 0 elsewhere."""
@@ -228,7 +216,7 @@ class Whole:
         room = region.room
         if len(region.links):
             room = np.maximum(room - whole @ region.links.T, 0.0)
-        lower, upper = np.where(self.free, region.lower, 0.0), np.where(self.free, region.upper, 0.0)
+        lower, upper = np.where(self.discrete, 0.0, region.lower), np.where(self.discrete, 0.0, region.upper)
         return replace(region, radii=np.maximum(left, 0.0), lower=lower, upper=upper, levels=(), room=room)
 
     def shrunk(self, whole: Array, rest: Array) -> Array:
@@ -282,20 +270,19 @@ class Whole:
 def made_whole(search: Search, measured: Measured) -> None:
     """Replace what a search has reached by the best whole moves found from there, and from staying."""
     whole = Whole(measured)
-    if whole.nothing_to_do:
+    if not whole.discrete.any():
         return
     relaxed = search.best
     starts = [np.zeros_like(relaxed.moves)]
     if relaxed.moves.any():
         starts.append(relaxed.moves)
     ends = [_exchanged(search, whole, start) for start in starts]
-    best = min(ends, key=lambda reached: reached.step.loss)
-    search.reached = [best]
+    search.reached = [min(ends, key=lambda reached: reached.step.loss)]
 
 
 def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
     """Exchange whole moves as long as a refit says that it helps."""
-    here = _with_rest(search, whole, whole.rounded(start), start)
+    here = _with_rest(search, whole, whole.wide(whole.rounded(whole.narrow(start)), start), start)
     share, ended = 1.0, "steps"
     for _ in range(search.loop.max_steps):
         if time.monotonic() > search.loop.deadline:
@@ -308,26 +295,37 @@ def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
             ended = "closed"
             break
         moves, share = found
-        fixed = np.where(whole.discrete, moves, 0.0)
+        fixed = moves.copy()
+        fixed[:, whole.columns[~whole.discrete]] = 0.0
         here = _with_rest(search, whole, fixed, moves)
         search.steps += 1
         if search.on_step is not None:
             search.on_step(search.steps, here.step.loss, here.gap)
-    limits = RegionLimits(whole.region, search.limits.weights)
-    return replace(here, gap=limits.gap(here.moves, _slopes(here.step)), ended=ended)
+    return replace(here, gap=search.limits.gap(here.moves, _slopes(here.step)), ended=ended)
 
 
 def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array) -> Reached:
     """Fix whole moves, and re-optimise what need not be whole, from where it is."""
-    region = whole.rest(fixed)
-    limits = RegionLimits(region, search.limits.weights)
-    training, signal, query, target, _ = search.asked
+    training, signal, query, target, everyones = search.asked
+    if whole.discrete.all():
+        return search.improved(fixed, 0)
     assert isinstance(training, InCost)
-    asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
-    movable = bool(whole.free.any() and (region.radii > 0).any())
+    assert isinstance(everyones, RegionLimits)
+    region = whole.rest(whole.narrow(fixed))
+    bounds = [whole.wide(bound, fixed) for bound in (region.lower, region.upper)]
+    links = np.zeros((len(region.links), fixed.shape[1]))
+    if len(links):
+        links[:, whole.columns] = region.links
+    region = replace(region, lower=bounds[0], upper=bounds[1], links=links)
+    asked = (
+        training.from_there(fixed[:-1]),
+        signal,
+        query + fixed[-1],
+        target,
+        RegionLimits(region, everyones.weights),
+    )
     inner = Search(asked, replace(search.loop, response="spectral"), None)
-    start = np.where(whole.free, about, 0.0)
-    found = inner.improved(start, min(REST_STEPS, search.loop.max_steps) if movable else 0, longest=SLOWLY)
+    found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), longest=SLOWLY)
     return replace(found, moves=found.moves + fixed)
 
 
@@ -337,10 +335,10 @@ def _responses(search: Search, whole: Whole, here: Reached) -> Array:
     A score is not linear in a whole step, so the best of them by an estimate from both ends counts.
     """
     slopes = -_slopes(here.step)
-    best = whole.response(slopes)
+    best = whole.wide(whole.response(whole.narrow(slopes)), slopes)
     gains, there = _estimated(search, here, best)
     for other_slopes in (there, 0.5 * (slopes + there)):
-        other = whole.response(other_slopes)
+        other = whole.wide(whole.response(whole.narrow(other_slopes)), slopes)
         gain, _ = _estimated(search, here, other)
         better = gain > gains
         gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
@@ -369,7 +367,7 @@ def _shared(search: Search, here: Reached, aims: Array, share: float) -> tuple[A
             return np.inf, moves
 
     best: tuple[float, Array, float] | None = None
-    part, enough = min(1.0, 2 * share), here.step.loss - WORTH_IT * abs(here.step.loss)
+    part, enough = min(1.0, 2 * share), (1 - search.loop.tolerance) * here.step.loss
     while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
         loss, moves = tried(part)
         if best is not None and loss >= best[0]:
@@ -382,10 +380,11 @@ def _shared(search: Search, here: Reached, aims: Array, share: float) -> tuple[A
 
 def _best_columns(search: Search, whole: Whole, here: Reached) -> Array:
     """Return everyone's moves with that one column changed that gains most, by estimates from both ends."""
-    fixed = np.where(whole.discrete, here.moves, 0.0)
-    gains, aims = np.zeros(len(fixed)), here.moves.copy()
-    for other in whole.others(fixed):
-        moves = other + whole.shrunk(other, np.where(whole.free, here.moves, 0.0))
+    stands = whole.narrow(here.moves)
+    rest = np.where(whole.discrete, 0.0, stands)
+    gains, aims = np.zeros(len(stands)), here.moves.copy()
+    for other in whole.others(stands - rest):
+        moves = whole.wide(other + whole.shrunk(other, rest), here.moves)
         gain, _ = _estimated(search, here, moves)
         better = gain > gains * (1 + ALMOST)
         gains, aims[better] = np.where(better, gain, gains), moves[better]
