@@ -6,7 +6,7 @@ audits it by really retraining.
 """
 
 from oar import datasets, models, signals, solvers, testing
-from oar.actions import Perturb
+from oar.actions import Perturb, Relabel, Withhold
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
 from oar.models import NearestCentroid, SoftmaxRegression
@@ -30,11 +30,13 @@ __all__ = [
     "Population",
     "Problem",
     "Query",
+    "Relabel",
     "Result",
     "Schema",
     "SoftmaxRegression",
     "Status",
     "StorageError",
+    "Withhold",
     "__version__",
     "audit",
     "break_even",
