@@ -184,22 +184,30 @@ class Population:
         other._table = Table(features, self.names, self.index)
         return other
 
-    def contributing(self, targets: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Population:
-        """Return the same people with other labels and weights; classes, names and index stay.
+    def contributing(
+        self,
+        weights: NDArray[np.float64] | None,
+        *,
+        shares: NDArray[np.float64] | None = None,
+        values: NDArray[np.float64] | None = None,
+    ) -> Population:
+        """Return the same people with other weights and labels; classes, names and index stay.
 
-        `targets` are class shares (n, k) in the order of the classes, or values (n, m). Where labels were single ones
-        and still are, they stay single; otherwise they become rows of numbers.
+        Labels are class shares (n, k), in the order of the classes, or values (n, m) to be regressed. Where labels
+        were single ones and still can be, they stay single; otherwise they become rows of numbers.
         """
         other = copy.copy(self)
         other.weights, other._first_weights = weights, self.first_weights
         other._classes_have_weight = False
-        if self._rows is None and targets.shape[1] == len(self.classes) and np.isin(targets, (0.0, 1.0)).all():
-            other._codes = targets.argmax(axis=1).astype(np.int32)
+        if shares is not None and self._rows is None and np.isin(shares, (0.0, 1.0)).all():
+            other._codes = shares.argmax(axis=1).astype(np.int32)
             other._labels = self.relabelled(other._codes)
-        elif self._rows is None and targets.shape[1] == 1:
-            other._labels, other._codes = targets[:, 0].copy(), None
+        elif values is not None and self._rows is None:
+            other._labels, other._codes = values[:, 0], None
         else:
-            other._rows, other._labels, other._codes = Table(targets, None, self.index), targets, None
+            rows = shares if values is None else values
+            assert rows is not None
+            other._rows, other._labels, other._codes = Table(rows, None, self.index), rows, None
         return other
 
     def relabelled(self, codes: Codes) -> NDArray:
