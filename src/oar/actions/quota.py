@@ -17,7 +17,9 @@ def check_one_of(action: str, **limits: Any) -> None:
     if len(given) != 1:
         names = ", ".join(limits)
         got = "none" if not given else " and ".join(given)
-        raise OptionError(f"{action}: must be given exactly one of {names}, got {got}; say for example {action}(most=3).")
+        raise OptionError(
+            f"{action}: must be given exactly one of {names}, got {got}; say for example {action}(most=3)."
+        )
 
 
 def check_most(most: Any) -> int:

@@ -73,7 +73,8 @@ class Relabel:
             raise OptionError(f"to: is for classes, and {name} predicts values, got {self.to!r}; leave it out.")
         if not regresses and self.soft is not None and self.soft > 1:
             raise DataError(
-                f"soft: must be at most 1, because a soft label cannot give away more than all of itself, got {self.soft}."
+                "soft: must be at most 1, because a soft label cannot give away more than all of itself, "
+                f"got {self.soft}."
             )
         mask = participation_mask(self.participants, self.seed, people)
         mask = np.ones(people.size, dtype=bool) if mask is None else mask
@@ -86,7 +87,9 @@ class Relabel:
 
     def __repr__(self) -> str:
         """Show what was set."""
-        shown = [f"{name}={value!r}" for name, value in vars(self).items() if value is not None and name != "participants"]
+        shown = [
+            f"{name}={value!r}" for name, value in vars(self).items() if value is not None and name != "participants"
+        ]
         if self.participants is not None:
             shown.append(f"participants={brief(self.participants)}")
         return f"Relabel({', '.join(shown)})"

@@ -51,7 +51,8 @@ class Withhold:
 
     def __repr__(self) -> str:
         """Show what was set."""
-        return f"Withhold({', '.join(f'{name}={brief(value)}' for name, value in vars(self).items() if value is not None)})"
+        shown = (f"{name}={brief(value)}" for name, value in vars(self).items() if value is not None)
+        return f"Withhold({', '.join(shown)})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,10 @@ class Contributions:
             if self.problem.regresses:
                 apart = np.linalg.norm(after - before, axis=1)
             size = np.maximum(1.0, np.abs(before).max(axis=1))  # of which y' − y carries the rounding
-            self._tell(apart > limits.soft + SLACK * (limits.soft + 1e-3 * size), f"has its label moved by more than {limits.soft:.6g}")
+            self._tell(
+                apart > limits.soft + SLACK * (limits.soft + 1e-3 * size),
+                f"has its label moved by more than {limits.soft:.6g}",
+            )
             return
         self._tell(changed & ~np.isin(after, (0.0, 1.0)).all(axis=1), "is flipped to a label between classes")
         if self.relabelled > limits.most:

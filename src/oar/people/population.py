@@ -197,7 +197,8 @@ class Population:
         were single ones and still can be, they stay single; otherwise they become rows of numbers.
         """
         other = copy.copy(self)
-        other.weights, other._first_weights = weights, self.first_weights
+        first = self.first_weights
+        other.weights, other._first_weights = weights, np.ones(self.size) if first is None else first
         other._classes_have_weight = False
         if shares is not None and self._rows is None and np.isin(shares, (0.0, 1.0)).all():
             other._codes = shares.argmax(axis=1).astype(np.int32)

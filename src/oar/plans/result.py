@@ -176,14 +176,14 @@ class Result:
         """Show the outcome in one line."""
         gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
         gap = gap if self.gap < float("inf") else "no certificate"
-        levers = ""
-        if self.problem.levers is not None:
-            changes = [(self.problem.levers.relabel, self.audit.relabelled, "label changes", "labels change")]
-            changes += [(self.problem.levers.withhold, self.audit.leavers, "member leaves", "members leave")]
-            shown = (f"{count} {one if count == 1 else many}" for lever, count, one, many in changes if lever)
-            levers = "; " + ", ".join(shown)
+        levers, audit = self.problem.levers, self.audit
+        changes = ""
+        if levers is not None and levers.relabel is not None:
+            changes += f"; {audit.relabelled} label{' changes' if audit.relabelled == 1 else 's change'}"
+        if levers is not None and levers.withhold is not None:
+            changes += f"; {audit.leavers} member{' leaves' if audit.leavers == 1 else 's leave'}"
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
-            f"{self.loss_before:.4g} → {self.loss:.4g}{levers}; solver {self.proposal.solver}"
+            f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap})"
         )

@@ -28,8 +28,11 @@ class Ground(Protocol):
 
     exact: bool
     """Whether `promised` are losses of true refits, not first-order estimates."""
-    refits: int
-    """True refits so far; a look at everybody's exact losses counts as one."""
+
+    @property
+    def refits(self) -> int:
+        """True refits so far; a look at everybody's exact losses counts as one."""
+        ...
 
     def loss(self, changes: Changes) -> float:
         """Return the query's loss after a true refit; infinite where there is none."""

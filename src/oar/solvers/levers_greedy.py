@@ -2,13 +2,13 @@
 
     add        try the changes that promise most, refit for each, keep the best if the loss falls
     exchange   undo one change, or undo one and make another, while that lowers the loss
-    batch      once many refits have been spent: a growing number of the most promising changes, one refit for each batch
+    batch      once many refits are spent: a growing number of the most promising changes, one refit for each batch
 
 The search is repeated from the changes that are next best on their own: the best pair need not hold the best single.
 
 Exchanges follow every addition, not only the last. So what is done for m changes is the beginning of what is done for
-m + 1, and as no step ever raises the loss, a larger limit on one lever is never worse — as long as refits are not short:
-a batch that is cut off by the limit need not be as good as a shorter one.
+m + 1, and as no step ever raises the loss, a larger limit on one lever is never worse. That holds until refits run
+short: a batch that is cut off by the limit need not be as good as a shorter one.
 
 Choosing m people of n is a combinatorial problem, and none of this is proved to be optimal.
 """
