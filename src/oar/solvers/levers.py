@@ -37,6 +37,7 @@ Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
 WORTH_IT = 1e-6  # of the loss: what a round must gain to be followed by another
 NUMBERS = 4_000  # outputs of all people together, up to which a refit is quick
+PLENTY = 1_000  # refits from which on a search is repeated from several first changes
 ENDED = (
     "Many refits were spent, and the last changes were made in batches; a smaller limit is searched more thoroughly."
 )
