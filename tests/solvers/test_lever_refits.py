@@ -64,7 +64,7 @@ def test_promises_rank_true_changes(name):
 
 
 def test_a_refit_that_cannot_be_made_is_infinitely_bad():
-    problem = problem_of(1, oar.models.SoftmaxRegression(0.0), oar.Withhold(most=28), classes=2, size=30)
+    problem = problem_of(0, oar.models.SoftmaxRegression(0.0), oar.Withhold(most=28), classes=2, size=30)
     ground = RefittedGround(Refitting(problem), given_rows(problem), None)
     assert ground.loss({}) < np.inf
     left = {person: LEAVE for person in range(28)}  # one of each class is left: they can be separated

@@ -44,17 +44,20 @@ class Refitting:
     """Refits of one problem's model with any labels, weights and moves; counts them.
 
     Attributes:
-        converged: whether the refit to the people as they are came to an end.
         refits: how many refits there were. passes: how often they read all the data.
     """
 
     def __init__(self, problem: Problem) -> None:
-        """Bind the model to the people as they are, and fit it."""
+        """Bind the model to the people as they are."""
         self.problem, self.model = problem, problem.model
         self.training: Training = problem.model.training(problem.people)  # type: ignore[union-attr]
         self.weights = given_weights(problem)
         self.refits = self.passes = 0
         self._warm = problem.model.convex  # type: ignore[union-attr]
+
+    def check(self) -> None:
+        """Raise a NumericsError where already the people as they are have no fit."""
+        self.training.fit(self.training.moved(None), self.training.start(), TIGHT)
 
     def features(self, moves: Array | None) -> Any:
         """Return moved features in the training's own form."""

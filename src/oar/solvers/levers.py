@@ -145,6 +145,8 @@ class Levering:
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
     levering = Levering(problem, on_step)
+    if levering.refitting is not None and not levering.unmoved.loss < np.inf:
+        levering.refitting.check()  # says why, where that is known
     if not levering.unmoved.loss < np.inf:
         return _proposal(
             levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
