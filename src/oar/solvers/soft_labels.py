@@ -7,7 +7,7 @@ The query's loss changes with member i's label as −w̄_i ∂s_i/∂y. The best
 
 and everyone goes a share of the way there. Shares of the way keep every limit, because limits are convex. The share is
 found by true refits: all of the way, and where a parabola through what is known has its minimum; then less and less,
-until the loss falls. Where it falls nowhere, as at a kink, those who gain most try alone.
+until the loss falls. Where it falls nowhere, somebody stands at a kink: then those who gain most try one by one.
 
 The gap Σ w̄_i ⟨g_i, y'_i − y_i⟩ ≥ 0 is the certificate: zero at labels that are stationary.
 """
@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
 CLOSED = 1e-5  # of the loss: a gap below it is closed
 SHORTER = 8  # times that a quarter of the way is tried
+ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of the way
 INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth a refit
 
 
@@ -102,22 +103,29 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
 def _some_of_the_way(
     refitting: Refitting, features: Any, weights: Array, way: tuple[Array, Array], refit: Refit, gains: Array
 ) -> tuple[Array, Refit] | None:
-    """Let everyone go a part of the way; where that does not help, the half who gain most, and so on."""
+    """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others."""
+    found = _part_of_the_way(refitting, features, weights, way, (refit, float(gains.sum())))
+    if found is not None:
+        return found
     (rows, answer), order = way, np.argsort(-gains, kind="stable")
-    number = int(np.count_nonzero(gains > 0))
-    while number:
-        some = np.zeros(len(rows), dtype=bool)
-        some[order[:number]] = True
-        aim = np.where(some[:, None], answer, rows)
-        found = _part_of_the_way(refitting, features, weights, (rows, aim), (refit, float(gains[some].sum())))
-        if found is not None:
-            return found
-        number //= 2
-    return None
+    order = order[: np.count_nonzero(gains > 0)]
+    for group in [*order[:ALONE, None], order[ALONE:]]:
+        aim = rows.copy()
+        aim[group] = answer[group]
+        near = (rows, refit) if found is None else found
+        step = _part_of_the_way(refitting, features, weights, (near[0], aim), (near[1], float(gains[group].sum())), FEW)
+        found = found if step is None else step
+        rows = rows if step is None else step[0]
+    return found
 
 
 def _part_of_the_way(
-    refitting: Refitting, features: Any, weights: Array, way: tuple[Array, Array], now: tuple[Refit, float]
+    refitting: Refitting,
+    features: Any,
+    weights: Array,
+    way: tuple[Array, Array],
+    now: tuple[Refit, float],
+    shorter: int = SHORTER,
 ) -> tuple[Array, Refit] | None:
     """Return labels between two, and the refit there, at which the loss is clearly lower; None where it is nowhere."""
     (start, end), (refit, gap) = way, now
@@ -128,7 +136,7 @@ def _part_of_the_way(
         return None if found is None else (rows, found)
 
     share, best = 1.0, None
-    for _ in range(SHORTER):
+    for _ in range(shorter):
         found = at(share)
         fallen = -np.inf if found is None else refit.loss - found[1].loss
         bend = share * gap - fallen  # of the parabola with this slope and this fall: ½ · second derivative
