@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, problem_of
+from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.solvers.lever_ground import LEAVE, given_rows, given_weights
@@ -61,6 +61,22 @@ def test_promises_rank_true_changes(name):
     true = np.array([ground.loss({person: LEAVE}) for person in range(40)])
     assert true[promised.argmin()] < ground.loss({})
     assert np.corrcoef(promised, true)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_promises_are_exact_for_somebody_of_little_weight(name):
+    """Its label and its leaving are small changes, so the promise is what a refit does."""
+    model = (CLASSIFIERS | REGRESSORS)[name]
+    features, labels, weights, query, goal = people_of(9, 3, 18, model.regresses)
+    weights[4] = 1e-3
+    asked = oar.Query(query, 3.0, within=0.1) if model.regresses else oar.Query(query, goal)
+    problem = oar.Problem(oar.Population(features, labels, weights), model, asked, oar.Withhold(most=1))
+    ground = RefittedGround(Refitting(problem), given_rows(problem), None)
+    before, promised = ground.loss({}), ground.promised({})[4]
+    changes = {} if model.regresses else {code: code for code in range(3) if code != labels[4]}
+    for column, what in (changes | {-1: LEAVE}).items():
+        true = ground.loss({4: what}) - before
+        assert promised[column] - before == pytest.approx(true, rel=2e-2, abs=1e-8)
 
 
 def test_a_refit_that_cannot_be_made_is_infinitely_bad():

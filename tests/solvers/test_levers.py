@@ -66,6 +66,16 @@ def test_every_regressor_softens_and_strikes(name):
     assert together.loss < min(soft.loss, strike.loss)
 
 
+@pytest.mark.parametrize("name", ["frozen", "scaled", "scaled bayes", "bayes"])
+def test_what_was_settled_before_stays_settled_when_people_leave(name):
+    """Solver and audit agree on who was there when a frozen scaler, or a smoothing, was fitted; weights or none."""
+    for weighted in (True, False):
+        action = [oar.Perturb(0.1), oar.Withhold(most=3)]
+        problem = problem_of(1, CLASSIFIERS[name], action, 2, weighted=weighted)
+        result = kept(oar.collective(problem, solver=FEW_STEPS), leavers=3)
+        assert result.audit.leavers > 0
+
+
 def test_a_network_too():
     for action, limits in ((oar.Relabel(most=1), {"flips": 1}), (oar.Withhold(most=1), {"leavers": 1})):
         result = kept(oar.collective(problem_of(1, NETWORK, action, 2, size=10)), **limits)

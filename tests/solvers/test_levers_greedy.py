@@ -10,6 +10,7 @@ from lever_worlds import CLASSIFIERS, problem_of
 
 import oar
 from oar.models import SoftmaxRegression
+from oar.solvers import levers_greedy
 from oar.solvers.lever_centroids import CentroidGround
 from oar.solvers.lever_ground import LEAVE, Open, applied, given_rows, given_weights
 from oar.solvers.lever_refits import RefittedGround, Refitting
@@ -66,16 +67,16 @@ def test_two_changes_are_the_best_two(model, action, classes, record_property):
     assert min(shares) > 0.9
 
 
-def test_greedy_alone_would_not_do():
-    """Without other first changes the same problems are not all solved: the repeated search earns its keep."""
-    missed = 0
-    for seed in range(SEEDS):
-        problem = problem_of(seed, oar.NearestCentroid(), oar.Withhold(most=2), 3, size=9)
-        ground = ground_of(problem)
-        once, often = (LeverSearch(ground, open_of(problem), Effort(4_000, 64, starts)).run() for starts in (1, 4))
-        assert often.loss <= once.loss
-        missed += often.loss < once.loss - 1e-9
-    assert missed > 0
+def test_greedy_alone_would_not_do(monkeypatch):
+    """Without exchanges of pairs the same problems are not all solved: they earn their keep."""
+    losses = []
+    for few in (0, levers_greedy.FEW):
+        monkeypatch.setattr(levers_greedy, "FEW", few)
+        problems = [problem_of(seed, oar.NearestCentroid(), oar.Withhold(most=3), 3, size=12) for seed in range(SEEDS)]
+        losses.append([LeverSearch(ground_of(one), open_of(one), Effort(4_000, 64)).run().loss for one in problems])
+    without, with_pairs = np.array(losses)
+    assert (with_pairs <= without + 1e-9).mean() > 0.9
+    assert (with_pairs < without - 1e-6).any()
 
 
 @pytest.mark.parametrize("name", ["softmax", "bayes", "scaled"])

@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
 WORTH_IT = 1e-6  # of the loss: what a round must gain to be followed by another
 NUMBERS = 4_000  # outputs of all people together, up to which a refit is quick
-PLENTY = 1_000  # refits from which on a search is repeated from several first changes
+PLENTY = 1_000  # refits from which on a search is repeated from another first change
 ENDED = (
     "Many refits were spent, and the last changes were made in batches; a smaller limit is searched more thoroughly."
 )
@@ -225,7 +225,7 @@ def _effort(problem: Problem) -> Effort:
     if isinstance(problem.model, NearestCentroid):
         numbers = problem.people.size * len(problem.people.classes) * problem.people.dimensions
         refits = int(np.clip(2e8 / numbers, 100, 4_000))
-        return Effort(refits, 1, 4 if refits >= PLENTY else 2)
+        return Effort(refits, 1, 2 if refits >= PLENTY else 1)
     if not problem.model.convex:
         return Effort(40, 6, 1)
     model = unscaled(problem.model)
@@ -233,4 +233,4 @@ def _effort(problem: Problem) -> Effort:
     most = 4_000 if quick else 2_000 if getattr(model, "closed_form", None) is not None else 600
     outputs = problem.people.size * (1 if problem.regresses else len(problem.people.classes))
     refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 200, most))
-    return Effort(refits, int(np.clip(refits // 30, 6, 64)), 4 if refits >= PLENTY else 2)
+    return Effort(refits, int(np.clip(refits // 30, 6, 64)), 2 if refits >= PLENTY else 1)

@@ -1,10 +1,10 @@
 """Which labels to flip and who should leave: greedily, with exchanges, every step judged by a true refit.
 
     add        try the changes that promise most, refit for each, keep the best if the loss falls
-    exchange   undo one change, or undo one and make another, while that lowers the loss
+    exchange   undo one change, or undo one and make another, while that lowers the loss; two, while there are few
     batch      once many refits are spent: a growing number of the most promising changes, one refit for each batch
 
-The search is repeated from the changes that are next best on their own: the best pair need not hold the best single.
+The search is repeated from the change that is next best on its own: two may be good together where none is alone.
 
 Exchanges follow every addition, not only the last. So what is done for m changes is the beginning of what is done for
 m + 1, and as no step ever raises the loss, a larger limit on one lever is never worse. That holds until refits run
@@ -16,6 +16,7 @@ Choosing m people of n is a combinatorial problem, and none of this is proved to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from oar.solvers.lever_ground import LEAVE, Changes, Ground, Open
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
 MOST_UNDONE = 8  # changes that an exchange tries to do without, the least useful first
+FEW = 6  # changes up to which pairs of them are exchanged
 FEWER = 4  # an exchange tries a shortlist so many times shorter
 BATCH = 8  # a batch is one in so many of what has been done
 
@@ -42,7 +44,7 @@ class Effort:
 
     refits: int
     shortlist: int
-    starts: int = 4
+    starts: int = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ class LeverSearch:
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
         while changes and not self._short:
-            better = self._exchange(changes, loss)
+            better = self._exchange(changes, loss) or self._exchange_two(changes, loss)
             if better is None:
                 break
             changes, loss = better
@@ -144,6 +146,25 @@ class LeverSearch:
             open_[person, changes[person]] = False
             expected = self._ground.promised(rest) if promised is None else promised
             found, least = self._best(rest, expected, open_, most)
+            if _falls(loss, least):
+                return found, least
+        return None
+
+    def _exchange_two(self, changes: Changes, loss: float) -> tuple[Changes, float] | None:
+        """Undo two changes and make two others; some pairs are only good together."""
+        most = max(1, self._effort.shortlist // FEWER)
+        pairs = list(combinations(changes, 2)) if len(changes) <= FEW else []
+        for pair in pairs:
+            if self._short:
+                return None
+            rest = {one: what for one, what in changes.items() if one not in pair}
+            open_ = self._open.now(rest)
+            for one in pair:
+                open_[one, changes[one]] = False
+            found, _ = self._best(rest, self._ground.promised(rest), open_, most)
+            if len(found) == len(rest):
+                continue
+            found, least = self._best(found, self._ground.promised(found), self._open.now(found), most)
             if _falls(loss, least):
                 return found, least
         return None
