@@ -1,13 +1,14 @@
 """Flips, soft labels and strikes for every model, alone and together with moves."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
-from oar.models import SoftmaxRegression
+from oar.models import Ridge, SoftmaxRegression
 from oar.solvers import ProjectedGradient
 
 ALL = {"centroid": oar.NearestCentroid()} | CLASSIFIERS
@@ -152,6 +153,36 @@ def test_people_with_soft_labels_are_flipped_to_hard_ones():
     assert 0 < changed.sum() <= 2
     assert np.isin(result.plan.labels()[changed], (0, 1)).all()
     assert result.loss < result.loss_before
+
+
+def test_frames_come_back_as_frames():
+    """Soft labels in columns of any order, and everything that may be done at once."""
+    features, codes, _, query, _ = people_of(2, 3, 15)
+    frame = pd.DataFrame(features, columns=["u", "v"], index=np.arange(100, 115))
+    shares = pd.DataFrame(0.8 * np.eye(3)[codes] + 0.2 / 3, columns=["c", "a", "b"], index=frame.index)
+    people = oar.Population(frame, shares)
+    actions = [oar.Perturb(0.1), oar.Relabel(soft=0.1), oar.Withhold(most=1)]
+    problem = oar.Problem(people, SoftmaxRegression(0.05), oar.Query(query, "a"), actions)
+    result = kept(oar.collective(problem, solver=FEW_STEPS), soft=0.1, leavers=1)
+    labels, moves = result.plan.labels(), result.plan.moves()
+    assert labels.index.equals(frame.index)
+    assert moves.index.equals(frame.index)
+    apart = (labels[shares.columns] - shares).abs().sum(axis=1) / 2
+    assert (apart <= 0.1 + 1e-9).all()
+    assert apart.max() > 0.05
+    assert result.loss < result.loss_before
+
+
+def test_values_of_several_dimensions():
+    features, _, _, query, _ = people_of(2, 2, 15)
+    values = features @ np.array([[1.0, 0.0], [2.0, 1.0]])
+    asked = oar.Query(query, [3.0, 1.0], within=0.1)
+    problem = oar.Problem(oar.Population(features, values), Ridge(0.1), asked, oar.Relabel(soft=0.2))
+    result = oar.collective(problem)
+    lengths = np.linalg.norm(result.plan.labels() - values, axis=1)
+    assert (lengths <= 0.2 * (1 + 1e-9)).all()
+    assert result.loss < result.loss_before
+    assert not result.audit.violations
 
 
 def test_there_is_no_card():

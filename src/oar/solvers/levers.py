@@ -190,7 +190,7 @@ def _moved(levering: Levering, state: State, propose_moves: Callable[[Problem], 
         plan = propose_moves(replace(problem, people=people, action=perturb)).plan
     except NumericsError:  # a model that cannot be moved from here can still be left as it is
         return state
-    moves = np.asarray(plan.moves(), dtype=np.float64)
+    moves = np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own
     moves[state.weights == 0] = 0.0
     return levering.judged(replace(state, moves=moves if moves.any() else None))
 
