@@ -13,6 +13,7 @@ from benchmarks import (
     beside_gradient,
     beside_scikit_learn,
     growth,
+    levers,
     questions_asked,
     refitted,
     sweep_cells,
@@ -29,6 +30,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "growth": growth.rows,
     "questions": questions_asked.rows,
     "refitted": refitted.rows,
+    "levers": levers.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

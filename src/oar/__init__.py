@@ -6,7 +6,8 @@ audits it by really retraining.
 """
 
 from oar import datasets, models, signals, solvers, testing
-from oar.actions import Perturb
+from oar.actions import Perturb, Relabel, Withhold
+from oar.actions.limits import Limit, Limits
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
@@ -25,6 +26,8 @@ __all__ = [
     "Card",
     "Cheapest",
     "DataError",
+    "Limit",
+    "Limits",
     "NearestCentroid",
     "NumericsError",
     "OARError",
@@ -34,11 +37,13 @@ __all__ = [
     "Population",
     "Problem",
     "Query",
+    "Relabel",
     "Result",
     "Schema",
     "SoftmaxRegression",
     "Status",
     "StorageError",
+    "Withhold",
     "__version__",
     "audit",
     "break_even",

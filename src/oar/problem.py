@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions import Allowance, Perturb
+from oar.actions import Allowance, Perturb, Relabel, Withhold
+from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits
 from oar.actions.measured import Measured, measure
 from oar.actions.perturb import check_budget
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Population
 
@@ -48,6 +49,8 @@ class Query:
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once.
+
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
     Problem(nearest-centroid, 3 people × 1, goal 'yes', Perturb(budget=0.5, norm=2))
@@ -56,21 +59,22 @@ class Problem:
     people: Population
     model: NearestCentroid | Differentiable
     query: Query
-    action: Perturb
+    action: Any
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
-        for argument, kind in (("people", Population), ("query", Query), ("action", Perturb)):
+        for argument, kind in (("people", Population), ("query", Query)):
             if not isinstance(getattr(self, argument), kind):
                 got = type(getattr(self, argument)).__name__
                 raise DataError(f"{argument}: must be an oar.{kind.__name__}(…), got an object of type {got}.")
+        object.__setattr__(self, "action", as_action(self.action))
         if not isinstance(self.model, NearestCentroid | Differentiable):
             raise DataError(
                 f"model: must be oar.NearestCentroid() or one of oar.models, got {self.model!r}; "
                 "wrap a loss of your own in oar.models.Custom."
             )
         self.model.check(self.people)
-        _ = self.goal_label, self.query_features, self.allowance, self.limits
+        _ = self.goal_label, self.query_features, self.allowance, self.levers, self.limits
         if self.regresses and self.query.within is None:
             raise DataError(f"Query within: must say how near is enough, because {self.model.name} predicts values.")
         if not self.regresses and self.query.within is not None:
@@ -108,12 +112,41 @@ class Problem:
     @cached_property
     def allowance(self) -> Allowance:
         """What each member may do. Those whose data weigh nothing are told to stay: they would move in vain."""
-        allowance = self.action.allowance(self.people)
+        allowance = (part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
         weights = self.people.weights
         if weights is None or weights.min() > 0:
             return allowance
         useful = weights > 0
         return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
+
+    @cached_property
+    def levers(self) -> Levers | None:
+        """What members may do beside moving; None where moving is all."""
+        relabel, withhold = part_of(self.action, Relabel), part_of(self.action, Withhold)
+        if relabel is None and withhold is None:
+            return None
+        if relabel is not None and relabel.soft is not None and isinstance(self.model, NearestCentroid):
+            raise OptionError(
+                "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
+                "oar.models.PrototypeNetwork(), which is the same model and takes soft labels."
+            )
+        return Levers(
+            None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name),
+            None if withhold is None else withhold.limits(self.people),
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether members may move their features."""
+        return part_of(self.action, Perturb) is not None
+
+    def only_moves(self, what: str) -> None:
+        """Raise unless moving is all that members may do; `what` cannot answer for anything else."""
+        if self.levers is not None:
+            raise OptionError(
+                f"action: must be an oar.Perturb(…) alone for {what}, got {self.action!r}; "
+                "oar.collective plans other labels and strikes."
+            )
 
     @property
     def query_budget(self) -> float:
@@ -130,13 +163,15 @@ class Problem:
     @cached_property
     def limits(self) -> Limits | None:
         """What may be done to a table's columns, checked against its schema; None where people are no table."""
+        perturb = part_of(self.action, Perturb)
+        limits = None if perturb is None else perturb.limits
         if self.people.encoding is None:
-            if self.action.limits is not None:
+            if limits is not None:
                 raise DataError(
                     "limits: are for people with a schema; make them with oar.Population.from_frame(df, target=…)."
                 )
             return None
-        return (self.action.limits or Limits()).check(self.people.encoding.schema)
+        return (limits or Limits()).check(self.people.encoding.schema)
 
     def measured(self, query: bool) -> Measured:
         """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`."""
@@ -157,9 +192,14 @@ class Problem:
 
     def with_action(self, **changes: Any) -> Problem:
         """Return the same problem with some settings of its action changed; who takes part stays as it was drawn."""
+        perturb = part_of(self.action, Perturb)
+        if perturb is None:
+            raise OptionError(f"action: must hold an oar.Perturb(…) to have its settings changed, got {self.action!r}.")
         if "participants" not in changes:
             changes |= {"participants": self.allowance.mask, "seed": None}
-        return dataclasses.replace(self, action=dataclasses.replace(self.action, **changes))
+        changed = dataclasses.replace(perturb, **changes)
+        parts = self.action if isinstance(self.action, tuple) else (perturb,)
+        return dataclasses.replace(self, action=[changed if part is perturb else part for part in parts])
 
     def __repr__(self) -> str:
         """Show the essentials in one line."""

@@ -1,6 +1,8 @@
-"""WHAT EACH MAY DO: norms, budgets, participation."""
+"""WHAT EACH MAY DO: move (norms, budgets), be relabelled, leave; and who takes part."""
 
 from oar.actions.norms import Norm
 from oar.actions.perturb import Allowance, Perturb
+from oar.actions.relabel import Relabel
+from oar.actions.withhold import Withhold
 
-__all__ = ["Allowance", "Norm", "Perturb"]
+__all__ = ["Allowance", "Norm", "Perturb", "Relabel", "Withhold"]

@@ -7,11 +7,14 @@ data once and keeps O(chunk + k·d) in memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.contributions import Contributions
 from oar.audit.limits import limits_of
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
@@ -30,8 +33,8 @@ def audit_centroids(plan: Plan) -> Audit:
     problem = plan.problem
     people = problem.people
     before, after, sizes = _Means(people), _Means(people), _Means(people)
-    limits = limits_of(problem)
-    for chunk in people.chunks():
+    limits, changed = limits_of(problem), Contributions(plan)
+    for chunk, later in zip(people.chunks(), _later(people, changed.after), strict=False):
         moves = plan.of_chunk(chunk)
         limits.check(chunk, moves)
         by_class = _ByClass(chunk, len(people.classes))
@@ -39,8 +42,13 @@ def audit_centroids(plan: Plan) -> Audit:
         before.add(by_class, rows)
         if chunk.start < SIZED:
             sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
-        after.add(by_class, rows + by_class.sort(moves))
+        if later is None:
+            after.add(by_class, rows + by_class.sort(moves))
+        else:
+            by_new_class = _ByClass(later, len(people.classes))
+            after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     limits.check_query(plan.query_move)
+    violations = (*limits.violations, *changed.violations)
 
     goal, point = problem.goal, problem.query_features
     ties = _ties(before, sizes, point, goal)
@@ -54,13 +62,20 @@ def audit_centroids(plan: Plan) -> Audit:
         margin=new.margin,
         tie=new.tie,
         success_before=old.nearest == goal,
-        success=new.nearest == goal and not limits.violations,
+        success=new.nearest == goal and not violations,
         movers=limits.movers,
         effort=limits.effort,
-        violations=tuple(limits.violations),
+        violations=violations,
         witness=WITNESS,
         residual=0.0,
+        relabelled=changed.relabelled,
+        leavers=changed.leavers,
     )
+
+
+def _later(before: Population, after: Population) -> Iterable[Chunk | None]:
+    """Walk over people as they are after the plan; None for each chunk where nobody's label or weight changes."""
+    return repeat(None) if after is before else after.chunks()
 
 
 class _ByClass:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.contributions import Contributions
 from oar.audit.limits import limits_of
 from oar.audit.witnesses import Testimony, testify
 from oar.models import Differentiable
@@ -24,7 +25,7 @@ def audit_retrained(plan: Plan) -> Audit:
     problem = plan.problem
     people, model = problem.people, problem.model
     assert isinstance(model, Differentiable)
-    limits = limits_of(problem)
+    limits, changed = limits_of(problem), Contributions(plan)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():
         moves = plan.of_chunk(chunk)
@@ -36,7 +37,8 @@ def audit_retrained(plan: Plan) -> Audit:
     if limits.violations and not np.isfinite(after).all():
         after = before  # moves that are not numbers cannot be trained on; the violations say so
     old = testify(model, people, before, point, problem.goal_target)
-    new = testify(model, people, after, point + plan.query_move, problem.goal_target)
+    new = testify(model, changed.after, after, point + plan.query_move, problem.goal_target)
+    violations = (*limits.violations, *changed.violations)
     old_prediction, old_lead, _ = _judge(problem, old)
     prediction, lead, tie = _judge(problem, new)
     return Audit(
@@ -47,13 +49,15 @@ def audit_retrained(plan: Plan) -> Audit:
         margin=lead,
         tie=tie,
         success_before=old_lead > tie,
-        success=lead > tie and not limits.violations,
+        success=lead > tie and not violations,
         movers=limits.movers,
         effort=limits.effort,
-        violations=tuple(limits.violations),
+        violations=violations,
         witness=new.witness,
         residual=new.residual,
         converged=old.converged and new.converged,
+        relabelled=changed.relabelled,
+        leavers=changed.leavers,
     )
 
 

@@ -94,7 +94,9 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refi
     def scaled_like(fitted: Array, rows: Array) -> Array:
         if not columns.any():
             return rows
-        scaler = StandardScaler().fit(fitted[:, columns], sample_weight=people.weights)
+        # What was there before any change was fitted to everyone, leavers included.
+        weights = people.first_weights if fitted is unmoved else people.weights
+        scaler = StandardScaler().fit(fitted[:, columns], sample_weight=weights)
         found = rows.copy()
         found[:, columns] = scaler.transform(rows[:, columns])
         return found

@@ -128,6 +128,13 @@ class Passes:
         score = self._score(theta, constants, signal)
         return jax.lax.map(lambda chunk: jax.vmap(jax.grad(score))(*chunk), chunks[:2])
 
+    def values(self, theta: Any, constants: Any, signal: Any, *chunks: Any) -> Any:
+        """Return s for everyone, in chunks."""
+        import jax
+
+        score = self._score(theta, constants, signal)
+        return jax.lax.map(lambda chunk: jax.vmap(score)(*chunk), chunks[:2])
+
     def scored(self, theta: Any, constants: Any, signal: Any, rows: Any, targets: Any) -> Any:
         """Return s and ∇_x s for every row."""
         import jax

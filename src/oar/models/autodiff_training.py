@@ -10,6 +10,7 @@ A model may offer two things beyond `Differentiable`:
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,6 @@ class AutodiffTraining:
     def __init__(self, model: Differentiable, features: Any, targets: Any, weights: Any) -> None:
         """Check everything, lay the data out in chunks, and trace the loss once."""
         import jax
-        import jax.numpy as jnp
 
         self.model, self.passes = model, 0
         self._features, self.targets, self.weights = _checked(features, targets, weights)
@@ -58,9 +58,7 @@ class AutodiffTraining:
         self._chunks = -(-self.size // self._rows)
         self._runs: dict[str, Any] = {}
         self._targets = self._pack(self.targets)
-        with jax.enable_x64(True):
-            padded = np.append(self.weights, np.zeros(self._chunks * self._rows - self.size))
-            self._weights = jnp.asarray(padded.reshape(self._chunks, self._rows))
+        self._weights = self._packed_weights()
         settled = getattr(model, "settled", None)
         self._constants = {} if settled is None else settled(self._features, self.targets, self.weights)
         self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
@@ -123,6 +121,15 @@ class AutodiffTraining:
         with jax.enable_x64(True):
             return jnp.asarray(padded.reshape(self._chunks, self._rows, array.shape[1]))
 
+    def _packed_weights(self) -> Any:
+        """Lay weights out in chunks; padding weighs nothing."""
+        import jax
+        import jax.numpy as jnp
+
+        padded = np.append(self.weights, np.zeros(self._chunks * self._rows - self.size))
+        with jax.enable_x64(True):
+            return jnp.asarray(padded.reshape(self._chunks, self._rows))
+
     def _pass(self, kind: str) -> Any:
         if kind not in self._runs:
             self._runs[kind] = compiled(self.model, self.dimensions, self.output_count, kind)
@@ -158,6 +165,24 @@ class AutodiffTraining:
     def moved(self, moves: Array | None) -> Any:
         """Return features in chunks, on JAX's side."""
         return self._pack(self._features if moves is None else self._features + moves)
+
+    def contributing(self, targets: Array, weights: Array) -> AutodiffTraining:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1.
+
+        What the model settled before anybody changed anything stays settled.
+        """
+        other = copy.copy(self)
+        other.targets, other.weights, other.passes = targets, weights, 0
+        other._targets, other._weights = other._pack(targets), other._packed_weights()
+        other._curvature = Curvature(other.product, other.hessian, self.parameter_count)
+        return other
+
+    def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
+        """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""
+        self.passes += 1
+        run, rows = self._pass("values"), self._pack(targets)
+        found = self._trace("loss", lambda: run(parameters, self._constants, signal, features, rows))
+        return np.asarray(found).ravel()[: self.size]
 
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the risk, regulariser and gauge included, and its gradient: one pass."""

@@ -20,6 +20,7 @@ why. Dependent features are seen in their Gram matrix before the first step, eve
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,24 @@ class LinearTraining:
         np.divide(moves, self._scale, out=rows)
         rows += self._features
         return packed
+
+    def contributing(self, targets: Array, weights: Array) -> LinearTraining:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1; units stay as they are.
+
+        What is known of the curvature is kept: it only steers.
+        """
+        other = copy.copy(self)
+        other.targets, other.weights, other.passes = targets, weights, 0
+        other._targets, other._weights = other._pack(targets), other._pack(weights[:, None])[..., 0]
+        other._fixed = other._last = None
+        return other
+
+    def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
+        """Return s = vᵀ∇_θ ℓ(θ; x, y) = aᵀu (n,) for everyone, if its target were that row of `targets` (n, o)."""
+        self.passes += 1
+        rows, theta, along = self._rows_of(features), parameters.reshape(self.shape), signal.reshape(self.shape)
+        slopes = self.model.slopes(theta[:, :-1] @ rows.T + theta[:, -1:], targets.T)
+        return (slopes * (along[:, :-1] @ rows.T + along[:, -1:])).sum(axis=0)
 
     def in_given_units(self, vector: Array) -> Array:
         """Return parameters, or a direction among them, as they apply to features in the units they were given in."""

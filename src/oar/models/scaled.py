@@ -98,7 +98,8 @@ class Scaled(Differentiable):
         """Bind scaler and model to people."""
         columns = self.columns(people)
         features = np.asarray(people.features, dtype=np.float64)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        # Who left has left the refits, not the scaler that was there before.
+        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
         weights = weights / weights.sum()
         centres = np.where(columns, weights @ features, 0.0)
         spreads = np.sqrt(weights @ (features - centres) ** 2)

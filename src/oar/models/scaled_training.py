@@ -17,6 +17,7 @@ left as they are.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,21 @@ class ScaledTraining:
             slopes[:, columns] / self._spread(mean, square) - along_mean - 2 * along_square * features[:, columns]
         )
         return slopes / self._scales
+
+    def contributing(self, targets: Array, weights: Array) -> ScaledTraining:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
+        other = copy.copy(self)
+        other.inner = self.inner.contributing(targets, weights)
+        other.targets, other.weights, other._last = targets, weights, None
+        return other
+
+    def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
+        """Return s_i (n,) for everyone, if its target were that row of `targets`."""
+        theta, mean, square = self._split(parameters)
+        inner, along_mean, along_square = self._split(signal)
+        values = self.inner.scores(theta, self._inner_features(features, mean, square), inner, targets)
+        rows = features[:, self._columns]
+        return values + (mean - rows) @ along_mean + (square - rows**2) @ along_square
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L, its gradient in the model's and the scaler's parameters, and in the query."""

@@ -79,6 +79,14 @@ class Training(Protocol):
         """Return ∇_x s_i for everyone, (n, d); weights not included."""
         ...
 
+    def contributing(self, targets: Array, weights: Array) -> Training:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
+        ...
+
+    def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
+        """Return everyone's s_i (n,), if its target were that row of `targets` (n, o)."""
+        ...
+
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the query's loss L for its goal's target (o,), ∇_θ L (p,) and ∇_x L (d,)."""
         ...

@@ -69,6 +69,7 @@ class Population:
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
         self._classes_have_weight = self.weights is None and self._rows is None
         self._encoding: Encoding | None = None
+        self._first_weights: NDArray[np.float64] | None = None
 
     @classmethod
     def from_frame(
@@ -182,6 +183,45 @@ class Population:
         other = copy.copy(self)
         other._table = Table(features, self.names, self.index)
         return other
+
+    def contributing(
+        self,
+        weights: NDArray[np.float64] | None,
+        *,
+        shares: NDArray[np.float64] | None = None,
+        values: NDArray[np.float64] | None = None,
+    ) -> Population:
+        """Return the same people with other weights and labels; classes, names and index stay.
+
+        Labels are class shares (n, k), in the order of the classes, or values (n, m) to be regressed. Where labels
+        were single ones and still can be, they stay single; otherwise they become rows of numbers.
+        """
+        other = copy.copy(self)
+        first = self.first_weights
+        other.weights, other._first_weights = weights, np.ones(self.size) if first is None else first
+        other._classes_have_weight = False
+        if shares is not None and self._rows is None and np.isin(shares, (0.0, 1.0)).all():
+            other._codes = shares.argmax(axis=1).astype(np.int32)
+            other._labels = self.relabelled(other._codes)
+        elif values is not None and self._rows is None:
+            other._labels, other._codes = values[:, 0], None
+        else:
+            rows = shares if values is None else values
+            assert rows is not None
+            other._rows, other._labels, other._codes = Table(rows, None, self.index), rows, None
+        return other
+
+    def relabelled(self, codes: Codes) -> NDArray:
+        """Return everyone's label as given, but those whose code is another have that class's."""
+        labels = np.array(self._labels)
+        for person in np.flatnonzero(codes != self.codes(0, self.size)):
+            labels[person] = self.classes[codes[person]]
+        return labels
+
+    @property
+    def first_weights(self) -> NDArray[np.float64] | None:
+        """The weights before anybody left; what is settled before any change, as by a frozen scaler, goes by them."""
+        return self.weights if self._first_weights is None else self._first_weights
 
     @property
     def features(self) -> NDArray:

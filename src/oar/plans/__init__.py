@@ -1,7 +1,8 @@
 """WHAT COMES OUT: plans, the cards published from them, and results."""
 
 from oar.plans.card import Card
+from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
 from oar.plans.result import Audit, Proposal, Result
 
-__all__ = ["Audit", "Card", "ClassPlan", "MemberPlan", "Plan", "Proposal", "Result"]
+__all__ = ["Audit", "Card", "ClassPlan", "LeverPlan", "MemberPlan", "Plan", "Proposal", "Result"]

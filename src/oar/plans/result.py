@@ -62,6 +62,7 @@ class Audit:
         witness: what did the refit.
         residual: the norm of the training gradient after the refit, where the witness tells (0 for closed forms).
         converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
+        relabelled: how many members' labels change. leavers: how many members take their data away.
     """
 
     loss_before: float
@@ -78,6 +79,8 @@ class Audit:
     witness: str
     residual: float
     converged: bool = True
+    relabelled: int = 0
+    leavers: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +175,15 @@ class Result:
     def __repr__(self) -> str:
         """Show the outcome in one line."""
         gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
+        gap = gap if self.gap < float("inf") else "no certificate"
+        levers, audit = self.problem.levers, self.audit
+        changes = ""
+        if levers is not None and levers.relabel is not None:
+            changes += f"; {audit.relabelled} label{' changes' if audit.relabelled == 1 else 's change'}"
+        if levers is not None and levers.withhold is not None:
+            changes += f"; {audit.leavers} member{' leaves' if audit.leavers == 1 else 's leave'}"
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
-            f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
+            f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap})"
         )

@@ -12,7 +12,7 @@ from oar.models.linear import Linear
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import centroid, own_move, paper, projected_gradient, query_moves, retrained
+from oar.solvers import centroid, levers, own_move, paper, projected_gradient, query_moves, retrained
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
@@ -38,7 +38,10 @@ FEW, MORE = 2_000, 20_000  # members' moves, as numbers
 def propose_collective(
     problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
 ) -> Proposal:
-    """Members move, the model is refitted. Not audited: use `oar.collective` for that."""
+    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that."""
+    if problem.levers is not None:
+        _no_idle_options(problem, solver, signal)
+        return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
     if not isinstance(problem.model, NearestCentroid):
         return _propose_retrained(problem, solver, signal, False, on_step)
     _no_signal(signal)
@@ -53,6 +56,7 @@ def propose_collective(
 
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
+    problem.only_moves("individual recourse")
     if not isinstance(problem.model, NearestCentroid):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
@@ -64,6 +68,7 @@ def propose_joint(
     problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
 ) -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
+    problem.only_moves("joint recourse")
     if not isinstance(problem.model, NearestCentroid):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
@@ -111,6 +116,13 @@ def _no_restarts(settings: ProjectedGradient) -> None:
         raise OptionError(
             "restarts and time_limit: are for refits in a loop, and nothing is refitted in a loop here; leave them out."
         )
+
+
+def _no_idle_options(problem: Problem, solver: Any, signal: Any) -> None:
+    """Refuse settings for moves where nobody may move."""
+    for name, value in (("solver", solver), ("signal", signal)):
+        if value != "auto" and not problem.moves:
+            raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")
 
 
 def _no_signal(signal: Any) -> None:

@@ -1,0 +1,49 @@
+"""One action or several: moves, other labels and a strike may go together, each at most once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oar.actions.perturb import Perturb
+from oar.actions.relabel import Relabel, RelabelLimits
+from oar.actions.withhold import Withhold, WithholdLimits
+from oar.errors import DataError
+
+KINDS = (Perturb, Relabel, Withhold)
+Kind = TypeVar("Kind", Perturb, Relabel, Withhold)
+
+
+@dataclass(frozen=True, eq=False)
+class Levers:
+    """What may be done beside moving; None for what may not."""
+
+    relabel: RelabelLimits | None
+    withhold: WithholdLimits | None
+
+
+def as_action(action: Any) -> Any:
+    """Return an action, or several as a tuple; raise for what is none, or given twice."""
+    known = ", ".join(f"oar.{kind.__name__}(…)" for kind in KINDS)
+    several = isinstance(action, list | tuple)
+    for one in action if several else (action,):
+        if not isinstance(one, KINDS):
+            raise DataError(
+                f"action: must be an oar.Perturb(…), or one or a list of {known}, got an object of type "
+                f"{type(one).__name__}."
+            )
+    if not several:
+        return action
+    if not action:
+        raise DataError(f"action: must name at least one action, got an empty list; use one or more of {known}.")
+    for kind in KINDS:
+        number = sum(isinstance(one, kind) for one in action)
+        if number > 1:
+            raise DataError(f"action: must hold each kind at most once, got {number} of {kind.__name__}; merge them.")
+    return action[0] if len(action) == 1 else tuple(action)
+
+
+def part_of(action: Any, kind: type[Kind]) -> Kind | None:
+    """Return the action of one kind, None where there is none."""
+    parts = action if isinstance(action, tuple) else (action,)
+    return next((part for part in parts if isinstance(part, kind)), None)

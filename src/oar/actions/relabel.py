@@ -1,0 +1,119 @@
+"""Changing labels: labellers give some people another label, or everyone a slightly different soft one.
+
+Hard labels are flipped: at most `most` people get another class's label. Soft labels are points of the simplex, and
+`soft` is how far each may move in total variation, ½‖y' − y‖₁: the share of the label that is given to other classes.
+Where values are regressed, it is how far each target may move, ‖y' − y‖₂.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.participation import check_participants, participation_mask
+from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
+from oar.errors import DataError, OptionError
+from oar.people import Population
+
+LARGEST_SOFT = 1e100  # past that, squares of targets overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Relabel:
+    """Other labels for some members. One of `most`, `share` and `soft` says how far it may go.
+
+    Args:
+        most: how many labels may be flipped.
+        share: or, at most this share of the participants' labels may be flipped (rounded down).
+        soft: or, every participant's soft label may move by so much in total variation (½‖·‖₁, at most 1); where values
+            are regressed, its target by so much (‖·‖₂).
+        to: the labels that may be given, a list; None means any class's. A soft label gains in these classes alone.
+        participants: whose labels may change: None (everyone's), a boolean mask, a share, or a function of the
+            Population.
+        seed: with a share of participants: the seed of the draw (0 if left out).
+
+    >>> Relabel(most=3, to=["yes"])
+    Relabel(most=3, to=['yes'])
+    """
+
+    most: int | None = None
+    share: float | None = None
+    soft: float | None = None
+    to: Sequence[Any] | None = None
+    participants: Any = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the people."""
+        check_one_of("Relabel", most=self.most, share=self.share, soft=self.soft)
+        if self.most is not None:
+            object.__setattr__(self, "most", check_most(self.most))
+        if self.share is not None:
+            object.__setattr__(self, "share", check_share(self.share))
+        if self.soft is not None:
+            object.__setattr__(self, "soft", _check_soft(self.soft))
+        if self.to is not None:
+            if isinstance(self.to, str | bytes) or not hasattr(self.to, "__iter__") or not len(list(self.to)):
+                raise DataError(f"to: must be a list of the labels that may be given, got {self.to!r}; use to=[label].")
+            object.__setattr__(self, "to", list(self.to))
+        check_participants(self.participants, self.seed)
+
+    def limits(self, people: Population, regresses: bool, name: str) -> RelabelLimits:
+        """Say whose labels may change, how many and into what; raise where that does not suit model `name`."""
+        if regresses and self.soft is None:
+            raise OptionError(
+                f"Relabel: flips labels between classes, and {name} predicts values, which have none; "
+                "use Relabel(soft=...), by which every target may move so much."
+            )
+        if regresses and self.to is not None:
+            raise OptionError(f"to: is for classes, and {name} predicts values, got {self.to!r}; leave it out.")
+        if not regresses and self.soft is not None and self.soft > 1:
+            raise DataError(
+                "soft: must be at most 1, because a soft label cannot give away more than all of itself, "
+                f"got {self.soft}."
+            )
+        mask = participation_mask(self.participants, self.seed, people)
+        mask = np.ones(people.size, dtype=bool) if mask is None else mask
+        allowed = np.ones(people.value_rows().shape[1] if regresses else len(people.classes), dtype=bool)
+        if self.to is not None:
+            allowed[:] = False
+            allowed[[people.coding.position(label, "to") for label in self.to]] = True
+        most = 0 if self.soft is not None else quota(self.most, self.share, int(mask.sum()))
+        return RelabelLimits(mask, most, self.soft, allowed)
+
+    def __repr__(self) -> str:
+        """Show what was set."""
+        shown = [
+            f"{name}={value!r}" for name, value in vars(self).items() if value is not None and name != "participants"
+        ]
+        if self.participants is not None:
+            shown.append(f"participants={brief(self.participants)}")
+        return f"Relabel({', '.join(shown)})"
+
+
+@dataclass(frozen=True, eq=False)
+class RelabelLimits:
+    """A resolved relabelling.
+
+    Attributes:
+        mask: (n,), whose labels may change.
+        most: how many of them may be flipped; 0 for soft labels.
+        soft: how far each soft label or target may move; None for flips.
+        allowed: (k,), the classes that may be given.
+    """
+
+    mask: NDArray[np.bool_]
+    most: int
+    soft: float | None
+    allowed: NDArray[np.bool_]
+
+
+def _check_soft(soft: Any) -> float:
+    number = isinstance(soft, int | float | np.number) and not isinstance(soft, bool)
+    if not number or not 0.0 <= soft <= LARGEST_SOFT:
+        raise DataError(f"soft: must be a finite number ≥ 0, got {soft!r}; it is how far each soft label may move.")
+    return float(soft)
