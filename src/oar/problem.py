@@ -179,7 +179,8 @@ class Problem:
         assert people.encoding is not None
         assert self.limits is not None
         radii = np.append(self.allowance.everyones(people.size), self.query_budget if query else 0.0)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        # Costs are settled before anybody leaves.
+        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
         return measure(
             self.limits,
             people.encoding,

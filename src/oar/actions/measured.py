@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class Measured:
     costs: Array
     steps: Array
 
+    def of(self, rows: NDArray[np.intp]) -> Measured:
+        """Return what some of the people may do."""
+        return replace(self, region=self.region.of(rows))
+
     def exactly(self, moves: Array) -> Array:
         """Return moves (n, d) in the coordinates' own units with whole steps free of rounding."""
         steps = np.where(self.steps > 0, self.steps, 1.0)
@@ -48,7 +52,9 @@ def measure(
     A switch from one level to another changes two coordinates by 1, so that it costs ‖(c, c)‖_p, which is to be the
     category's cost.
     """
-    spreads = np.sqrt(np.maximum(weights @ (features - weights @ features) ** 2, 0.0))
+    centres = weights @ features
+    spreads = np.sqrt(np.maximum(weights @ (features - centres) ** 2, 0.0))
+    spreads[spreads <= 1e-9 * np.abs(centres)] = 0.0  # the rounding of a column that never varies is no spread
     lower, upper = np.full_like(features, -np.inf), np.full_like(features, np.inf)
     costs, steps = np.ones(encoding.dimensions), np.zeros(encoding.dimensions)
     levels = []

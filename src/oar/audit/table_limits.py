@@ -139,8 +139,10 @@ class TableLimits:
             return float(limit.unit)
         people = self.problem.people
         values = np.asarray(people.features)[:, self.encoding.places[column.name].start]
-        centre = np.average(values, weights=people.weights)
-        return float(np.sqrt(np.average((values - centre) ** 2, weights=people.weights))) or 1.0
+        weights = people.first_weights
+        centre = np.average(values, weights=weights)
+        spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
+        return spread if spread > ROUNDING * abs(centre) else 1.0
 
     def _own_limits(self) -> dict[str, dict[int, Limit]]:
         """Return people's own limits by column and position."""

@@ -4,15 +4,16 @@
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from oar.errors import OptionError
-from oar.models import NearestCentroid
+from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
 from oar.models.linear import Linear
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import centroid, levers, own_move, paper, projected_gradient, query_moves, retrained
+from oar.solvers import centroid, levers, own_move, own_table, paper, projected_gradient, query_moves, retrained
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
@@ -42,7 +43,7 @@ def propose_collective(
     if problem.levers is not None:
         _no_idle_options(problem, solver, signal)
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
-    if not isinstance(problem.model, NearestCentroid):
+    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
         return _propose_retrained(problem, solver, signal, False, on_step)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
@@ -57,10 +58,12 @@ def propose_collective(
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
     problem.only_moves("individual recourse")
-    if not isinstance(problem.model, NearestCentroid):
+    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
-        return own_move.solve(problem, chosen)
+        return (
+            own_move.solve(problem, chosen) if problem.limits is None else _as_asked(own_table.solve, problem, chosen)
+        )
     return _propose_query_move(problem, solver, members=False)
 
 
@@ -69,7 +72,7 @@ def propose_joint(
 ) -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
-    if not isinstance(problem.model, NearestCentroid):
+    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
@@ -90,7 +93,15 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
-    return retrained.solve(problem, chosen, signal, query, on_step)
+    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step)
+
+
+def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:
+    """Solve for nearest centroid on a table as a prototype network without an embedding, which is the same model."""
+    if not isinstance(problem.model, NearestCentroid):
+        return solve(problem, *settings)
+    found = solve(dataclasses.replace(problem, model=PrototypeNetwork()), *settings)
+    return dataclasses.replace(found, plan=dataclasses.replace(found.plan, problem=problem))
 
 
 def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
@@ -99,7 +110,8 @@ def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
     A step takes a millisecond with few people and a linear model, and the training of a network from scratch elsewhere.
     """
     numbers = problem.people.size * problem.people.dimensions
-    if not problem.model.convex:  # type: ignore[union-attr]
+    model = problem.model
+    if isinstance(model, Differentiable) and not model.convex:
         return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
     if problem.limits is not None:  # moves are made whole afterwards, so that the last digits do not matter
         return {"max_steps": 100, "tolerance": 1e-4, "restarts": 0}

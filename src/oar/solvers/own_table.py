@@ -1,0 +1,92 @@
+"""The query's own best move on a table, while the model stays as it is: least loss within a budget, in whole moves.
+
+One person has few columns, so every other value of every column is tried by the loss itself, beside the columns as they
+are and alone, and so is the best response to the loss's slopes; what need not be whole is re-optimised for the best of
+them. It goes on from there until nothing helps. That is a local search: it proves nothing. For the lowest cost that
+reaches the goal, proved for linear models, see `oar.cheapest`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.in_cost import InCost
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+from oar.solvers.region_limits import RegionLimits
+from oar.solvers.settings import ProjectedGradient
+from oar.solvers.spectral import Objective, minimise
+from oar.solvers.whole import Whole
+
+Array = NDArray[np.float64]
+TIGHT = 1e-10
+MOST_ROUNDS = 100
+GAINED = 1e-9  # of the loss
+ONE = np.ones(1)
+
+
+def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
+    """Move the query alone, within its limits."""
+    people, size = problem.people, problem.people.size
+    everyones = problem.measured(query=True)
+    measured = everyones.of(np.array([size]))
+    training = InCost(problem.model.training(people), measured.costs)  # type: ignore[union-attr]
+    fit = training.fit(training.moved(None), training.start(), TIGHT)
+    query, target = problem.query_features * measured.costs, problem.goal_target
+    whole, steps = Whole(measured), 0
+
+    def judged(move: Array) -> tuple[float, Array]:
+        """Return the loss at a move (1, d), and its slopes."""
+        loss, _, slope = training.goal(fit.parameters, query + move[0], target)
+        return loss, slope[None]
+
+    def with_rest(move: Array) -> Array:
+        """Re-optimise what need not be whole."""
+        if whole.discrete.all():
+            return move
+        narrow = whole.narrow(move)
+        fixed = np.where(whole.discrete, narrow, 0.0)
+        limits = RegionLimits(whole.rest(fixed), ONE)
+
+        def evaluate(points: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+            loss, slope = judged(whole.wide(points[0] + fixed, move))
+            return np.array([loss]), whole.narrow(slope)[None]
+
+        objective = Objective(
+            evaluate=evaluate,
+            project=lambda points, rows: limits.project(points[0])[None],
+            inner=lambda left, right, rows: np.array([(left * right).sum()]),
+            gap=lambda points, slopes, rows: np.array([limits.gap(points[0], slopes[0])]),
+        )
+        rest = (narrow - fixed)[None]
+        first = np.array([limits.span(evaluate(rest, np.zeros(1, dtype=np.intp))[1][0])])
+        found = minimise(objective, rest, first, settings.most_steps, settings.smallest_gap)
+        return whole.wide(found.points[0] + fixed, move)
+
+    here = with_rest(np.zeros((1, people.dimensions)))
+    loss, slopes = judged(here)
+    for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
+        narrow = whole.narrow(here)
+        rest = np.where(whole.discrete, 0.0, narrow)
+        others = [whole.wide(whole.response(whole.narrow(-slopes)), here)]
+        others += [whole.wide(other + whole.shrunk(other, rest), here) for other in whole.others(narrow - rest)]
+        best = with_rest(min(others, key=lambda move: judged(move)[0]))
+        better, there = judged(best)
+        if not better < loss - GAINED * abs(loss):
+            break
+        here, loss, slopes = best, better, there
+    move = everyones.exactly(here / measured.costs)[0] + 0.0
+    return Proposal(
+        plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
+        solver="exchanges",
+        claimed_loss=loss,
+        gap=RegionLimits(measured.region, ONE).gap(here, slopes),
+        bound=problem.model.least_loss,  # type: ignore[union-attr]
+        exact=False,
+        impossible=False,
+        finished=steps < MOST_ROUNDS,
+        steps=steps,
+        passes=training.passes,
+        residual=fit.residual,
+    )
