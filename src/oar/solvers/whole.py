@@ -24,7 +24,7 @@ from oar.actions.measured import Measured
 from oar.actions.region import Region
 from oar.errors import NumericsError
 from oar.models.in_cost import InCost
-from oar.signals.base import Step, refit
+from oar.signals.base import Outcome, Step, refit
 from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import SLOWLY, Search
@@ -36,7 +36,7 @@ REST_STEPS = 10
 LARGE, MOST_LARGE = 0.2, 4  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
-FEW = 20_000  # numbers: where there are fewer, columns are tried one by one
+FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses
 PRECISION = 1e-8
 
 
@@ -288,27 +288,27 @@ def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
         if time.monotonic() > search.loop.deadline:
             ended = "time"
             break
-        found = _shared(search, here, _responses(search, whole, here), share)
+        found = _shared(search, here, *_responses(search, whole, here), share)
         if found is None and here.moves.size <= FEW:
-            found = _shared(search, here, _best_columns(search, whole, here), 1.0)
+            found = _shared(search, here, *_best_columns(search, whole, here), 1.0)
         if found is None:
             ended = "closed"
             break
-        moves, share = found
+        outcome, moves, share = found
         fixed = moves.copy()
         fixed[:, whole.columns[~whole.discrete]] = 0.0
-        here = _with_rest(search, whole, fixed, moves)
+        here = _with_rest(search, whole, fixed, moves, outcome)
         search.steps += 1
         if search.on_step is not None:
             search.on_step(search.steps, here.step.loss, here.gap)
     return replace(here, gap=search.limits.gap(here.moves, _slopes(here.step)), ended=ended)
 
 
-def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array) -> Reached:
-    """Fix whole moves, and re-optimise what need not be whole, from where it is."""
+def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: Outcome | None = None) -> Reached:
+    """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
     training, signal, query, target, everyones = search.asked
     if whole.discrete.all():
-        return search.improved(fixed, 0)
+        return search.improved(fixed, 0, began=began)
     assert isinstance(training, InCost)
     assert isinstance(everyones, RegionLimits)
     region = whole.rest(whole.narrow(fixed))
@@ -325,61 +325,58 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array) -> Reac
         RegionLimits(region, everyones.weights),
     )
     inner = Search(asked, replace(search.loop, response="spectral"), None)
-    found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), longest=SLOWLY)
+    found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)
     return replace(found, moves=found.moves + fixed)
 
 
-def _responses(search: Search, whole: Whole, here: Reached) -> Array:
-    """Return everyone's whole response: to the slopes where it stands, where that leads, and half-way between.
+def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
+    """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
 
-    A score is not linear in a whole step, so the best of them by an estimate from both ends counts.
+    A score is not linear in a whole step. So there is a second response, to the slopes half-way between here and where
+    the first leads, and with few people a third, to those there; the best by an estimate from both ends counts.
     """
     slopes = -_slopes(here.step)
     best = whole.wide(whole.response(whole.narrow(slopes)), slopes)
     gains, there = _estimated(search, here, best)
-    for other_slopes in (there, 0.5 * (slopes + there)):
+    for other_slopes in (0.5 * (slopes + there), there)[: 1 if slopes.size > MANY else 2]:
         other = whole.wide(whole.response(whole.narrow(other_slopes)), slopes)
         gain, _ = _estimated(search, here, other)
         better = gain > gains
         gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
-    return best
+    return best, gains
 
 
-def _shared(search: Search, here: Reached, aims: Array, share: float) -> tuple[Array, float] | None:
-    """Return the moves after an exchange that lowers the loss, and the share of the gainers who made it; or None.
+def _shared(
+    search: Search, here: Reached, aims: Array, gains: Array, share: float
+) -> tuple[Outcome, Array, float] | None:
+    """Return what an exchange leads to that lowers the loss: its outcome, the moves, and the share of the gainers.
 
-    Those with the highest estimated gains go first. Shares are halved from the one that did well last, or doubled as
-    long as that does better.
+    Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as long
+    as that does better. None where no share lowers the loss.
     """
     training, _, query, target, _ = search.asked
-    worth = _estimated(search, here, aims)[0] * np.append(search.training.weights, 1.0)
+    worth = gains * np.append(search.training.weights, 1.0)
     order = np.argsort(-worth, kind="stable")
     gainers = int((worth > 0).sum())
-
-    def tried(part: float) -> tuple[float, Array]:
+    memory = None if search.loop.from_scratch else here.step.memory
+    best: tuple[Outcome, Array, float] | None = None
+    part, enough = min(1.0, 2 * share), (1 - search.loop.tolerance) * here.step.loss
+    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
         some = order[: int(np.ceil(part * gainers))]
         moves = here.moves.copy()
         moves[some] = aims[some]
-        memory = None if search.loop.from_scratch else here.step.memory
-        try:
-            return refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION).loss, moves
-        except NumericsError:
-            return np.inf, moves
-
-    best: tuple[float, Array, float] | None = None
-    part, enough = min(1.0, 2 * share), (1 - search.loop.tolerance) * here.step.loss
-    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
-        loss, moves = tried(part)
-        if best is not None and loss >= best[0]:
-            break
-        if loss < enough:
-            best = loss, moves, part
+        with suppress(NumericsError):
+            outcome = refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
+            if best is not None and outcome.loss >= best[0].loss:
+                break
+            if outcome.loss < enough:
+                best = outcome, moves, part
         part /= 2
-    return None if best is None else (best[1], best[2])
+    return best
 
 
-def _best_columns(search: Search, whole: Whole, here: Reached) -> Array:
-    """Return everyone's moves with that one column changed that gains most, by estimates from both ends."""
+def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
+    """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
     stands = whole.narrow(here.moves)
     rest = np.where(whole.discrete, 0.0, stands)
     gains, aims = np.zeros(len(stands)), here.moves.copy()
@@ -388,7 +385,7 @@ def _best_columns(search: Search, whole: Whole, here: Reached) -> Array:
         gain, _ = _estimated(search, here, moves)
         better = gain > gains * (1 + ALMOST)
         gains, aims[better] = np.where(better, gain, gains), moves[better]
-    return aims
+    return aims, gains
 
 
 def _estimated(search: Search, here: Reached, moves: Array) -> tuple[Array, Array]:
