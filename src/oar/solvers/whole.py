@@ -308,7 +308,9 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
     """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
     training, signal, query, target, everyones = search.asked
     if whole.discrete.all():
-        return search.improved(fixed, 0, began=began)
+        if began is None:
+            began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
+        return Reached(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
     assert isinstance(training, InCost)
     assert isinstance(everyones, RegionLimits)
     region = whole.rest(whole.narrow(fixed))
@@ -332,13 +334,14 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
 def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
     """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
 
-    A score is not linear in a whole step. So there is a second response, to the slopes half-way between here and where
-    the first leads, and with few people a third, to those there; the best by an estimate from both ends counts.
+    A score is not linear in a whole step. So unless there are many people, there is a second response, to the slopes
+    half-way between here and where the first leads, and a third, to those there; the best by an estimate from both ends
+    counts.
     """
     slopes = -_slopes(here.step)
     best = whole.wide(whole.response(whole.narrow(slopes)), slopes)
     gains, there = _estimated(search, here, best)
-    for other_slopes in (0.5 * (slopes + there), there)[: 1 if slopes.size > MANY else 2]:
+    for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
         other = whole.wide(whole.response(whole.narrow(other_slopes)), slopes)
         gain, _ = _estimated(search, here, other)
         better = gain > gains
