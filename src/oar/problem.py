@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits
-from oar.actions.measured import Measured, measure
+from oar.actions.measured import Measured, check_inside, measure
 from oar.actions.perturb import check_budget
 from oar.errors import DataError, OptionError
 from oar.models import Differentiable, NearestCentroid
@@ -171,7 +171,9 @@ class Problem:
                     "limits: are for people with a schema; make them with oar.Population.from_frame(df, target=…)."
                 )
             return None
-        return (limits or Limits()).check(self.people.encoding.schema)
+        checked = (limits or Limits()).check(self.people.encoding.schema)
+        check_inside(checked, self.people.encoding, self.query_features)
+        return checked
 
     def measured(self, query: bool) -> Measured:
         """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`."""

@@ -15,6 +15,7 @@ from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
+from oar.plans.table_out import changed_cells, moved_table
 from oar.problem import Problem
 
 
@@ -37,6 +38,14 @@ class Plan:
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
         raise NotImplementedError
+
+    def table(self) -> Any:
+        """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
+        return moved_table(self)
+
+    def changes(self) -> Any:
+        """Return what changes, for people with a schema: a DataFrame of person, column, before and after."""
+        return changed_cells(self)
 
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""
@@ -107,7 +116,7 @@ class MemberPlan(Plan):
         return self.each[chunk.start : chunk.stop]
 
     def card(self) -> Card:
-        """Return what can be published: the signal (θ, v), average directions, norm and common budget.
+        """Return what can be published: the signal (θ, v), average directions, norm and common budget; not of tables.
 
         Members' answers to it are tried on the problem's own people, by a few refits. A DataError says why there is
         no card: no signal, a model made of functions, averages over too few people, or moves that do not follow from

@@ -40,6 +40,11 @@ def publish(plan: MemberPlan) -> Card:
     """Return the card of a plan; raise where nothing that can be published determines its moves."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
+    if problem.limits is not None:
+        raise DataError(
+            "plan: it was made for a table with limits, and a card knows only balls; hand members their rows of "
+            "plan.changes()."
+        )
     assert isinstance(model, Differentiable)
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"

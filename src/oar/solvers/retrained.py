@@ -117,9 +117,21 @@ def solve(
         ended="" if finished else ENDED[best.ended],
         steps=search.steps,
         passes=training.passes,
-        note=f"{chosen} {best.step.note}",
+        note=f"{chosen} {best.step.note}{_dominance(problem)}",
         residual=final.fit.residual,
     )
+
+
+def _dominance(problem: Problem) -> str:
+    """Return a sentence where the collective is not promised to be at least as good as the individual."""
+    if problem.limits is not None:
+        return (
+            " Where each has limits of its own, members cannot all do what the query could: a collective is not promised "
+            "to do as well as an individual."
+        )
+    if getattr(problem.model, "frozen", False) and not problem.model.equivariant:  # type: ignore[union-attr]
+        return " With this model behind a frozen scaler, a collective is not promised to do as well as an individual."
+    return ""
 
 
 def _limits(problem: Problem, measured: Measured | None, training: Training, query: bool) -> Limits | RegionLimits:
