@@ -148,6 +148,14 @@ class Problem:
                 "oar.collective plans other labels and strikes."
             )
 
+    def only_balls(self, what: str) -> None:
+        """Raise where people have limits other than a budget, as on a table; `what` does not know them."""
+        if self.limits is not None:
+            raise OptionError(
+                f"people: must be plain features for {what}, got a table, whose limits it does not know; use "
+                "oar.collective, oar.individual or oar.cheapest."
+            )
+
     @property
     def query_budget(self) -> float:
         """How far the query itself may move."""

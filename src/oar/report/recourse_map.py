@@ -97,6 +97,7 @@ def _outcome(result: Result) -> Outcome:
 def _check(problem: Problem) -> None:
     """Refuse what the picture could not show truthfully."""
     problem.only_moves("a picture of moves")
+    problem.only_balls("a picture of moves")
     dimensions, classes = problem.people.dimensions, len(problem.people.classes)
     if dimensions != 2:
         raise DataError(f"together: must have 2 features to be drawn, got {dimensions}; choose two columns.")

@@ -33,6 +33,7 @@ def shortest_move(problem: Problem) -> Array | None:
     >>> shortest_move(oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0, 0.0], goal="yes"), oar.Perturb(1.0)))
     array([1., 0.])
     """
+    problem.only_balls("the shortest move")
     if not isinstance(problem.model, NearestCentroid):
         raise OptionError(
             f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "

@@ -76,15 +76,16 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         if not better < loss - GAINED * abs(loss):
             break
         here, loss, slopes = best, better, there
+    stuck = RegionLimits(measured.region, ONE).nobody_moves
     move = everyones.exactly(here / measured.costs)[0] + 0.0
     return Proposal(
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
         gap=RegionLimits(measured.region, ONE).gap(here, slopes),
-        bound=problem.model.least_loss,  # type: ignore[union-attr]
-        exact=False,
-        impossible=False,
+        bound=loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
+        exact=stuck,
+        impossible=stuck,
         finished=steps < MOST_ROUNDS,
         steps=steps,
         passes=training.passes,

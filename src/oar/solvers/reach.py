@@ -190,6 +190,7 @@ def margin(distances: Array, goal: int) -> Array:
 def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Reach:
     """Summarise a problem in which members, query, or both may move: one pass over the data."""
     problem.only_moves("this question")
+    problem.only_balls("this question")
     if not isinstance(problem.model, NearestCentroid):
         raise OptionError(
             f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "

@@ -41,6 +41,12 @@ class RegionLimits:
         """Return the same with budgets of this share."""
         return replace(self, region=replace(self.region, radii=share * self.radii))
 
+    @property
+    def nobody_moves(self) -> bool:
+        """Whether nobody may move at all."""
+        rows, columns, _ = self._movable
+        return not rows.size or not columns.size
+
     def project(self, moves: Array) -> Array:
         """Return the nearest moves within everyone's limits."""
         rows, columns, region = self._movable

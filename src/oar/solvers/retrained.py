@@ -98,7 +98,8 @@ def solve(
     if measured is not None:
         made_whole(search, measured)
     best, final = _judged_tightly(search, stay, unmoved)
-    finished = isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
+    stuck = isinstance(limits, RegionLimits) and limits.nobody_moves
+    finished = stuck or isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
@@ -109,10 +110,10 @@ def solve(
         plan=MemberPlan(problem, moves[-1], moves[:-1], given(best.step.fit.parameters), signal),
         solver=_name(settings),
         claimed_loss=final.loss,
-        gap=best.gap,
-        bound=problem.model.least_loss,  # type: ignore[union-attr]
-        exact=False,
-        impossible=False,
+        gap=0.0 if stuck else best.gap,
+        bound=final.loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
+        exact=stuck,
+        impossible=stuck,
         finished=finished,
         ended="" if finished else ENDED[best.ended],
         steps=search.steps,
@@ -126,8 +127,8 @@ def _dominance(problem: Problem) -> str:
     """Return a sentence where the collective is not promised to be at least as good as the individual."""
     if problem.limits is not None:
         return (
-            " Where each has limits of its own, members cannot all do what the query could: a collective is not promised "
-            "to do as well as an individual."
+            " Where each has limits of its own, members cannot all do what the query could: a collective is not "
+            "promised to do as well as an individual."
         )
     if getattr(problem.model, "frozen", False) and not problem.model.equivariant:  # type: ignore[union-attr]
         return " With this model behind a frozen scaler, a collective is not promised to do as well as an individual."
