@@ -126,7 +126,7 @@ def euclidean(vectors: Array) -> Array:
     squares = np.einsum("...d,...d->...", vectors, vectors)  # einsum overflows without a warning
     if squares.min(initial=1.0) > 1e-290 and squares.max(initial=1.0) < 1e290:
         return np.sqrt(squares)
-    size = np.abs(vectors).max(axis=-1)
+    size = np.abs(vectors).max(axis=-1, initial=0.0)
     scaled = vectors / np.where(size > 0, size, 1.0)[..., None]
     return size * np.sqrt(np.einsum("...d,...d->...", scaled, scaled))
 

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rounding
 REST_STEPS = 10
-LARGE, MOST_LARGE = 0.2, 4  # of a budget: steps that are decided one by one, and how many of them
+LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
 FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses
@@ -54,6 +54,9 @@ class Whole:
         for each in self.region.levels:
             offered[each.place.start + 1 : each.place.stop] = False
         self.offered = np.flatnonzero(offered)
+        self.plain = np.ones(self.columns.size, dtype=bool)  # not of a category
+        for each in self.region.levels:
+            self.plain[each.place] = False
 
     def narrow(self, moves: Array) -> Array:
         """Return the coordinates that somebody may move."""
@@ -97,56 +100,47 @@ class Whole:
     def _in_a_ball(self, slopes: Array, rates: Array, sizes: Array, goals: list[NDArray[np.intp]]) -> Array:
         """Return whole responses for p = 2: a few large steps first, and little steps with what they leave.
 
-        A large step of cost c and gain r c takes c² of ε², so those with the highest r / c come first. How many of them
-        are worth it is seen from what the whole response gains.
+        A large step of cost c and gain r c takes c² of ε². Those with the highest r / c come first, or in a second try
+        those with the highest gain; how many of them are worth it is seen from what the whole response gains.
         """
         region, people = self.region, np.arange(len(slopes))
         large = np.broadcast_to(self.steps, rates.shape).copy()
+        gains = rates * large
         for each in region.levels:
             large[:, each.place.start] = SQUARE * each.size
-        gains = np.where(large > 0, rates * large, 0.0)
-        for each in region.levels:
             gains[:, each.place.start] = rates[:, each.place.start] * each.size
-        possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (sizes >= large * (1 - ALMOST) / SQUARE)
-        worth = np.where(possible, gains / np.where(large > 0, large, 1.0) ** 2, 0.0)
-        order = self.offered[np.argsort(-worth[:, self.offered], axis=1, kind="stable")]
-        whole = np.zeros_like(slopes)
-        best = self._and_little_steps(whole, slopes)
-        for rank in range(min(MOST_LARGE, order.shape[1])):
-            place = order[:, rank]
-            takes = worth[people, place] > 0
-            if not takes.any():
-                break
-            further = whole.copy()
-            further[people, place] += np.where(takes, np.sign(slopes[people, place]) * large[people, place], 0.0)
-            for each, goal in zip(region.levels, goals, strict=True):
-                here = takes & (place == each.place.start)
-                further[here, each.place] = 0.0
-                further[here, each.place.start + goal[here]] += each.size
-                further[here, each.place.start + each.current[here]] -= each.size
-            whole = np.where(self.fits(further)[:, None], further, whole)
-            moves = self._and_little_steps(whole, slopes)
-            better = np.einsum("nd,nd->n", slopes, moves - best) > 0
-            best = np.where(better[:, None], moves, best)
+        possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (SQUARE * sizes >= large * (1 - ALMOST))
+        best = self._and_little_steps(np.zeros_like(slopes), slopes)
+        for worth in (gains / np.where(large > 0, large, 1.0) ** 2, gains):
+            offered = np.where(possible, worth, 0.0)[:, self.offered]
+            order = self.offered[np.argsort(-offered, axis=1, kind="stable")]
+            whole = np.zeros_like(slopes)
+            for place in order.T[:MOST_LARGE]:
+                takes = possible[people, place]
+                if not takes.any():
+                    break
+                further = whole.copy()
+                further[people, place] += np.where(takes, np.sign(slopes[people, place]) * large[people, place], 0.0)
+                for each, goal in zip(region.levels, goals, strict=True):
+                    here = takes & (place == each.place.start)
+                    further[here, each.place] = 0.0
+                    further[here, each.place.start + goal[here]] += each.size
+                    further[here, each.place.start + each.current[here]] -= each.size
+                whole = np.where(self.fits(further)[:, None], further, whole)
+                moves = self._and_little_steps(whole, slopes)
+                better = np.einsum("nd,nd->n", slopes, moves - best) > 0
+                best = np.where(better[:, None], moves, best)
         return best
 
     def _and_little_steps(self, whole: Array, slopes: Array) -> Array:
-        """Return whole moves, and with what they leave, what gains most of everything else, in whole steps."""
+        """Return whole moves, and with what they leave, everything else along its slopes, in whole steps."""
         region = self.region
-        left = np.sqrt(np.maximum(region.radii**2 - (whole**2).sum(axis=1), 0.0))
-        untouched = whole == 0
-        rest = replace(
-            region,
-            radii=left,
-            lower=np.where(untouched, region.lower, 0.0),
-            upper=np.where(untouched, region.upper, 0.0),
-            levels=(),
-            links=np.zeros((0, 0)),
-        )
-        plain = np.ones(slopes.shape[1], dtype=bool)
-        for each in region.levels:
-            plain[each.place] = False
-        aim = rest.farthest(np.where(plain, slopes, 0.0))[0]
+        left = np.sqrt(np.maximum(region.radii**2 - np.einsum("nd,nd->n", whole, whole), 0.0))
+        along = np.where((whole == 0) & self.plain, slopes, 0.0)
+        along = np.where(np.where(along > 0, region.upper > 0, region.lower < 0), along, 0.0)
+        lengths = np.sqrt(np.einsum("nd,nd->n", along, along))
+        aim = (left / np.where(lengths > 0, lengths, 1.0))[:, None] * along
+        aim = np.clip(aim, region.lower, region.upper)
         unit = np.where(self.steps > 0, self.steps, 1.0)
         stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
         together = np.where(self.fits(whole + stepped)[:, None], whole + stepped, whole)

@@ -1,0 +1,148 @@
+"""Whole moves: responses against enumeration, rounding, what is left, and exchanges."""
+
+from itertools import product
+
+import numpy as np
+import pandas
+import pytest
+
+import oar
+from oar.actions.limits import Limit, Limits
+from oar.actions.measured import measure
+from oar.actions.norms import Norm
+from oar.people.schema import Column, Schema
+from oar.solvers.whole import Whole
+
+SCHEMA = Schema(
+    (
+        Column("months", "integer"),
+        Column("owns", "boolean"),
+        Column("purpose", "category", ("car", "education", "other")),
+        Column("income", "number"),
+    )
+)
+
+
+def people(size=12, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame(
+        {
+            "months": rng.integers(10, 20, size),
+            "owns": rng.random(size) < 0.5,
+            "purpose": rng.choice(["car", "education", "other"], size),
+            "income": rng.normal(2_000, 500, size),
+            "approved": np.where(np.arange(size) % 2, "yes", "no"),
+        }
+    )
+    return oar.Population.from_frame(frame, "approved", schema=SCHEMA)
+
+
+def whole_moves(limits, norm, radius, members):
+    size = members.size
+    features = np.asarray(members.features)
+    weights, radii = np.full(size, 1 / size), np.full(size, radius)
+    return measure(limits.check(SCHEMA), members.encoding, features, weights, radii, Norm(norm), members.index)
+
+
+LIMITS = Limits({"income": Limit(immutable=True), "months": Limit(step=2, lower=8, upper=21, cost=0.7)})
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("radius", [0.5, 1.0, 2.2])
+def test_responses_are_close_to_the_best_of_all_whole_moves(norm, radius):
+    members = people()
+    measured = whole_moves(LIMITS, norm, radius, members)
+    whole = Whole(measured)
+    rng = np.random.default_rng(1)
+    slopes = rng.normal(size=(members.size, measured.costs.size))
+    found = whole.wide(whole.response(whole.narrow(slopes)), slopes)
+    gains, best = np.einsum("nd,nd->n", slopes, found), np.empty(members.size)
+    features = np.asarray(members.features)
+    for person in range(members.size):
+        best[person] = 0.0
+        for months, owns, purpose in product(range(-14, 15, 2), (-1, 0, 1), range(3)):
+            after = features[person].copy()
+            after[0] += months
+            after[1] += owns
+            after[2:5] = np.eye(3)[purpose]
+            if not 8 <= after[0] <= 21 or after[1] not in (0, 1):
+                continue
+            move = (after - features[person]) * measured.costs
+            if np.linalg.norm(move, ord=norm) <= radius * (1 + 1e-12):
+                best[person] = max(best[person], slopes[person] @ move)
+    assert (gains <= best + 1e-9).all()
+    assert (gains >= -1e-12).all()
+    assert gains.sum() >= 0.9 * best.sum()  # greedy
+    assert whole.fits(whole.narrow(found)).all()
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
+def test_rounded_moves_are_whole_and_allowed(norm):
+    members = people()
+    limits = Limits({"months": Limit(step=2, direction="up")}, links=["change(months) <= change(income) / 100 + 3"])
+    measured = whole_moves(limits, norm, 1.5, members)
+    whole = Whole(measured)
+    rng = np.random.default_rng(2)
+    relaxed = measured.region.project(2 * rng.normal(size=(members.size, measured.costs.size)))
+    rounded = whole.rounded(whole.narrow(relaxed))
+    assert whole.fits(rounded).all()
+    raw = whole.wide(rounded, relaxed) / measured.costs
+    np.testing.assert_allclose(raw[:, 0] / 2, np.rint(raw[:, 0] / 2), atol=1e-9)
+    after = np.asarray(members.features)[:, 2:5] + raw[:, 2:5]
+    np.testing.assert_allclose(np.sort(after, axis=1), np.tile([0.0, 0.0, 1.0], (members.size, 1)), atol=1e-9)
+    np.testing.assert_array_equal(raw[:, 5], 0.0)
+    rest = whole.rest(rounded)
+    both = whole.narrow(relaxed) * ~whole.discrete
+    kept = rest.project(both) + rounded
+    assert (np.linalg.norm(kept, ord=norm, axis=1) <= 1.5 * (1 + 1e-9)).all()
+    assert (kept @ measured.region.reduced()[1].links.T <= measured.region.room + 1e-6).all()
+
+
+@pytest.mark.parametrize("solver", ["frank-wolfe", "projected-gradient", "one-shot"])
+def test_every_solver_makes_whole_moves_that_the_audit_confirms(solver):
+    members = people(30, 3)
+    query = oar.Query({"months": 12, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
+    action = oar.Perturb(1.0, norm=1, limits=Limits({"months": Limit(step=2)}))
+    result = oar.collective(oar.Problem(members, oar.SoftmaxRegression(0.1), query, action), solver=solver)
+    assert result.audit.violations == ()
+    assert result.loss < result.loss_before
+    assert result.loss == pytest.approx(result.proposal.claimed_loss, rel=1e-6)
+    table = result.plan.table()
+    moved = table["months"].to_numpy() - np.asarray(members.features)[:, 0]
+    np.testing.assert_array_equal(moved % 2, 0)
+
+
+def test_all_columns_immutable_is_proved_impossible():
+    members = people()
+    query = oar.Query({"months": 12, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
+    fixed = {name: Limit(immutable=True) for name in SCHEMA.names}
+    for model in (oar.SoftmaxRegression(), oar.NearestCentroid()):
+        problem = oar.Problem(members, model, query, oar.Perturb(1.0, limits=fixed))
+        for verb in (oar.collective, oar.individual, oar.joint):
+            result = verb(problem)
+            if not result.audit.success_before:
+                assert result.status == oar.Status.IMPOSSIBLE
+            assert result.exact
+            assert not np.asarray(result.plan.moves()).any()
+
+
+def test_a_query_outside_the_bounds_is_refused():
+    query = oar.Query({"months": 30, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
+    with pytest.raises(oar.DataError, match="'months' must be at most 24, as its limits say, got 30"):
+        oar.Problem(people(), oar.SoftmaxRegression(), query, oar.Perturb(1.0, limits={"months": Limit(upper=24)}))
+
+
+def test_limits_need_a_schema():
+    plain = oar.Population(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(oar.DataError, match="people with a schema"):
+        oar.Problem(plain, oar.SoftmaxRegression(), oar.Query(np.ones(4), 1), oar.Perturb(1.0, limits=Limits()))
+    with pytest.raises(oar.DataError, match="limits: must be an oar.Limits"):
+        oar.Perturb(1.0, limits=3)
+
+
+def test_questions_that_know_only_balls_say_so():
+    query = oar.Query({"months": 12, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
+    problem = oar.Problem(people(), oar.NearestCentroid(), query, oar.Perturb(1.0))
+    for question in (oar.minimal_budget, oar.minimal_coalition, oar.break_even, oar.solvers.shortest_move):
+        with pytest.raises(oar.OptionError, match="limits it does not know"):
+            question(problem)
