@@ -51,7 +51,7 @@ class Norm:
             return np.abs(vectors).sum(axis=-1)
         if self.p == 2:
             return euclidean(vectors)
-        return np.abs(vectors).max(axis=-1)
+        return np.abs(vectors).max(axis=-1, initial=0.0)
 
     def project(self, vectors: Array, radius: Any) -> Array:
         """Return the Euclidean projection of v onto the ball of this radius.
