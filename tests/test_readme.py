@@ -38,7 +38,7 @@ def test_the_python_in_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     compared = [pair for block in blocks for pair in run(block, names)]
     assert len(compared) >= 4
     for said, seen in compared:
@@ -46,3 +46,4 @@ def test_the_python_in_the_readme(tmp_path, monkeypatch):
     assert (tmp_path / "plan.json").stat().st_size < 2_000
     assert names["moves"].shape == (150, 4)
     assert names["mine"].shape == (4,)
+    assert names["table"].people.size == 1_000
