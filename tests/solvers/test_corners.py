@@ -86,3 +86,31 @@ def test_people_without_weight_are_left_alone():
     moves = next(one_by_one(search))
     assert (moves[:4] != search.best.moves[:4]).any()
     np.testing.assert_array_equal(moves[4], 0.0)
+
+
+def test_screened_starts_are_kept_with_few_restarts_too():
+    problem = few_people(SoftmaxRegression(0.05), 2, 1)
+    one = oar.solvers.propose_collective(problem, oar.solvers.ProjectedGradient(restarts=1))
+    none = oar.solvers.propose_collective(problem, oar.solvers.ProjectedGradient(restarts=0))
+    assert one.claimed_loss <= none.claimed_loss * (1 + 1e-9)
+    assert one.steps > none.steps
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_no_steps_means_no_steps(norm):
+    problem = few_people(LinearSVM(0.05), 2, norm)
+    found = oar.solvers.propose_collective(problem, oar.solvers.ProjectedGradient(max_steps=0, restarts=3))
+    assert found.steps == 0
+    assert not np.asarray(found.plan.moves()).any()
+
+
+def test_the_order_of_people_with_equal_features_does_not_matter():
+    rng = np.random.default_rng(0)
+    features, labels, weights = np.round(rng.normal(size=(16, 2))), np.arange(16) % 3, rng.uniform(0.5, 2.0, 16)
+    order = np.random.default_rng(9).permutation(16)
+    losses = []
+    for some in (np.arange(16), order):
+        people = oar.Population(features[some], labels[some], weights[some])
+        problem = oar.Problem(people, SoftmaxRegression(0.01), oar.Query([1.0, -1.0], 1), oar.Perturb(0.7, norm=1))
+        losses.append(oar.solvers.propose_collective(problem, oar.solvers.ProjectedGradient(restarts=3)).claimed_loss)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

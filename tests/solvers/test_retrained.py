@@ -253,7 +253,8 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
         problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
     )
     arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
-    moves = open_ball_search(*arguments, max_steps=60, deadline=np.inf)
+    moves, steps = open_ball_search(*arguments, max_steps=60, deadline=np.inf)
+    assert 0 < steps <= 60
     assert (np.linalg.norm(moves, ord=norm, axis=1) <= limits.radii * (1 + 1e-12)).all()
     assert not moves[0].any()
     assert not moves[-1].any()
@@ -265,8 +266,10 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     reached = loss(moves[:-1])
     assert reached < loss(np.zeros((24, 3)))
     assert reached == pytest.approx(oar.collective(problem).loss, rel=2e-2)
-    assert not open_ball_search(*arguments, max_steps=0, deadline=np.inf).any()
-    assert loss(open_ball_search(*arguments, max_steps=60, deadline=0.0)[:-1]) > reached
+    for most, deadline in ((0, np.inf), (60, 0.0)):
+        stayed, steps = open_ball_search(*arguments, max_steps=most, deadline=deadline)
+        assert not stayed.any()
+        assert steps == 0
 
 
 @pytest.mark.parametrize("search", ["armijo", "exact"])

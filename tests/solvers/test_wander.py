@@ -39,7 +39,8 @@ def test_it_stays_within_limits_and_ends_below_its_start(norm):
     question = asked(problem)
     limits = question[-1]
     start = limits.respond(np.random.default_rng(0).normal(size=(21, 3)))
-    found = wandering_search(*question, 100, np.inf, start)
+    found, steps = wandering_search(*question, 100, np.inf, start)
+    assert 0 < steps <= 100
     assert (limits.norm.length(found) <= limits.radii * (1 + 1e-12)).all()
     assert loss_at(question, found) < loss_at(question, start)
 
@@ -50,8 +51,8 @@ def test_with_respond_it_begins_from_the_full_response():
     stay = np.zeros((21, 3))
     step = signal.at(training, stay[:-1], query, target, None, 1e-10)
     slopes = np.concatenate([step.gradient, step.outcome.query_slope[None]])
-    np.testing.assert_allclose(wandering_search(*question, 0, np.inf, stay, respond=True), limits.respond(slopes))
-    np.testing.assert_array_equal(wandering_search(*question, 0, np.inf, stay), stay)
+    np.testing.assert_allclose(wandering_search(*question, 0, np.inf, stay, respond=True)[0], limits.respond(slopes))
+    np.testing.assert_array_equal(wandering_search(*question, 0, np.inf, stay)[0], stay)
 
 
 def test_it_passes_by_kinks_at_which_steps_that_never_climb_stop():
@@ -60,7 +61,7 @@ def test_it_passes_by_kinks_at_which_steps_that_never_climb_stop():
         question = asked(svm_problem(seed, norm))
         start = question[-1].respond(np.random.default_rng(1).normal(size=(21, 3)))
         downhill = improve(*question, start, LoopSettings("spectral", 250, 1e-9, np.inf, tight=True)).step.loss
-        lower += loss_at(question, wandering_search(*question, 250, np.inf, start)) < downhill * (1 - 1e-4)
+        lower += loss_at(question, wandering_search(*question, 250, np.inf, start)[0]) < downhill * (1 - 1e-4)
     assert lower >= 3
 
 

@@ -38,8 +38,8 @@ def open_ball_search(
     max_steps: int,
     deadline: float,
     start: Array | None = None,
-) -> Array:
-    """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps.
+) -> tuple[Array, int]:
+    """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps, and how many there were.
 
     `start` is u (n + 1, d); None for where everybody stands.
     """
@@ -52,8 +52,8 @@ def open_ball_search(
     shape = (movers.size, query.size)
     everyone = np.zeros((limits.radii.size, query.size))
     memory = _Last()
-    if not max_steps or not movers.size:
-        return everyone
+    if not max_steps or not movers.size or time.monotonic() > deadline:
+        return everyone, 0
 
     def inner_product(left: Array, right: Array) -> Array:
         """Return ⟨a, b⟩ in each ball: one for a member, or in a box one for each of its features."""
@@ -76,9 +76,11 @@ def open_ball_search(
 
     reached = (np.zeros(shape) if start is None else scale * start[movers]).ravel()
 
+    steps = 0
+
     def keep(free: Array) -> None:
-        nonlocal reached
-        reached = free.copy()
+        nonlocal reached, steps
+        reached, steps = free.copy(), steps + 1
         if time.monotonic() > deadline:
             raise StopIteration
 
@@ -91,7 +93,7 @@ def open_ball_search(
             callback=keep,
             options={"maxiter": max_steps, "maxcor": CORRECTIONS, "ftol": 0.0, "gtol": 0.0},
         )
-    return moves_of(reached)[0].copy()
+    return moves_of(reached)[0].copy(), steps
 
 
 def opened(moves: Array, limits: AnyLimits) -> Array:

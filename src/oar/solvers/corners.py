@@ -59,6 +59,7 @@ def one_by_one(search: Search) -> Iterator[Array]:
                 outcome = refit(training, moves[:-1].copy(), query + moves[-1], target, best.step.memory, PRECISION)
                 if outcome.loss < loss - BETTER * abs(loss):
                     loss = outcome.loss
+                    search.steps += 1
                     continue
             moves[member] = stood
         if loss == best.step.loss:
@@ -77,9 +78,9 @@ def _liked(search: Search) -> tuple[Array, Array]:
     moves, signal = best.moves, best.step.signal
     gains = np.full((KEPT, training.size), -np.inf)
     aims = np.repeat(moves[None, :-1], KEPT, axis=0)
-    if signal is None or time.monotonic() > search.loop.deadline:
-        return gains, aims
     here = -best.step.gradient
+    if signal is None or time.monotonic() > search.loop.deadline or not np.isfinite(here).all():
+        return gains, aims
     for corner in _corners(search.limits, moves, here):
         try:
             there = training.score_gradients(best.step.fit.parameters, training.moved(corner), signal)
@@ -87,6 +88,7 @@ def _liked(search: Search) -> tuple[Array, Array]:
             continue
         way = corner - moves[:-1]
         gain = np.where(way.any(axis=1), 0.5 * np.einsum("nd,nd->n", here + there, way), -np.inf)
+        gain = np.where(np.isfinite(gain), gain, -np.inf)
         place = (gains >= gain).sum(axis=0)  # how many are liked better
         for kept in range(KEPT - 1, -1, -1):
             moved_down = place < kept

@@ -88,12 +88,17 @@ class Search:
 
     def open_ball(self, start: Array | None = None) -> Array:
         """Return moves found by quasi-Newton steps in the opened ball."""
-        return open_ball_search(*self.asked, min(OPEN_STEPS, self.loop.max_steps), self.loop.deadline, start)
+        most = min(OPEN_STEPS, self.loop.max_steps)
+        moves, steps = open_ball_search(*self.asked, most, self.loop.deadline, start)
+        self.steps += steps
+        return moves
 
     def wandered(self, start: Array, respond: bool = False) -> Array:
         """Return moves found by projected gradients that may climb a little; with `respond`, from the full response."""
         most = min(WANDERING_STEPS, self.loop.max_steps)
-        return wandering_search(*self.asked, most, self.loop.deadline, start, respond)
+        moves, steps = wandering_search(*self.asked, most, self.loop.deadline, start, respond)
+        self.steps += steps
+        return moves
 
     def carried_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""

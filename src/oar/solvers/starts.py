@@ -36,7 +36,8 @@ SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
 MOST_REOPENED = 5
 SCREENED, SCREENING = 4, 15  # times as many starts as are asked for, and for how many steps
-MOST_AXES, MOST_ONE_BY_ONE = 20, 1_000
+MOST_AXES = 20
+MOST_ONE_BY_ONE = 500  # numbers: of members' moves
 
 
 def _grown(search: Search, stay: Array) -> Array:
@@ -46,12 +47,14 @@ def _grown(search: Search, stay: Array) -> Array:
         return search.open_ball()
     moves = stay
     for share in GROWTH:
-        moves = search.improved(moves, GROWTH_STEPS, limits.smaller(share)).moves
+        moves = search.improved(moves, min(GROWTH_STEPS, search.loop.max_steps), limits.smaller(share)).moves
     return moves
 
 
 def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield more places to start from; which ones depends on how the search went so far."""
+    if not search.loop.max_steps:
+        return
     people, loop = problem.people, search.loop
     stay = np.zeros((people.size + 1, people.dimensions))
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
@@ -72,8 +75,8 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
-    if restarts and search.limits.norm.p != 2 and not search.agreed:
-        yield from _screened(people, search, _drawn(problem, SCREENED * restarts, [seed, 3]), restarts // 3)
+    if restarts and search.limits.norm.p != 2 and not search.agreed and not loop.from_scratch:
+        yield from _screened(people, search, _drawn(problem, SCREENED * restarts, [seed, 3]), max(1, restarts // 3))
     if restarts:
         yield from _other_corners(search)
     if wanders:
@@ -98,7 +101,8 @@ def _other_corners(search: Search) -> Iterator[Start]:
     """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
     if search.training.dimensions <= MOST_AXES and not isinstance(search.limits, RegionLimits):
         yield from map(Start, across(search))
-        if search.training.size <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
+        numbers = search.training.size * search.training.dimensions
+        if numbers <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
             yield from map(Start, one_by_one(search))
 
 
@@ -175,7 +179,10 @@ def _drawn(problem: Problem, count: int, seed: int | list[int]) -> Iterator[Arra
 
 def _own_places(people: Population) -> NDArray[np.intp]:
     """Return which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
-    return np.append(np.lexsort(np.asarray(people.features).T).argsort(), people.size)
+    labels = np.unique(np.asarray(people.labels), axis=0, return_inverse=True)[1].ravel()
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    keys = (weights, labels, *np.asarray(people.features, dtype=np.float64).T)
+    return np.append(np.lexsort(keys).argsort(), people.size)
 
 
 def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:

@@ -31,8 +31,8 @@ def wandering_search(
     deadline: float,
     start: Array,
     respond: bool = False,
-) -> Array:
-    """Return the best moves (n + 1, d) seen in at most `max_steps` steps from `start`.
+) -> tuple[Array, int]:
+    """Return the best moves (n + 1, d) seen in at most `max_steps` steps from `start`, and how many steps there were.
 
     With `respond` the first point is everyone's full response to the signal at the start.
     """
@@ -57,4 +57,5 @@ def wandering_search(
         moves = limits.respond(slopes[0])
         _, slopes = evaluate(moves[None], ONE)
     first = np.array([FIRST * limits.span(slopes[0])])
-    return minimise(objective, moves[None], first, max_steps, 0.0, deadline).points[0]
+    found = minimise(objective, moves[None], first, max_steps, 0.0, deadline)
+    return found.points[0], found.steps
