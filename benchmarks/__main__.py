@@ -17,6 +17,7 @@ from benchmarks import (
     questions_asked,
     refitted,
     sweep_cells,
+    tables,
     ten_million,
 )
 from benchmarks.machine import describe, machine, peak_resident
@@ -31,6 +32,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "questions": questions_asked.rows,
     "refitted": refitted.rows,
     "levers": levers.rows,
+    "tables": tables.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 
