@@ -14,6 +14,7 @@ from benchmarks import (
     beside_scikit_learn,
     growth,
     levers,
+    peers_recourse,
     questions_asked,
     refitted,
     sweep_cells,
@@ -33,6 +34,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "refitted": refitted.rows,
     "levers": levers.rows,
     "tables": tables.rows,
+    "individual": peers_recourse.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 
