@@ -42,4 +42,4 @@ docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) $(OUT) docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUT) .bench-envs docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

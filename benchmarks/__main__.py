@@ -14,9 +14,11 @@ from benchmarks import (
     beside_scikit_learn,
     growth,
     levers,
+    peers_recourse,
     questions_asked,
     refitted,
     sweep_cells,
+    tables,
     ten_million,
 )
 from benchmarks.machine import describe, machine, peak_resident
@@ -31,6 +33,8 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "questions": questions_asked.rows,
     "refitted": refitted.rows,
     "levers": levers.rows,
+    "tables": tables.rows,
+    "individual": peers_recourse.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 
