@@ -298,7 +298,7 @@ def _pick(rng, values):
     return values[int(rng.integers(len(values)))]
 
 
-def _limit(draw, rng, kind, levels, values, own) -> dict:
+def _limit(draw, rng, kind, levels, values, own) -> dict:  # noqa: C901
     if draw(st.integers(0, 4)) == 0:
         return {"immutable": True}
     settings: dict = {}

@@ -51,7 +51,7 @@ class Norm:
             return np.abs(vectors).sum(axis=-1)
         if self.p == 2:
             return euclidean(vectors)
-        return np.abs(vectors).max(axis=-1)
+        return np.abs(vectors).max(axis=-1, initial=0.0)
 
     def project(self, vectors: Array, radius: Any) -> Array:
         """Return the Euclidean projection of v onto the ball of this radius.
@@ -126,7 +126,7 @@ def euclidean(vectors: Array) -> Array:
     squares = np.einsum("...d,...d->...", vectors, vectors)  # einsum overflows without a warning
     if squares.min(initial=1.0) > 1e-290 and squares.max(initial=1.0) < 1e290:
         return np.sqrt(squares)
-    size = np.abs(vectors).max(axis=-1)
+    size = np.abs(vectors).max(axis=-1, initial=0.0)
     scaled = vectors / np.where(size > 0, size, 1.0)[..., None]
     return size * np.sqrt(np.einsum("...d,...d->...", scaled, scaled))
 
