@@ -1,0 +1,158 @@
+"""Plans that no solver would make: the audit says of each what it breaks. And what cannot be asked is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import oar
+from oar import models
+from oar.plans import MemberPlan
+
+MODEL = models.Scaled(models.SoftmaxRegression())
+FRAME = pd.DataFrame(
+    {
+        "income": [1_000.5, 2_000.0, 3_000.0, 1_500.0, 2_500.0, 1_200.0],
+        "debt": [100.0, 200.0, 300.0, 150.0, 250.0, 120.0],
+        "age": [20, 30, 40, 50, 60, 25],
+        "owner": [True, False, True, False, True, False],
+        "grade": pd.Categorical(["low", "middle", "high"] * 2, categories=["low", "middle", "high"], ordered=True),
+        "purpose": ["car", "home", "school", "car", "home", "school"],
+        "y": ["no", "no", "yes", "yes", "yes", "no"],
+    },
+    index=list("abcdef"),
+)
+LIMITS = oar.Limits(
+    {
+        "income": oar.Limit(upper=4_000, step=5, unit=1_000),
+        "debt": oar.Limit(immutable=True),
+        "age": oar.Limit(direction="up", unit=10),
+        "purpose": oar.Limit(levels=("car", "home")),
+    },
+    links=["change(grade) <= change(age)", "debt <= income"],
+    own={"b": {"income": oar.Limit(immutable=True)}, "c": {"purpose": oar.Limit(levels=("school",))}},
+)
+ROW = FRAME.drop(columns="y").iloc[0]
+
+
+def problem(model=MODEL, **changes) -> oar.Problem:
+    action = oar.Perturb(**{"budget": 3.0, "norm": 1, "limits": LIMITS, **changes})
+    return oar.Problem(oar.Population.from_frame(FRAME, "y"), model, oar.Query(ROW, "yes"), action)
+
+
+def verdict(moves: dict, query: dict | None = None, model=MODEL, **changes) -> oar.Audit:
+    asked = problem(model, **changes)
+    names = list(asked.people.names)
+    each, own = np.zeros((len(FRAME), len(names))), np.zeros(len(names))
+    for (person, name), move in moves.items():
+        each[list(FRAME.index).index(person), names.index(name)] = move
+    for name, move in (query or {}).items():
+        own[names.index(name)] = move
+    return oar.audit(MemberPlan(asked, own, each))
+
+
+@pytest.mark.parametrize("model", [MODEL, oar.NearestCentroid()])
+@pytest.mark.parametrize(
+    ("moves", "said"),
+    [
+        ({("a", "purpose=car"): -0.5, ("a", "purpose=home"): 0.5}, "person 0 has a mixture of levels in 'purpose'"),
+        ({("a", "purpose=car"): -1e-12, ("a", "purpose=home"): 1e-12}, "person 0 has a mixture"),
+        ({("a", "purpose=home"): 1.0}, "person 0 has a mixture"),
+        ({("a", "purpose=car"): -1.0}, "person 0 has a mixture"),
+        ({("a", "purpose=car"): -1.0, ("a", "purpose=school"): 1.0}, "takes a level of 'purpose' that is not allowed"),
+        ({("c", "purpose=school"): -1.0, ("c", "purpose=car"): 1.0}, "person 2 takes a level of 'purpose'"),
+        ({("a", "age"): 3.7}, "person 0 has a value of 'age' that is not whole"),
+        ({("a", "age"): 1e-9}, "person 0 has a value of 'age' that is not whole"),
+        ({("a", "age"): -1.0}, "person 0 lowers 'age', which may only rise"),
+        ({("a", "owner"): -0.5}, "'owner' that is not whole"),
+        ({("a", "owner"): 1.0}, "person 0 puts 'owner' above 1"),
+        ({("f", "grade"): 1.0, ("f", "age"): 1.0}, "person 5 puts 'grade' above 2"),
+        ({("a", "debt"): 1e-9}, "person 0 changes 'debt', which is immutable"),
+        ({("b", "income"): 5.0}, "person 1 changes 'income', which is immutable"),
+        ({("a", "income"): 3.0}, "person 0 moves 'income' by no multiple of 5"),
+        ({("c", "income"): 1_005.0}, "person 2 puts 'income' above 4000"),
+        ({("a", "grade"): 1.0}, "person 0 breaks 'change(grade) <= change(age)'"),
+        ({("a", "income"): -905.0}, "person 0 breaks 'debt <= income'"),
+        ({("a", "age"): 31.0}, "person 0 moves at a cost of 3.1, limit 3"),
+        ({("a", "age"): 20.0, ("a", "owner"): -1.0, ("a", "income"): 5.0}, "person 0 moves at a cost of 3.005"),
+        ({("a", "income"): np.nan}, "person 0 moves by something that is no number"),
+    ],
+)
+def test_the_audit_says_what_is_broken(model, moves, said):
+    found = verdict(moves, model=model)
+    assert said in "; ".join(found.violations)
+    assert not found.success
+
+
+def test_the_audit_says_what_the_query_breaks():
+    half = {"purpose=car": -0.5, "purpose=home": 0.5}
+    assert "the query has a mixture of levels in 'purpose'" in verdict({}, half).violations
+    assert "the query changes 'debt', which is immutable" in verdict({}, {"debt": 1.0}).violations
+    assert "the query moves at a cost of 3.1, limit 3" in verdict({}, {"age": 31.0}).violations
+
+
+def test_the_audit_has_nothing_against_moves_at_the_very_edge():
+    fine = {("a", "age"): 30.0, ("b", "owner"): 1.0, ("c", "income"): 1_000.0, ("f", "age"): 1.0}
+    assert verdict(fine).violations == ()
+
+
+def test_a_cost_just_above_the_budget_is_seen():
+    spread = float(np.std(FRAME["income"]))
+    for norm in (1, 2, np.inf):
+        assert verdict({("a", "income"): spread * (1 + 1e-8)}, budget=1.0, limits=None, norm=norm).violations
+        assert not verdict({("a", "income"): spread}, budget=1.0, limits=None, norm=norm).violations
+
+
+def test_who_takes_no_part_may_not_move():
+    mask = np.arange(len(FRAME)) > 0
+    assert "person 0 moves at a cost of 0.1, limit 0" in verdict({("a", "age"): 1.0}, participants=mask).violations
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"incom": oar.Limit(lower=0)}, "Did you mean 'income'"),
+        (oar.Limits(own={"a": {"incom": oar.Limit(lower=0)}}), "Did you mean 'income'"),
+        ({"age": oar.Limit(step=0.5)}, "whole number"),
+        ({"owner": oar.Limit(lower=1)}, "is for number, integer and ordinal columns"),
+        ({"purpose": oar.Limit(levels=("cra",))}, "Did you mean 'car'"),
+        ({"grade": oar.Limit(upper="hihg")}, "Did you mean 'high'"),
+        (oar.Limits(links=["purpose <= 1"]), "is a category"),
+        (oar.Limits({"income": oar.Limit(lower=5)}, links=["income <= 4"]), "contradict each other"),
+    ],
+)
+def test_limits_that_do_not_fit_the_table_are_refused(limits, said):
+    with pytest.raises(oar.OptionError, match=said):
+        problem(limits=limits)
+
+
+@pytest.mark.parametrize("setting", ["step", "cost", "unit"])
+@pytest.mark.parametrize("value", [-1, 0, np.nan, np.inf, "5", True])
+def test_what_is_no_positive_number_is_refused(setting, value):
+    with pytest.raises(oar.OptionError, match=f"{setting}: must be a finite number > 0"):
+        oar.Limit(**{setting: value})
+
+
+def test_limits_need_a_schema():
+    people = oar.Population(FRAME[["income", "debt"]], FRAME["y"])
+    with pytest.raises(oar.DataError, match="limits: are for people with a schema"):
+        oar.Problem(people, MODEL, oar.Query([1.0, 2.0], "yes"), oar.Perturb(1.0, limits=LIMITS))
+
+
+def test_own_limits_of_nobody_are_refused():
+    with pytest.raises(oar.DataError, match="'z' must be in the table's index"):
+        oar.collective(problem(limits=oar.Limits(own={"z": {"income": oar.Limit(lower=0)}})))
+    twice = FRAME.set_axis(list("aabbcc"))
+    limits = oar.Limits(own={"a": {"income": oar.Limit(lower=0)}})
+    people = oar.Population.from_frame(twice, "y")
+    with pytest.raises(oar.DataError, match="must be one person"):
+        oar.collective(oar.Problem(people, MODEL, oar.Query(ROW, "yes"), oar.Perturb(1.0, limits=limits)))
+
+
+@pytest.mark.parametrize("verb", [oar.individual, oar.joint])
+def test_a_query_outside_its_bounds_may_stay_and_come_back_but_not_go_further(verb):
+    far = {**ROW, "income": 9_000.0}
+    for model in (MODEL, models.SoftmaxRegression(), oar.NearestCentroid()):
+        asked = oar.Problem(oar.Population.from_frame(FRAME, "y"), model, oar.Query(far, "yes"), problem().action)
+        result = verb(asked)
+        assert result.audit.violations == ()
+        assert result.plan.query_move[0] <= 0
