@@ -62,6 +62,8 @@ def measure(
         place, limit = encoding.places[column.name], limits.columns.get(column.name, FREE)
         lower[:, place], upper[:, place] = _bounds(column, limit, features[:, place])
         costs[place] = _cost(column, limit, spreads[place], norm)
+        if column.kind not in ("boolean", "category") and limit.unit is None and not spreads[place].any():
+            lower[:, place] = upper[:, place] = 0.0  # it never varies, so nothing says what a change would cost
         steps[place] = limit.step or float(column.whole)
         if column.kind == "category":
             levels.append(Levels(place, features[:, place].argmax(axis=1), float(costs[place.start])))
@@ -71,7 +73,8 @@ def measure(
             place, column = encoding.places[name], encoding.schema[name]
             _check_own(limit, limits.columns.get(name, FREE), person, name)
             bounds = _bounds(column, limit, features[row : row + 1, place])
-            lower[row : row + 1, place], upper[row : row + 1, place] = bounds
+            if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
+                lower[row : row + 1, place], upper[row : row + 1, place] = bounds
     links, room = _links(limits, encoding, features)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
     return Measured(region, costs, steps)

@@ -7,6 +7,7 @@ and what the move costs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,8 @@ class TableLimits:
                 if person in people:
                     alone = slice(person - people.start, person - people.start + 1)
                     everyone[alone] = False
-                    self._check_column(column, own, was[alone], now[alone], names[alone])
+                    # Steps are everybody's.
+                    self._check_column(column, replace(own, step=limit.step), was[alone], now[alone], names[alone])
             self._check_column(column, limit, was, now, names, everyone)
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)

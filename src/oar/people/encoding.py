@@ -21,6 +21,7 @@ from oar.people.tables import is_frame, is_series
 from oar.people.wording import nearest, shown
 
 Array = NDArray[np.float64]
+LARGEST = 1e100
 LARGEST_WHOLE = 2**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 
 
@@ -138,7 +139,7 @@ def _encode_column(column: Column, values: Any, rows: Array, argument: str) -> N
 def _numbers(column: Column, values: Any, argument: str) -> Array:
     """Return a column without levels as numbers (n,)."""
     numbers = _as_numbers(column, values, argument)
-    wrong = ~np.isfinite(numbers)
+    wrong = ~(np.abs(numbers) <= LARGEST)  # past that, squares overflow in averages; NaN too
     what, remedy = "finite", "drop such rows or correct them"
     if column.whole and not wrong.any():
         wrong, what = numbers != np.floor(numbers), "whole numbers"

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from oar.actions.limits import Limit
 from oar.errors import OptionError
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
 from oar.models.linear import Linear
@@ -87,9 +88,11 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
 
 
 def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
-    # Of a table, best responses are quick (a knapsack) and all but whole, and projections are slow.
-    usual = ProjectedGradient() if problem.limits is None else FrankWolfe()
+    # Of a table, best responses are quick (a knapsack) and whole, and projections are slow.
+    usual = FrankWolfe() if _moves_in_steps(problem) else ProjectedGradient()
     chosen = as_solver(solver, usual, (ProjectedGradient, FrankWolfe, OneShot))
+    if isinstance(chosen, FrankWolfe) and _moves_in_steps(problem):
+        _no_idle_settings(chosen)
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
@@ -102,6 +105,31 @@ def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) 
         return solve(problem, *settings)
     found = solve(dataclasses.replace(problem, model=PrototypeNetwork()), *settings)
     return dataclasses.replace(found, plan=dataclasses.replace(found.plan, problem=problem))
+
+
+def _moves_in_steps(problem: Problem) -> bool:
+    """Report whether people of a table may change something that has whole steps or levels."""
+    if problem.limits is None:
+        return False
+    assert problem.people.schema is not None
+    free = Limit()
+    limits = {column.name: problem.limits.columns.get(column.name, free) for column in problem.people.schema}
+    own = {name for one in problem.limits.own.values() for name in one}
+    return any(
+        (column.whole or limits[column.name].step is not None)
+        and (not limits[column.name].immutable or column.name in own)
+        for column in problem.people.schema
+    )
+
+
+def _no_idle_settings(settings: FrankWolfe) -> None:
+    usual = FrankWolfe()
+    for name in ("restarts", "line_search", "seed"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise OptionError(
+                f"{name}: does nothing where moves are whole, as on this table; leave it out, or use "
+                "solver='projected-gradient'."
+            )
 
 
 def _suitable(problem: Problem, kind: type) -> dict[str, Any]:

@@ -184,17 +184,17 @@ class Whole:
     def fits(self, whole: Array) -> Mask:
         """Report whose whole moves (n, d) are allowed, if nothing else moves."""
         region = self.region
-        slack = ALMOST * np.maximum(region.radii, 1.0)
         fine = region.norm.length(whole) <= region.radii * (1 + 1e-12)
         boxed = np.ones(whole.shape[1], dtype=bool)
         for each in region.levels:
             boxed[each.place] = False  # levels have no box, only some that may be taken
             taken = whole[:, each.place] > 0.5 * each.size
             fine &= ~(taken & (region.upper[:, each.place] <= 0)).any(axis=1)
-        inside = (whole >= region.lower - slack[:, None]) & (whole <= region.upper + slack[:, None])
+        inside = (whole >= region.lower - ALMOST * self.steps) & (whole <= region.upper + ALMOST * self.steps)
         fine &= (inside | ~boxed).all(axis=1)
         if len(region.links):
-            fine &= (whole @ region.links.T <= region.room + slack[:, None]).all(axis=1)
+            slack = ALMOST * (np.abs(whole) @ np.abs(region.links).T)
+            fine &= (whole @ region.links.T <= region.room + slack).all(axis=1)
         return fine
 
     def rest(self, whole: Array) -> Region:
