@@ -40,7 +40,7 @@ from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import Search, Start
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 from oar.solvers.starts import other_starts
-from oar.solvers.whole import made_whole
+from oar.solvers.whole import Whole, made_whole
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
@@ -83,7 +83,9 @@ def solve(
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
-    whole_only = measured is not None and not isinstance(settings, ProjectedGradient)
+    whole_only = (
+        measured is not None and not isinstance(settings, ProjectedGradient) and bool(Whole(measured).discrete.any())
+    )
     if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
         search.reached = [search.improved(stay, 0, began=unmoved)]
     else:
