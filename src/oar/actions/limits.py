@@ -14,9 +14,9 @@
     )
 
 or the same in a TOML file. Whoever is outside a bound or breaks a link before any move may not go further out, and
-whoever breaks a rule may leave its columns as they are, so staying is always allowed. Moves are measured in cost: a standard deviation of a number (or what `unit` says), one flip
-of a boolean, one switch of a category cost 1 unless `cost` says otherwise, and the budget bounds the p-norm of these
-costs.
+whoever breaks a rule may leave its columns as they are, so staying is always allowed. Moves are measured in cost: a
+standard deviation of a number (or what `unit` says), one flip of a boolean, one switch of a category cost 1 unless
+`cost` says otherwise, and the budget bounds the p-norm of these costs.
 """
 
 from __future__ import annotations
@@ -237,9 +237,7 @@ class Limits:
             for text, factors, constant in self._bounds():
                 said = link.expression
                 if said.values and not _can_both_hold((said.values, said.constant), (factors, constant), spans):
-                    raise OptionError(
-                        f"limits: {text!r} and {rule.text!r} contradict each other; change one of them."
-                    )
+                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _bounds(self) -> list[tuple[str, dict[str, float], float]]:
         """Return the columns' bounds as statements factors · values + constant ≤ 0."""

@@ -90,9 +90,7 @@ class Rules:
             fine &= rule.kept(self.encoding, before, after)
         return fine
 
-    def narrowed(
-        self, region: Region, before: Array, after: Array, still: NDArray[np.bool_] | None = None
-    ) -> Region:
+    def narrowed(self, region: Region, before: Array, after: Array, still: NDArray[np.bool_] | None = None) -> Region:
         """Return a region, in all coordinates, in which everyone keeps each rule in one way that holds in `after`.
 
         The region is of further moves from `after`, rows that keep all rules, and contains staying there. `still` (d,)
@@ -101,10 +99,13 @@ class Rules:
         """
         still = np.zeros(after.shape[1], dtype=bool) if still is None else still
         lower, upper = region.lower.copy(), region.upper.copy()
-        rows, room = [], []
+        rows: list[Array] = []
+        room: list[Array] = []
         for rule in self.rules:
             waiting = np.ones(len(after), dtype=bool)
-            ways = sorted(rule.ways, key=lambda way: not self._settled(way, still))  # False first; otherwise as they are
+            ways = sorted(
+                rule.ways, key=lambda way: not self._settled(way, still)
+            )  # False first; otherwise as they are
             for way in ways:
                 chosen = waiting & holds(way, self.encoding, before, after)
                 waiting &= ~chosen

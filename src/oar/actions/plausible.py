@@ -65,7 +65,7 @@ class Plausible:
             raise OptionError(
                 f"plausible: must be a share such as 0.95, or oar.Plausible(neighbours=10, share=0.95), got {value!r}."
             )
-        return Plausible(share=value)
+        return Plausible(share=float(value))
 
     def check(self, people: int) -> None:
         """Refuse more neighbours than there are others."""

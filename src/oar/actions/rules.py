@@ -222,9 +222,7 @@ def _edge(column: Column, value: Any, where: str) -> float:
             raise OptionError(f"{where}: {column.name!r} is a boolean, got {value!r}; compare with True or False.")
         return float(value)
     if isinstance(value, bool | str) or not np.isfinite(value):
-        raise OptionError(
-            f"{where}: {column.name!r} is a {column.kind}, got {value!r}; compare with a finite number."
-        )
+        raise OptionError(f"{where}: {column.name!r} is a {column.kind}, got {value!r}; compare with a finite number.")
     return float(value)
 
 

@@ -82,7 +82,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
-        gap=RegionLimits(measured.region, ONE).gap(here, slopes),
+        gap=RegionLimits(measured.unruled, ONE).gap(here, slopes),
         bound=problem.model.least_loss,  # type: ignore[union-attr]
         exact=False,
         impossible=False,

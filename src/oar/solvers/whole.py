@@ -366,7 +366,10 @@ def made_whole(search: Search, measured: Measured) -> None:
 def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
     """Exchange whole moves as long as a refit says that it helps."""
     fixed = whole.wide(whole.rounded(whole.narrow(start)), start)
-    fixed = whole.settled(fixed, np.zeros_like(fixed))
+    if whole.measured.where is not None:
+        fixed = whole.settled(fixed, np.zeros_like(fixed))
+        rest = whole.shrunk(whole.narrow(fixed), np.where(whole.discrete, 0.0, whole.narrow(start)))
+        start = whole.settled(fixed + whole.wide(rest, fixed), fixed)
     here = _with_rest(search, whole, fixed, start)
     share, ended = 1.0, "steps"
     for _ in range(search.loop.max_steps):
@@ -414,12 +417,10 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array) -> Reac
     found = replace(found, moves=found.moves + fixed)
     if whole.measured.where is None:
         return found
-    # `about` is plausible where people have their whole moves from it; others begin with whole moves alone.
-    began = whole.settled(inner.limits.project(about - fixed) + fixed, fixed)
-    settled = whole.settled(found.moves, began)
+    settled = whole.settled(found.moves, about)  # where it began is plausible
     if (settled == found.moves).all():
         return found
-    ends = [inner.improved(moves - fixed, 0) for moves in (settled, began)]
+    ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
     best = min(ends, key=lambda end: end.step.loss)
     return replace(best, moves=best.moves + fixed)
 
