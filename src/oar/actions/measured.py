@@ -110,7 +110,7 @@ class Rules:
                 chosen = waiting & holds(way, self.encoding, before, after)
                 waiting &= ~chosen
                 if chosen.any() and not self._settled(way, still):
-                    self._narrow(way, chosen, (before, after), (lower, upper), region, (rows, room))
+                    self._narrow(way, chosen, (before, after), (lower, upper), region, (rows, room), still)
             for name in rule.names:  # broken before, and nothing of it may change
                 place = self.encoding.places[name]
                 lower[waiting, place], upper[waiting, place] = 0.0, 0.0
@@ -133,17 +133,26 @@ class Rules:
         bounds: tuple[Array, Array],
         region: Region,
         links: tuple[list[Array], list[Array]],
+        still: NDArray[np.bool_],
     ) -> None:
         """Have the chosen people keep to one way: by bounds, levels or links."""
         (before, after), (lower, upper) = rows, bounds
         for each in way:
             if isinstance(each, Link):
                 normal, room = self._link(each, before, after)
+                normal, room = np.where(still, 0.0, normal), np.maximum(room, 0.0)
+                if (normal != 0).sum() == 1:  # of one coordinate it is a bound, which is quicker to keep
+                    at = int(np.flatnonzero(normal)[0])
+                    if normal[at] > 0:
+                        upper[chosen, at] = np.minimum(upper[chosen, at], room[chosen] / normal[at])
+                    else:
+                        lower[chosen, at] = np.maximum(lower[chosen, at], room[chosen] / normal[at])
+                    continue
                 # Where it does not apply, there is room for everything that a budget reaches in any norm.
                 spare = np.abs(normal).sum() * region.radii + 1.0
                 if normal.any():
                     links[0].append(normal[None])
-                    links[1].append(np.where(chosen, np.maximum(room, 0.0), spare)[:, None])
+                    links[1].append(np.where(chosen, room, spare)[:, None])
                 continue
             place = self.encoding.places[each.name]
             if each.levels is not None:
