@@ -51,7 +51,7 @@ def test_rules_and_places_are_always_kept(what, rules, norm, number, plausible):
     assert not result.audit.violations
     assert result.loss <= result.audit.loss_before * (1 + 1e-6)
     plan = result.proposal.plan
-    moves = np.vstack([plan.moves, plan.query_move])
+    moves = np.vstack([plan.each, plan.query_move])
     before = np.vstack([problem.people.features, problem.query_features])
     rows = [rows_of(PEOPLE.encoding.decode(each)) for each in (before, before + moves)]
     for was, now in zip(*rows, strict=True):
