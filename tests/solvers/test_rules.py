@@ -106,11 +106,9 @@ def test_cheapest_against_every_row_there_is(kind, rules):
         columns=["age", "owns", "grade", "job"],
     )
     encoding = people.encoding
-    fitted = ready._ready or oar.Cheapest(people, MODEL)
     training = MODEL.training(people)
     fit = training.fit(training.moved(None), training.start(), 1e-10)
     matrix = training.matrix(fit.parameters)
-    assert fitted is not None
     logits = encoding.encode(listing) @ matrix[:, :-1].T + matrix[:, -1]
     goal = (logits[:, 0] > 0) if logits.shape[1] == 1 else logits[:, 1] > logits[:, 0]
     spreads = {"age": FRAME["age"].std(ddof=0), "grade": FRAME["grade"].cat.codes.std(ddof=0)}
@@ -230,6 +228,7 @@ def test_advice_that_cheats_is_refused(monkeypatch):
     assert refused.status == oar.Status.REFUSED
     assert any("rule" in text for text in refused.violations)
     monkeypatch.setattr(cheapest.Space, "is_plausible", lambda space, change: True)
-    refused = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.Plausible(2, 0.0))).of(row)
+    row = oar.Query(FRAME.drop(columns="label").iloc[int(np.flatnonzero(FRAME["label"] == "no")[0])], "yes")
+    refused = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.Plausible(2, 0.1))).of(row, "l0")
     assert refused.status == oar.Status.REFUSED
     assert any("people are near" in text for text in refused.violations)
