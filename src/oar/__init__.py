@@ -8,6 +8,7 @@ audits it by really retraining.
 from oar import datasets, models, signals, solvers, testing
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
+from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
@@ -34,6 +35,7 @@ __all__ = [
     "OptionError",
     "Perturb",
     "Plan",
+    "Plausible",
     "Population",
     "Problem",
     "Query",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
 from oar.actions.perturb import Perturb
-from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, total
+from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, total
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
 from oar.people.labels import plain
@@ -47,7 +47,9 @@ class Cheapest:
         if limits is not None and not isinstance(limits, Limits):
             raise DataError(f"limits: must be Limits(…) or None, got an object of type {type(limits).__name__}.")
         self.people, self.model = people, model
-        self.limits = Limits() if limits is None else Limits(limits.columns, limits.links)
+        self.limits = Limits() if limits is None else dataclasses.replace(limits, own={})
+        if self.limits.plausible is not None:
+            self.limits.plausible.check(people.size)
         self._ready: Ready | None = None
         self._judge = Judge(people, model)
 
@@ -108,7 +110,10 @@ class Cheapest:
         """Put a way that reached the goal before the audit of limits and costs."""
         rows = _values(before), _values(after)
         price = total(cost_again(self.people, self.limits, *rows, cost), cost)
-        broken = list(broken_limits(self.people, self.limits, own, *rows))
+        broken = [
+            *broken_limits(self.people, self.limits, own, *rows),
+            *not_plausible(self.people, self.limits, *rows),
+        ]
         if price < bound:
             bound = price if price >= bound * (1 - COST_SLACK) else bound
         if not abs(price - way.cost) <= 10 * COST_SLACK * (1 + way.cost):

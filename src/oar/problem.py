@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits
-from oar.actions.measured import Measured, check_inside, measure
+from oar.actions.measured import Measured, check_inside, distance_scales, measure, spreads_of
 from oar.actions.perturb import check_budget
+from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Population
@@ -181,6 +182,8 @@ class Problem:
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema)
         check_inside(checked, self.people.encoding, self.query_features)
+        if checked.plausible is not None:
+            checked.plausible.check(self.people.size)
         return checked
 
     def measured(self, query: bool) -> Measured:
@@ -191,7 +194,7 @@ class Problem:
         radii = np.append(self.allowance.everyones(people.size), self.query_budget if query else 0.0)
         # Costs are settled before anybody leaves.
         weights = np.ones(people.size) if people.first_weights is None else people.first_weights
-        return measure(
+        found = measure(
             self.limits,
             people.encoding,
             np.vstack([people.features, self.query_features]),
@@ -200,6 +203,21 @@ class Problem:
             self.allowance.norm,
             people.index,
         )
+        if self.neighbourhood is None:
+            return found
+        return dataclasses.replace(found, where=self.neighbourhood, who=np.append(np.arange(people.size), NOBODY))
+
+    @cached_property
+    def neighbourhood(self) -> Neighbourhood | None:
+        """Where people are, where moves must be plausible."""
+        people, limits = self.people, self.limits
+        if limits is None or limits.plausible is None:
+            return None
+        assert people.encoding is not None
+        features = np.asarray(people.features, dtype=np.float64)
+        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+        scales = distance_scales(limits, people.encoding, spreads_of(features, weights / weights.sum()))
+        return Neighbourhood(limits.plausible, features, scales)
 
     def with_action(self, **changes: Any) -> Problem:
         """Return the same problem with some settings of its action changed; who takes part stays as it was drawn."""

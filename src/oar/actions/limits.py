@@ -9,12 +9,14 @@
         },
         links=["savings <= income"],
         own={"row 17": {"income": Limit(upper=3_000)}},
+        rules=["if job == 'none' then income <= 1000"],
+        plausible=0.95,                                           # where 95 % of the people could live
     )
 
-or the same in a TOML file. Whoever is outside a bound or breaks a link before any move may not go further out, so
-staying is always allowed. Moves are measured in cost: a standard deviation of a number (or what `unit` says), one flip
-of a boolean, one switch of a category cost 1 unless `cost` says otherwise, and the budget bounds the p-norm of these
-costs.
+or the same in a TOML file. Whoever is outside a bound or breaks a link before any move may not go further out, and
+whoever breaks a rule may leave its columns as they are, so staying is always allowed. Moves are measured in cost: a
+standard deviation of a number (or what `unit` says), one flip of a boolean, one switch of a category cost 1 unless
+`cost` says otherwise, and the budget bounds the p-norm of these costs.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from typing import Any
 import numpy as np
 
 from oar.actions.links import Link, parse_links
+from oar.actions.plausible import Plausible
+from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, StorageError, choose
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
@@ -132,11 +136,15 @@ class Limits:
         columns: a `Limit` for each column that has one; others may move freely.
         links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
         own: people's own limits, by their index: limits of columns, in place of everybody's.
+        rules: if-then rules, such as "if job == 'none' then income <= 1000".
+        plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
     """
 
     columns: Mapping[str, Limit] = field(default_factory=dict)
     links: Any = ()
     own: Mapping[Any, Mapping[str, Limit]] = field(default_factory=dict)
+    rules: Any = ()
+    plausible: Any = None
 
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
@@ -147,6 +155,13 @@ class Limits:
         links = (self.links,) if isinstance(self.links, str) else tuple(self.links)
         object.__setattr__(self, "links", links)
         _ = self.parsed
+        if isinstance(self.rules, str):
+            object.__setattr__(self, "rules", (self.rules,))
+        if isinstance(self.rules, Mapping) or not isinstance(self.rules, Iterable):
+            raise OptionError(f"rules: must be a list of texts 'if … then …', got {self.rules!r}.")
+        object.__setattr__(self, "rules", tuple(self.rules))
+        _ = self.parsed_rules
+        object.__setattr__(self, "plausible", Plausible.of(self.plausible))
         if not isinstance(self.own, Mapping):
             raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
         own = {}
@@ -160,6 +175,15 @@ class Limits:
     def parsed(self) -> tuple[Link, ...]:
         """What the links say."""
         return tuple(link for text in self.links for link in parse_links(text))
+
+    @property
+    def parsed_rules(self) -> tuple[Rule, ...]:
+        """What the rules say."""
+        return parse_rules(self.rules)
+
+    def ruled(self, schema: Schema) -> tuple[Ruled, ...]:
+        """Return the rules as a table's coordinates know them."""
+        return tuple(rule.within(schema) for rule in self.parsed_rules)
 
     def check(self, schema: Schema) -> Limits:
         """Check everything against a table's columns; return it with bounds as coordinates.
@@ -181,22 +205,56 @@ class Limits:
                     )
         checked = dataclasses.replace(self, columns=columns, own=own)
         checked._check_pairs(schema)
+        checked._check_rules(schema)
         return checked
+
+    def _check_rules(self, schema: Schema) -> None:
+        """Refuse a rule whose consequence a bound, or the levels that may be switched to, never let come true."""
+        for rule, ruled in zip(self.parsed_rules, self.ruled(schema), strict=True):
+            if isinstance(rule.consequence, tuple):
+                self._check_rules_links(rule, schema)
+                continue
+            name = rule.consequence.name
+            limit = self.columns.get(name)
+            ways = [way[0] for way in ruled.ways if isinstance(way[0], Range) and way[0].name == name]
+            ways = ways[: 2 if rule.consequence.operator == "!=" and ways[0].levels is None else 1]
+            if limit is None:
+                continue
+            for setting, bound, out in (
+                ("lower", limit.lower, lambda way, bound: way.high < bound),
+                ("upper", limit.upper, lambda way, bound: way.low > bound),
+            ):
+                if bound is not None and all(out(way, bound) for way in ways):
+                    raise OptionError(
+                        f"limits: '{name} {setting} = {bound:g}' and {rule.text!r} contradict each other; change one "
+                        "of them."
+                    )
+
+    def _check_rules_links(self, rule: Rule, schema: Schema) -> None:
+        spans = _spans(schema)
+        assert isinstance(rule.consequence, tuple)
+        for link in rule.consequence:
+            for text, factors, constant in self._bounds():
+                said = link.expression
+                if said.values and not _can_both_hold((said.values, said.constant), (factors, constant), spans):
+                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
+
+    def _bounds(self) -> list[tuple[str, dict[str, float], float]]:
+        """Return the columns' bounds as statements factors · values + constant ≤ 0."""
+        found = []
+        for name, limit in self.columns.items():
+            if limit.lower is not None:
+                found.append((f"{name} lower = {limit.lower:g}", {name: -1.0}, float(limit.lower)))
+            if limit.upper is not None:
+                found.append((f"{name} upper = {limit.upper:g}", {name: 1.0}, -float(limit.upper)))
+        return found
 
     def _check_pairs(self, schema: Schema) -> None:
         """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
         statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
         statements = [each for each in statements if each[1]]
-        for name, limit in self.columns.items():
-            if limit.lower is not None:
-                statements.append((f"{name} lower = {limit.lower:g}", {name: -1.0}, float(limit.lower)))
-            if limit.upper is not None:
-                statements.append((f"{name} upper = {limit.upper:g}", {name: 1.0}, -float(limit.upper)))
-        spans = {
-            column.name: (0.0, 1.0) if column.kind == "boolean" else (0.0, len(column.levels) - 1.0)
-            for column in schema
-            if column.kind in ("boolean", "ordinal")
-        }
+        statements += self._bounds()
+        spans = _spans(schema)
         for place, (text, factors, constant) in enumerate(statements):
             for other_text, other_factors, other_constant in statements[:place]:
                 if text != other_text and not _can_both_hold(
@@ -206,16 +264,20 @@ class Limits:
 
     @staticmethod
     def load(path: str | Path) -> Limits:
-        """Read limits from a TOML file with `[columns.NAME]`, `links = […]` and `[own.PERSON.NAME]`."""
+        """Read limits from a TOML file with `[columns.NAME]`, `[own.PERSON.NAME]`, `links`, `rules` and `plausible`."""
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
         for key in content:
-            choose(str(path), key, ("columns", "links", "own"))
+            choose(str(path), key, ("columns", "links", "own", "rules", "plausible"))
         links = content.get("links", [])
         return Limits(
-            content.get("columns", {}), tuple([links] if isinstance(links, str) else links), content.get("own", {})
+            content.get("columns", {}),
+            tuple([links] if isinstance(links, str) else links),
+            content.get("own", {}),
+            content.get("rules", []),
+            content.get("plausible"),
         )
 
 
@@ -283,6 +345,15 @@ def _bound(column: Column, value: Any, where: str) -> float | None:
     if not _is_number(value) or not np.isfinite(value):
         raise OptionError(f"{where}: must be a finite number, got {value!r}.")
     return float(value)
+
+
+def _spans(schema: Schema) -> dict[str, tuple[float, float]]:
+    """Return the coordinates that columns with few values can have."""
+    return {
+        column.name: (0.0, 1.0) if column.kind == "boolean" else (0.0, len(column.levels) - 1.0)
+        for column in schema
+        if column.kind in ("boolean", "ordinal")
+    }
 
 
 def _can_both_hold(

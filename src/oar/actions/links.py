@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from oar.errors import OptionError
 
-_BACKTICKED = re.compile(r"`([^`]+)`")
+BACKTICKED = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
         return f"_name_{len(names) - 1}_"
 
     try:
-        return ast.parse(_BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
+        return ast.parse(BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
     except SyntaxError as error:
         raise OptionError(
             f"links: must be a comparison such as 'a <= b', got {text!r} ({error.msg}); put names with spaces between "

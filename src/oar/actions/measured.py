@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
+from oar.actions.links import Link
 from oar.actions.norms import Norm
+from oar.actions.plausible import Neighbourhood
 from oar.actions.region import Levels, Region
+from oar.actions.rules import Ruled, Way, edges, holds
 from oar.errors import DataError
 from oar.people.encoding import Encoding
 from oar.people.schema import Column
@@ -28,20 +31,147 @@ class Measured:
         region: where they may move to, categories mixed and steps not yet kept.
         costs: (d,) the cost of a unit of each coordinate.
         steps: (d,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
+        ruled: if-then rules, and everyone's region without them; None where there are none. `region` keeps each rule in
+            one way, in which staying keeps it.
+        where: people's neighbourhood, where moves must be plausible.
+        features: (n, d) everyone before any move.
+        who: (n,) the members' positions among the people; `plausible.NOBODY` for the query.
     """
 
     region: Region
     costs: Array
     steps: Array
+    ruled: Rules | None = None
+    where: Neighbourhood | None = None
+    features: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    who: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def of(self, rows: NDArray[np.intp]) -> Measured:
         """Return what some of the people may do."""
-        return replace(self, region=self.region.of(rows))
+        return replace(
+            self,
+            region=self.region.of(rows),
+            ruled=None if self.ruled is None else replace(self.ruled, region=self.ruled.region.of(rows)),
+            features=self.features[rows],
+            who=self.who[rows] if self.who.size else self.who,
+        )
+
+    @property
+    def unruled(self) -> Region:
+        """Where people may move to if rules are looked after elsewhere."""
+        return self.region if self.ruled is None else self.ruled.region
+
+    def plausible(self, moves: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Report for which of some people moves (m, d), in cost, end where others are."""
+        if self.where is None:
+            return np.ones(len(some), dtype=bool)
+        before = self.features[some]
+        return self.where.near(before + moves / self.costs, self.who[some], before)
 
     def exactly(self, moves: Array) -> Array:
         """Return moves (n, d) in the coordinates' own units with whole steps free of rounding."""
         steps = np.where(self.steps > 0, self.steps, 1.0)
         return np.where(self.steps > 0, np.rint(moves / steps) * steps, moves)
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """Rules of a table, and everyone's region without them."""
+
+    rules: tuple[Ruled, ...]
+    encoding: Encoding
+    costs: Array
+    region: Region
+
+    def kept(self, before: Array, after: Array) -> NDArray[np.bool_]:
+        """Report whose rows (n, d) after a move keep all rules."""
+        fine = np.ones(len(after), dtype=bool)
+        for rule in self.rules:
+            fine &= rule.kept(self.encoding, before, after)
+        return fine
+
+    def narrowed(self, region: Region, before: Array, after: Array, still: NDArray[np.bool_] | None = None) -> Region:
+        """Return a region, in all coordinates, in which everyone keeps each rule in one way that holds in `after`.
+
+        The region is of further moves from `after`, rows that keep all rules, and contains staying there. `still` (d,)
+        are coordinates that do not move any more: a way in which these alone keep a rule costs nothing, so it comes
+        first.
+        """
+        still = np.zeros(after.shape[1], dtype=bool) if still is None else still
+        lower, upper = region.lower.copy(), region.upper.copy()
+        rows: list[Array] = []
+        room: list[Array] = []
+        for rule in self.rules:
+            waiting = np.ones(len(after), dtype=bool)
+            ways = sorted(
+                rule.ways, key=lambda way: not self._settled(way, still)
+            )  # False first; otherwise as they are
+            for way in ways:
+                chosen = waiting & holds(way, self.encoding, before, after)
+                waiting &= ~chosen
+                if chosen.any() and not self._settled(way, still):
+                    self._narrow(way, chosen, (before, after), (lower, upper), region, (rows, room), still)
+            for name in rule.names:  # broken before, and nothing of it may change
+                place = self.encoding.places[name]
+                lower[waiting, place], upper[waiting, place] = 0.0, 0.0
+        links = region.links if len(region.links) else np.zeros((0, after.shape[1]))
+        old_room = region.room if len(region.links) else np.zeros((len(after), 0))
+        if rows:
+            links, old_room = np.vstack([links, *rows]), np.column_stack([old_room, *room])
+        return replace(region, lower=lower, upper=upper, links=links, room=old_room)
+
+    def _settled(self, way: Way, still: NDArray[np.bool_]) -> bool:
+        """Report whether a way speaks of coordinates alone that do not move any more."""
+        names = [name for each in way for name in (each.expression.names if isinstance(each, Link) else (each.name,))]
+        return all(still[self.encoding.places[name]].all() for name in names)
+
+    def _narrow(
+        self,
+        way: Way,
+        chosen: NDArray[np.bool_],
+        rows: tuple[Array, Array],
+        bounds: tuple[Array, Array],
+        region: Region,
+        links: tuple[list[Array], list[Array]],
+        still: NDArray[np.bool_],
+    ) -> None:
+        """Have the chosen people keep to one way: by bounds, levels or links."""
+        (before, after), (lower, upper) = rows, bounds
+        for each in way:
+            if isinstance(each, Link):
+                normal, room = self._link(each, before, after)
+                normal, room = np.where(still, 0.0, normal), np.maximum(room, 0.0)
+                if (normal != 0).sum() == 1:  # of one coordinate it is a bound, which is quicker to keep
+                    at = int(np.flatnonzero(normal)[0])
+                    if normal[at] > 0:
+                        upper[chosen, at] = np.minimum(upper[chosen, at], room[chosen] / normal[at])
+                    else:
+                        lower[chosen, at] = np.maximum(lower[chosen, at], room[chosen] / normal[at])
+                    continue
+                # Where it does not apply, there is room for everything that a budget reaches in any norm.
+                spare = np.abs(normal).sum() * region.radii + 1.0
+                if normal.any():
+                    links[0].append(normal[None])
+                    links[1].append(np.where(chosen, room, spare)[:, None])
+                continue
+            place = self.encoding.places[each.name]
+            if each.levels is not None:
+                others = [place.start + at for at in range(place.stop - place.start) if at not in each.levels]
+                upper[np.ix_(chosen, others)] = 0.0
+                continue
+            at, cost = place.start, self.costs[place.start]
+            low, high = edges(each, 1 / cost)
+            least, most = np.minimum(low - after[:, at], 0.0) * cost, np.maximum(high - after[:, at], 0.0) * cost
+            lower[chosen, at] = np.maximum(lower[chosen, at], least[chosen])
+            upper[chosen, at] = np.minimum(upper[chosen, at], most[chosen])
+
+    def _link(self, link: Link, before: Array, after: Array) -> tuple[Array, Array]:
+        """Return a·u ≤ room of further moves u, in cost, from `after`."""
+        values, changes = np.zeros(after.shape[1]), np.zeros(after.shape[1])
+        _fill(values, link.expression.values, self.encoding)
+        _fill(changes, link.expression.changes, self.encoding)
+        room = -link.expression.constant - after @ values - (after - before) @ changes
+        return (values + changes) / self.costs, room
 
 
 def measure(
@@ -52,9 +182,7 @@ def measure(
     A switch from one level to another changes two coordinates by 1, so that it costs ‖(c, c)‖_p, which is to be the
     category's cost.
     """
-    centres = weights @ features
-    spreads = np.sqrt(np.maximum(weights @ (features - centres) ** 2, 0.0))
-    spreads[spreads <= 1e-9 * np.abs(centres)] = 0.0  # the rounding of a column that never varies is no spread
+    spreads = spreads_of(features, weights)
     lower, upper = np.full_like(features, -np.inf), np.full_like(features, np.inf)
     costs, steps = np.ones(encoding.dimensions), np.zeros(encoding.dimensions)
     levels = []
@@ -77,7 +205,27 @@ def measure(
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
     links, room = _links(limits, encoding, features)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
-    return Measured(region, costs, steps)
+    if not limits.rules:
+        return Measured(region, costs, steps, features=features)
+    ruled = Rules(limits.ruled(encoding.schema), encoding, costs, region)
+    return Measured(ruled.narrowed(region, features, features), costs, steps, ruled, features=features)
+
+
+def distance_scales(limits: Limits, encoding: Encoding, spreads: Array) -> Array:
+    """Return what coordinates (d,) are multiplied by, so that a category's switch is as far as it costs."""
+    scales = np.ones(encoding.dimensions)
+    for column in encoding.schema:
+        place = encoding.places[column.name]
+        scales[place] = _cost(column, limits.columns.get(column.name, FREE), spreads[place], Norm(2.0))
+    return scales
+
+
+def spreads_of(features: Array, weights: Array) -> Array:
+    """Return everyone's standard deviations (d,); the rounding of a column that never varies is no spread."""
+    centres = weights @ features
+    spreads = np.sqrt(np.maximum(weights @ (features - centres) ** 2, 0.0))
+    spreads[spreads <= 1e-9 * np.abs(centres)] = 0.0
+    return spreads
 
 
 def check_inside(limits: Limits, encoding: Encoding, row: Array) -> None:

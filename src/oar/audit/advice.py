@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
 from oar.actions.perturb import LARGEST_BUDGET, Perturb
+from oar.actions.rules import Comparison, Rule
 from oar.audit.centroids import audit_centroids
+from oar.audit.places import Places
 from oar.audit.retrained import TIE
 from oar.audit.witnesses import Refit, refit
 from oar.models import Differentiable, NearestCentroid
@@ -104,7 +106,86 @@ def broken_limits(
         found += _broken_column(column, allowed.get(column.name, Limit()), old, new, people)
     for text in limits.links:
         found += _broken_link(text, ranks_before, ranks_after)
+    for rule in limits.parsed_rules:
+        found += _broken_rule(rule, before, after, people, (ranks_before, ranks_after))
     return tuple(found)
+
+
+def not_plausible(
+    people: Population, limits: Limits, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return in words if a row ends where people are not, and farther from them than it stood."""
+    asked, encoding = limits.plausible, people.encoding
+    if asked is None or all(before[name] == after[name] for name in before):
+        return ()
+    assert encoding is not None
+    columns = []
+    for column in encoding.schema:
+        place, limit = encoding.places[column.name], limits.columns.get(column.name, Limit())
+        unit = 1.0 if column.kind in ("boolean", "category") else limit.unit or _deviation(people, place.start)
+        columns.append((place, float(limit.cost) / unit))
+    places = Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+    rows = np.vstack([people.vector(row, "row") for row in (before, after)])
+    own, far = places.kth(rows, np.array([-1, -1]))
+    if far <= max(own, places.usual) * (1 + 10 * SLACK):
+        return ()
+    return (f"the row is where fewer than {asked.neighbours} people are near: {far:g} away, not {places.usual:g}",)
+
+
+def _broken_rule(
+    rule: Rule,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    people: Population,
+    ranks: tuple[Mapping[str, float], Mapping[str, float]],
+) -> list[str]:
+    """Evaluate a rule on the row's own values; whoever broke it before may leave its columns as they are."""
+    if all(before[name] == after[name] for name in rule.names):
+        return []
+    if not all(_says(each, before, after, people, surely=True) for each in rule.conditions):
+        return []
+    if isinstance(rule.consequence, Comparison):
+        if _says(rule.consequence, before, after, people, surely=False):
+            return []
+        return [f"rule {rule.text!r} is broken: {rule.consequence.name} is {after[rule.consequence.name]!r}"]
+    for link in rule.consequence:
+        said, (then, now) = link.expression, ranks
+        terms = [factor * now[name] for name, factor in said.values.items()]
+        terms += [part for name, by in said.changes.items() for part in (by * now[name], -by * then[name])]
+        if math.fsum([said.constant, *terms]) > 10 * SLACK * (abs(said.constant) + sum(map(abs, terms))):
+            return [f"rule {rule.text!r} is broken"]
+    return []
+
+
+def _says(
+    said: Comparison, before: Mapping[str, Any], after: Mapping[str, Any], people: Population, surely: bool
+) -> bool:
+    """Report whether a comparison is true; of numbers, what rounding may have decided is false if `surely`, else true.
+
+    An edge at which a condition begins to apply is meant to the digit; so is one at which a consequence ends.
+    """
+    assert people.schema is not None
+    assert people.encoding is not None
+    column, value = people.schema[said.name], after[said.name]
+    if column.kind == "category":
+        return bool((value == said.value) == (said.operator == "=="))
+    now, edge = _number(column, value), _number(column, said.value)
+    size = max(abs(now), abs(_number(column, before[said.name])))
+    size = max(size, _deviation(people, people.encoding.places[said.name].start))
+    slack = 0.0 if column.whole else 10 * SLACK * size
+    if isinstance(value, np.floating):
+        slack = max(slack, 4 * float(np.finfo(value.dtype).eps) * abs(now))
+    if said.operator in (("<=", ">=", "==") if surely else ("<", ">", "!=")):
+        slack = 0.0
+    more = -slack if surely else slack
+    return {
+        "<": now < edge + more,
+        "<=": now <= edge + more,
+        ">": now > edge - more,
+        ">=": now >= edge - more,
+        "==": abs(now - edge) <= slack,
+        "!=": abs(now - edge) > slack,
+    }[said.operator]
 
 
 def cost_again(

@@ -1,18 +1,22 @@
 """Every move on a table checked again, column by column, in the units that people know.
 
 No code of the solvers is used, only what the limits say: values that a column can have, who may do what to it, links,
-and what the move costs.
+rules, what the move costs, and where it may end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import Limit
+from oar.actions.links import Link
+from oar.actions.rules import Comparison
+from oar.audit.places import Places
 from oar.people import Chunk
 from oar.people.encoding import Encoding
 from oar.people.schema import Column
@@ -38,6 +42,7 @@ class TableLimits:
         self.movers, self.effort = 0, 0.0
         self._units = {column.name: self._unit(column) for column in self.encoding.schema}
         self._own = self._own_limits()
+        self._rules = self.limits.parsed_rules
 
     def check(self, chunk: Chunk, moves: Array) -> None:
         """Check the moves of some consecutive people."""
@@ -71,6 +76,8 @@ class TableLimits:
             self._check_column(column, limit, was, now, names, everyone)
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)
+        self._check_rules(before, after, names)
+        self._check_places(before, after, names, people)
         lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
         # NaN compares false, so "not within" also catches moves that are not numbers.
         for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK))):
@@ -114,18 +121,84 @@ class TableLimits:
 
     def _check_links(self, before: Array, after: Array, names: list[str]) -> None:
         for link in self.limits.parsed:
-            said = link.expression
-            slack = np.full(len(before), abs(said.constant))
-            stood, stands = np.full(len(before), said.constant), np.full(len(before), said.constant)
-            for factors, changes in ((said.values, False), (said.changes, True)):
-                for name, factor in factors.items():
-                    was, now = (values[:, self.encoding.places[name].start] for values in (before, after))
-                    stood += 0.0 if changes else factor * was
-                    stands += factor * (now - was if changes else now)
-                    slack += abs(factor) * (np.abs(was) + np.abs(now))
+            stood, stands, slack = self._stands(link, before, after)
             # Whoever broke it before may not break it further.
             broken = ~(stands <= np.maximum(stood, 0.0) + 10 * ROUNDING * slack)
             self._note(broken, names, f"breaks {link.text!r}")
+
+    def _stands(self, link: Link, before: Array, after: Array) -> tuple[Array, Array, Array]:
+        """Return by how much a link was broken before and is after, and the size of what that is a difference of."""
+        said = link.expression
+        slack = np.full(len(before), abs(said.constant))
+        stood, stands = np.full(len(before), said.constant), np.full(len(before), said.constant)
+        for factors, changes in ((said.values, False), (said.changes, True)):
+            for name, factor in factors.items():
+                was, now = (values[:, self.encoding.places[name].start] for values in (before, after))
+                stood += 0.0 if changes else factor * was
+                stands += factor * (now - was if changes else now)
+                slack += abs(factor) * (np.abs(was) + np.abs(now))
+        return stood, stands, slack
+
+    def _check_rules(self, before: Array, after: Array, names: list[str]) -> None:
+        """Evaluate rules as they are written: conditions, consequence, and whether anything of it has changed."""
+        for rule in self._rules:
+            applies, changed = np.ones(len(before), dtype=bool), np.zeros(len(before), dtype=bool)
+            for name in rule.names:
+                place = self.encoding.places[name]
+                changed |= (before[:, place] != after[:, place]).any(axis=1)
+            for condition in rule.conditions:
+                applies &= self._says(condition, before, after, surely=True)
+            if isinstance(rule.consequence, Comparison):
+                follows = self._says(rule.consequence, before, after, surely=False)
+            else:
+                follows = np.ones(len(before), dtype=bool)
+                for link in rule.consequence:
+                    _, stands, slack = self._stands(link, before, after)
+                    follows &= stands <= 10 * ROUNDING * slack
+            self._note(applies & changed & ~follows, names, f"breaks {rule.text!r}")
+
+    def _says(self, said: Comparison, before: Array, after: Array, surely: bool) -> Mask:
+        """Report where a comparison is true; what rounding may have decided counts as false if `surely`, else true."""
+        column, place = self.encoding.schema[said.name], self.encoding.places[said.name]
+        if column.kind == "category":
+            held = after[:, place][:, column.levels.index(said.value)] == 1
+            return held if said.operator == "==" else ~held
+        was, now = before[:, place.start], after[:, place.start]
+        value = float(column.levels.index(said.value)) if column.kind == "ordinal" else float(said.value)
+        slack = np.zeros_like(now) if column.whole else ROUNDING * (np.abs(was) + np.abs(now))
+        # An edge at which a condition begins to apply is meant to the digit; so is one at which a consequence ends.
+        loose = np.zeros_like(slack) if said.operator in (("<=", ">=", "==") if surely else ("<", ">", "!=")) else slack
+        more = -loose if surely else loose
+        return {
+            "<": now < value + more,
+            "<=": now <= value + more,
+            ">": now > value - more,
+            ">=": now >= value - more,
+            "==": np.abs(now - value) <= loose,
+            "!=": np.abs(now - value) > loose,
+        }[said.operator]
+
+    def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
+        """Look for neighbours of everyone who has moved, in distances counted one by one."""
+        asked = self.limits.plausible
+        moved = np.flatnonzero((before != after).any(axis=1) & np.isfinite(after).all(axis=1))
+        if asked is None or not moved.size:
+            return
+        far = self._places.kth(after[moved], np.array(people)[moved])
+        own = self._places.kth(before[moved], np.array(people)[moved])
+        away = np.zeros(len(before), dtype=bool)
+        away[moved] = ~(far <= np.maximum(self._places.usual, own) * (1 + 10 * ROUNDING))
+        self._note(away, names, f"goes where fewer than {asked.neighbours} people are near")
+
+    @cached_property
+    def _places(self) -> Places:
+        asked, people = self.limits.plausible, self.problem.people
+        columns = []
+        for column in self.encoding.schema:
+            cost = self.limits.columns.get(column.name, FREE).cost
+            columns.append((self.encoding.places[column.name], cost / self._units[column.name]))
+        assert asked is not None
+        return Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
     def _cost(self, column: Column, limit: Limit, was: Array, now: Array) -> Array:
         if column.kind == "category":

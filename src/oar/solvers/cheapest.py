@@ -7,7 +7,7 @@ person, with a_c = μ_c − x, a move δ ends nearer to g than to c if (a_g − 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,19 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
+from oar.actions.measured import distance_scales
+from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import NumericsError
 from oar.models import Differentiable, NearestCentroid
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest_milp import PROVED, Leads, solve
-from oar.solvers.cheapest_search import Outputs, search
+from oar.solvers.cheapest_milp import PROVED, Found, Leads, solve
+from oar.solvers.cheapest_rules import branched
+from oar.solvers.cheapest_search import LinearTask, Outputs, SearchTask, search
 from oar.solvers.cheapest_space import Space, space_of
 
 Array = NDArray[np.float64]
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead: ten times what the audit calls a tie
 TIGHT = 1e-10  # the gradient norm of refits
+MOST_SEARCHES = 12  # with rules kept in one way or another
 CONSTANT = 1e-13  # share of a column's values below which its spread is rounding
 
 
@@ -99,7 +103,22 @@ class Ready:
     def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
         """Return what a person may change."""
         limits = self.limits if limits is None else limits
-        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own))
+        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own), self._near(start))
+
+    def _near(self, start: Array) -> Callable[[Array], NDArray[np.bool_]] | None:
+        """Return what reports whether somebody who stands at `start` ends where people are."""
+        where = self._neighbourhood
+        if where is None:
+            return None
+        return lambda rows: where.near(rows, np.full(len(rows), NOBODY), np.repeat(start[None], len(rows), axis=0))
+
+    @cached_property
+    def _neighbourhood(self) -> Neighbourhood | None:
+        if self.limits.plausible is None:
+            return None
+        return Neighbourhood(
+            self.limits.plausible, self._examples, distance_scales(self.limits, self.encoding, self._spread[1])
+        )
 
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
@@ -110,16 +129,38 @@ class Ready:
         if not self.exact:
             return self._searched(problem, space, own, care)
         goal = self._leads(problem, care)
-        found = solve(space, goal)
+        found = branched(space, lambda part: solve(part, goal))
+        if found.change is not None and not space.is_plausible(found.change):
+            return self._plausibly(space, goal, found)
         because = self._conflict(problem, own, goal) if found.impossible else ()
         note = "" if found.finished else "The proof was not finished."
         return Way(space, found.change, found.cost, found.bound, found.finished, because, note)
+
+    def _plausibly(self, space: Space, goal: Leads, found: Found) -> Way:
+        """Search for a change that ends where people are, because the cheapest one does not."""
+
+        def searched(part: Space) -> Found:
+            change = search(LinearTask(part, goal), self._examples)
+            return Found(change, np.inf if change is None else part.cost(change), 0.0)
+
+        change = branched(space, searched, MOST_SEARCHES).change
+        cost = np.inf if change is None else space.cost(change)
+        note = (
+            f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
+            "cheaper one where people are may exist."
+        )
+        return Way(space, change, cost, found.bound, False, (), note)
 
     def _searched(self, problem: Problem, space: Space, own: Mapping[str, Limit], care: float) -> Way:
         if not space.size:
             given = Limits({**self._given.columns, **own})
             return Way(space, None, np.inf, np.inf, True, _in_words(given))
-        change = search(space, self._outputs, problem, care * MARGIN, self._examples)
+
+        def searched(part: Space) -> Found:
+            found = search(SearchTask(part, self._outputs, problem, care * MARGIN), self._examples)
+            return Found(found, np.inf if found is None else part.cost(found), 0.0)
+
+        change = branched(space, searched, MOST_SEARCHES).change
         cost = np.inf if change is None else space.cost(change)
         note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
         return Way(space, change, cost, 0.0, False, (), note)
@@ -156,21 +197,26 @@ class Ready:
     def _conflict(self, problem: Problem, own: Mapping[str, Limit], goal: Leads) -> tuple[str, ...]:
         """Return limits that together rule the goal out, none of which could be left out: a deletion filter."""
         kept, links = {**self.limits.columns, **self._checked(own)}, list(self.limits.links)
+        rules = list(self.limits.rules)
 
-        def impossible(columns: Mapping[str, Limit], texts: list[str]) -> bool:
-            space = self.space(problem.query_features, "l1", {}, Limits(columns, tuple(texts)))
-            return solve(space, goal).impossible
+        def impossible(columns: Mapping[str, Limit], texts: list[str], rules: list[str]) -> bool:
+            space = self.space(problem.query_features, "l1", {}, Limits(columns, tuple(texts), {}, tuple(rules)))
+            return branched(space, lambda part: solve(part, goal)).impossible
 
         for name in list(kept):
             fewer = {other: limit for other, limit in kept.items() if other != name}
-            if impossible(fewer, links):
+            if impossible(fewer, links, rules):
                 kept = fewer
         for text in list(links):
             fewer_links = [other for other in links if other != text]
-            if impossible(kept, fewer_links):
+            if impossible(kept, fewer_links, rules):
                 links = fewer_links
+        for text in list(rules):
+            fewer_rules = [other for other in rules if other != text]
+            if impossible(kept, links, fewer_rules):
+                rules = fewer_rules
         given = {**self._given.columns, **own}
-        return _in_words(Limits({name: given[name] for name in kept}, tuple(links)))
+        return _in_words(Limits({name: given[name] for name in kept}, tuple(links), {}, tuple(rules)))
 
 
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
@@ -220,4 +266,4 @@ def _in_words(limits: Limits) -> tuple[str, ...]:
         ]
         if said:
             found.append(f"{name}: {', '.join(said)}")
-    return (*found, *(f"link {text!r}" for text in limits.links))
+    return (*found, *(f"link {text!r}" for text in limits.links), *(f"rule {text!r}" for text in limits.rules))

@@ -25,7 +25,8 @@ from oar.solvers.cheapest_milp import Leads, Programme, solve
 from oar.solvers.cheapest_space import Space
 
 Array = NDArray[np.float64]
-STARTS = 2  # people whose place is a start
+STARTS = 2  # people whose place is a start,
+MORE_STARTS = 8  # where changes must end among people, which programmes know nothing of
 STEPS = 15
 LACKING = 1e3  # what a lead that is lacking costs, by the size of outputs
 NARROWEST = 1e-3
@@ -92,10 +93,32 @@ class Outputs:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
+class Task:
+    """One person's search: what they may change, and how far the goal is."""
 
     space: Space
+
+    def worst(self, changes: Array) -> Array:
+        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
+        raise NotImplementedError
+
+    def linear(self, change: Array) -> Leads | None:
+        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
+        raise NotImplementedError
+
+    def reached(self, changes: Array) -> NDArray[np.bool_]:
+        """Report which changes reach the goal and keep every limit."""
+        if not len(changes):
+            return np.zeros(0, dtype=bool)
+        good = self.worst(changes) > 0
+        good[good] = [self.space.allows(change) for change in changes[good]]
+        return good
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTask(Task):
+    """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
+
     outputs: Outputs
     problem: Problem
     margin: float
@@ -118,12 +141,6 @@ class _Task:
         margin = min(self.margin, float(self.problem.query.within or 0.0)) if self.problem.regresses else self.margin
         return np.nan_to_num(leads.min(axis=1) / sizes - margin, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
-    def reached(self, changes: Array) -> NDArray[np.bool_]:
-        """Report which changes reach the goal and keep every limit."""
-        if not len(changes):
-            return np.zeros(0, dtype=bool)
-        return (self.worst(changes) > 0) & np.array([self.space.allows(change) for change in changes])
-
     def linear(self, change: Array) -> Leads | None:
         """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
         offset = self.space.basis @ change
@@ -142,9 +159,27 @@ class _Task:
         return Leads(slopes, leads[0] - slopes @ offset, 2 * self.margin * scales, scales)
 
 
-def search(space: Space, outputs: Outputs, problem: Problem, margin: float, examples: Array) -> Array | None:
+@dataclass(frozen=True, eq=False)
+class LinearTask(Task):
+    """One person's search with linear leads, where a programme alone cannot know what is allowed."""
+
+    goal: Leads
+
+    def worst(self, changes: Array) -> Array:
+        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
+        goal = self.goal
+        leads = goal.leads + changes @ self.space.basis.T @ goal.slopes.T
+        # Where there is no rival there is nothing to be short of.
+        return ((leads - goal.margins) / goal.scales).min(axis=1, initial=np.inf)
+
+    def linear(self, change: Array) -> Leads | None:
+        """Return the leads themselves."""
+        return self.goal
+
+
+def search(task: Task, examples: Array) -> Array | None:
     """Return a cheap change v that reaches the goal, or None where none was found."""
-    task = _Task(space, outputs, problem, margin)
+    space = task.space
     best, lowest = None, np.inf
     for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
         for change in _in_a_row(task, start):
@@ -161,7 +196,7 @@ def search(space: Space, outputs: Outputs, problem: Problem, margin: float, exam
     return best
 
 
-def _places_of_others(task: _Task, examples: Array) -> list[Array]:
+def _places_of_others(task: Task, examples: Array) -> list[Array]:
     """Return the cheapest changes to what others are, as far as limits allow, that reach the goal."""
     space = task.space
     main = space.basis.argmax(axis=0)  # a level's own coordinate, not that of the level which is given up
@@ -169,10 +204,11 @@ def _places_of_others(task: _Task, examples: Array) -> list[Array]:
     changes = np.array([space.tidy(change) for change in (examples[:, main] - space.start[main]) / sizes])
     changes = np.unique(changes[task.reached(changes)], axis=0)
     order = np.argsort([space.cost(change) for change in changes], kind="stable")
-    return list(changes[order[:STARTS]])
+    most = STARTS if space.near is None else MORE_STARTS
+    return list(changes[order[:most]])
 
 
-def _in_a_row(task: _Task, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
+def _in_a_row(task: Task, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
     """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
 
     With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
@@ -203,18 +239,18 @@ def _in_a_row(task: _Task, start: Array, width: float = 1.0, exact: bool = False
     return sorted(found, key=task.space.cost)[:1]
 
 
-def _ahead(task: _Task, here: Array, width: float, exact: bool) -> Array | None:
+def _ahead(task: Task, here: Array, width: float, exact: bool) -> Array | None:
     linear = task.linear(here)
     return None if linear is None else _programme(task, linear, here, width, exact)
 
 
-def _merit(task: _Task, change: Array) -> tuple[float, float]:
+def _merit(task: Task, change: Array) -> tuple[float, float]:
     """Return the cost with what is lacking added, and what is lacking."""
     lack = max(-float(task.worst(change[None])[0]), 0.0)
     return task.space.cost(change) + LACKING * lack, lack
 
 
-def _programme(task: _Task, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
+def _programme(task: Task, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
     """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
     space = task.space
     room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
@@ -237,7 +273,7 @@ def _programme(task: _Task, linear: Leads, here: Array, width: float, exact: boo
     return found.change
 
 
-def _shortened(task: _Task, change: Array) -> Array:
+def _shortened(task: Task, change: Array) -> Array:
     """Return a change that costs no more and still reaches the goal: no single step back does any longer."""
     for _ in range(MOST_SHORTENINGS):
         tries = _steps_back(task.space, change)
@@ -270,7 +306,7 @@ def _steps_back(space: Space, change: Array) -> Array:
     return np.array(found).reshape(len(found), space.size)
 
 
-def _numbers_back(task: _Task, change: Array) -> Array:
+def _numbers_back(task: Task, change: Array) -> Array:
     """Bring numbers nearer to 0 by halving: all together, and then one by one."""
     numbers = np.flatnonzero(~task.space.whole & (change != 0))
     for some in [numbers, *numbers[:, None]]:

@@ -11,7 +11,7 @@ so that |v_i| prices_i is what an entry costs, and limits are low ≤ v ≤ high
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from oar.actions.limits import Limit, Limits
 from oar.actions.measured import FREE, measure
 from oar.actions.norms import Norm
+from oar.actions.rules import Ruled
 from oar.people.encoding import Encoding
 
 Array = NDArray[np.float64]
@@ -44,6 +45,8 @@ class Space:
         flat: (v,) what a change of the entry's column costs in "l0".
         column: (v,) the number of the entry's column in the schema.
         rows: (m, v), room: (m,): links, and at most one level a category.
+        rules: if-then rules; they are no rows, because they can be kept in several ways (`cheapest_rules`).
+        near: reports which rows (m, d) end where people are; None where people may go anywhere.
     """
 
     encoding: Encoding
@@ -59,6 +62,8 @@ class Space:
     column: NDArray[np.intp]
     rows: Array
     room: Array
+    rules: tuple[Ruled, ...] = ()
+    near: Callable[[Array], NDArray[np.bool_]] | None = None
 
     @property
     def size(self) -> int:
@@ -85,7 +90,18 @@ class Space:
             (change >= self.low).all()
             and (change <= self.high).all()
             and (self.rows @ change <= self.room + slack).all()
+            and self.broken(change) is None
+            and self.is_plausible(change)
         )
+
+    def broken(self, change: Array) -> Ruled | None:
+        """Return a rule that v breaks, or None."""
+        before, after = self.start[None], (self.start + self.basis @ change)[None]
+        return next((rule for rule in self.rules if not rule.kept(self.encoding, before, after)[0]), None)
+
+    def is_plausible(self, change: Array) -> bool:
+        """Report whether v ends where people are."""
+        return self.near is None or bool(self.near(self.person(change)[None])[0])
 
     def tidy(self, change: Array) -> Array:
         """Return v with whole entries whole, and within its bounds."""
@@ -114,6 +130,7 @@ def space_of(
     start: Array,
     kind: str,
     own: Mapping[str, Limit],
+    near: Callable[[Array], NDArray[np.bool_]] | None = None,
 ) -> Space:
     """Return what a person may change: `limits` as checked, with its own ones in place of everybody's.
 
@@ -127,7 +144,7 @@ def space_of(
     with np.errstate(invalid="ignore"):
         found = measure(theirs, encoding, rows, np.array([0.5, 0.5, 0.0]), np.full(3, np.inf), norm)
     low, high = (bounds[QUERY] / found.costs for bounds in (found.region.lower, found.region.upper))
-    merged = Limits({**limits.columns, **own}, limits.links)
+    merged = Limits({**limits.columns, **own}, limits.links, {}, limits.rules, limits.plausible)
     entries = _Entries(encoding, merged, start, kind, found.costs, found.steps, low, high)
     basis = entries.basis()
     links = found.region.links * found.costs if len(found.region.links) else np.zeros((0, start.size))
@@ -147,6 +164,8 @@ def space_of(
         column=np.array(entries.column, dtype=np.intp),
         rows=np.vstack([links @ basis, groups]),
         room=np.concatenate([room, np.ones(len(groups))]),
+        rules=limits.ruled(encoding.schema),
+        near=near,
     )
 
 

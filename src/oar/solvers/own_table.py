@@ -45,7 +45,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         """Re-optimise what need not be whole."""
         if whole.discrete.all():
             return move
-        narrow = whole.narrow(move)
+        began, narrow = move, whole.narrow(move)
         fixed = np.where(whole.discrete, narrow, 0.0)
         limits = RegionLimits(whole.rest(fixed), ONE)
 
@@ -62,7 +62,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         rest = (narrow - fixed)[None]
         first = np.array([limits.span(evaluate(rest, np.zeros(1, dtype=np.intp))[1][0])])
         found = minimise(objective, rest, first, settings.most_steps, settings.smallest_gap)
-        return whole.wide(found.points[0] + fixed, move)
+        return whole.settled(whole.wide(found.points[0] + fixed, move), began)
 
     here = with_rest(np.zeros((1, people.dimensions)))
     loss, slopes = judged(here)
@@ -71,6 +71,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         rest = np.where(whole.discrete, 0.0, narrow)
         others = [whole.wide(whole.response(whole.narrow(-slopes)), here)]
         others += [whole.wide(other + whole.shrunk(other, rest), here) for other in whole.others(narrow - rest)]
+        others = [whole.settled(other, here) for other in others]
         best = with_rest(min(others, key=lambda move: judged(move)[0]))
         better, there = judged(best)
         if not better < loss - GAINED * abs(loss):
@@ -82,7 +83,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
-        gap=RegionLimits(measured.region, ONE).gap(here, slopes),
+        gap=RegionLimits(measured.unruled, ONE).gap(here, slopes),
         bound=loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
         exact=stuck,
         impossible=stuck,

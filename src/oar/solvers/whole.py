@@ -38,6 +38,7 @@ SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
 FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses
 PRECISION = 1e-8
+CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
 
 
 class Whole:
@@ -47,7 +48,8 @@ class Whole:
     """
 
     def __init__(self, measured: Measured) -> None:
-        self.columns, self.region = measured.region.reduced()
+        self.measured = measured
+        self.columns, self.region = measured.unruled.reduced()
         self.steps = (measured.steps * measured.costs)[self.columns]  # in cost; 0 where anything goes
         self.discrete = self.steps > 0
         offered = np.ones(self.columns.size, dtype=bool)  # a category is offered in its first coordinate's place
@@ -143,11 +145,13 @@ class Whole:
         aim = np.clip(aim, region.lower, region.upper)
         unit = np.where(self.steps > 0, self.steps, 1.0)
         stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
-        together = np.where(self.fits(whole + stepped)[:, None], whole + stepped, whole)
+        both = self.repaired(whole + stepped)
+        together = np.where(self.fits(both)[:, None], both, whole)
         return self._with_what_fits(together, aim)
 
     def _with_what_fits(self, whole: Array, aim: Array) -> Array:
         """Return whole moves, given up where not allowed, with as much of the rest of the aim as they leave."""
+        whole = self.repaired(whole)
         whole = np.where(self.fits(whole)[:, None], whole, 0.0)
         if self.discrete.all():
             return whole
@@ -168,6 +172,7 @@ class Whole:
             whole[people, each.place.start + each.current] -= each.size
             whole[people, each.place.start + chosen] += each.size
             shares.append(np.where(chosen != each.current, mixture[people, chosen], np.inf))
+        whole = self.repaired(whole)
         # Whoever cannot afford everything gives up the switch that was mixed in least; then everything.
         for _ in region.levels:
             beyond = np.flatnonzero(~self.fits(whole))
@@ -195,7 +200,39 @@ class Whole:
         if len(region.links):
             slack = ALMOST * (np.abs(whole) @ np.abs(region.links).T)
             fine &= (whole @ region.links.T <= region.room + slack).all(axis=1)
+        if self.measured.ruled is not None:
+            some = np.flatnonzero(fine & whole.any(axis=1))
+            before = self.measured.features[some]
+            fine[some] = self.measured.ruled.kept(before, self._after(whole[some], before))
         return fine
+
+    def _after(self, whole: Array, before: Array) -> Array:
+        """Return rows of the table (m, d) after whole moves."""
+        after = before.copy()
+        after[:, self.columns] += whole / self.measured.costs[self.columns]
+        return after
+
+    def repaired(self, whole: Array) -> Array:
+        """Return whole moves in which columns of a rule that would be broken stay: cheaper than giving up everything.
+
+        That may break another rule that shares a column with it, so it is done as often as there are rules.
+        """
+        ruled = self.measured.ruled
+        if ruled is None:
+            return whole
+        found, before = whole.copy(), self.measured.features
+        for _ in ruled.rules:
+            clean = True
+            for rule in ruled.rules:
+                broken = np.flatnonzero(~rule.kept(ruled.encoding, before, self._after(found, before)))
+                clean &= not broken.size
+                for name in rule.names if broken.size else ():
+                    place = ruled.encoding.places[name]
+                    inside = (self.columns >= place.start) & (self.columns < place.stop)
+                    found[np.ix_(broken, np.flatnonzero(inside))] = 0.0
+            if clean:
+                break
+        return found
 
     def rest(self, whole: Array) -> Region:
         """Return where people may move the other coordinates, once their whole moves are made."""
@@ -211,11 +248,29 @@ class Whole:
         if len(region.links):
             room = np.maximum(room - whole @ region.links.T, 0.0)
         lower, upper = np.where(self.discrete, 0.0, region.lower), np.where(self.discrete, 0.0, region.upper)
-        return replace(region, radii=np.maximum(left, 0.0), lower=lower, upper=upper, levels=(), room=room)
+        rest = replace(region, radii=np.maximum(left, 0.0), lower=lower, upper=upper, levels=(), room=room)
+        return rest if self.measured.ruled is None else self._keeping_rules(rest, whole)
+
+    def _keeping_rules(self, rest: Region, whole: Array) -> Region:
+        """Return where the other coordinates may move so that every rule is kept in a way that holds before they do."""
+        assert self.measured.ruled is not None
+        before = self.measured.features
+        bounds = [self.wide(bound, before) for bound in (rest.lower, rest.upper)]
+        links = np.zeros((len(rest.links), before.shape[1]))
+        if len(links):
+            links[:, self.columns] = rest.links
+        still = np.ones(before.shape[1], dtype=bool)
+        still[self.columns[~self.discrete]] = False
+        found = self.measured.ruled.narrowed(
+            replace(rest, lower=bounds[0], upper=bounds[1], links=links), before, self._after(whole, before), still
+        )
+        lower, upper = found.lower[:, self.columns], found.upper[:, self.columns]
+        return replace(found, lower=lower, upper=upper, links=found.links[:, self.columns])
 
     def shrunk(self, whole: Array, rest: Array) -> Array:
         """Return the other coordinates' moves (n, d), shortened to what whole moves leave."""
         region = self.rest(whole)
+        rest = np.clip(rest, region.lower, region.upper) if self.measured.ruled is not None else rest
         if len(region.links):
             return RegionLimits(region, np.ones(len(whole))).project(rest)
         lengths = region.norm.length(rest)
@@ -252,6 +307,30 @@ class Whole:
             ):
                 yield from self._either(whole, place, aim)
 
+    def settled(self, moves: Array, last: Array) -> Array:
+        """Return moves (n, D), in all coordinates, that end where people are; `last` are plausible.
+
+        Who would end elsewhere goes a part of the way with what need not be whole: from its last moves if its whole
+        moves are the same, otherwise from whole moves alone. If that does not do, the last moves stand.
+        """
+        if self.measured.where is None:
+            return moves
+        open_rows = np.flatnonzero((moves != last).any(axis=1))
+        open_rows = open_rows[~self.measured.plausible(moves[open_rows], open_rows)]
+        found = moves.copy()
+        found[open_rows] = last[open_rows]
+        whole = np.zeros_like(moves)
+        stepped = self.columns[self.discrete]
+        whole[:, stepped] = moves[:, stepped]
+        alike = (moves[:, stepped] == last[:, stepped]).all(axis=1)
+        base = np.where(alike[:, None], last, whole)
+        for share in CONTRACTED:
+            part = base[open_rows] + share * (moves - base)[open_rows]
+            fine = self.measured.plausible(part, open_rows)
+            found[open_rows[fine]] = part[fine]
+            open_rows = open_rows[~fine]
+        return found
+
     def _either(self, whole: Array, place: slice, aim: Array) -> Iterator[Array]:
         beside, alone = whole.copy(), np.zeros_like(whole)
         beside[:, place], alone[:, place] = aim, aim
@@ -264,8 +343,12 @@ class Whole:
 def made_whole(search: Search, measured: Measured) -> None:
     """Replace what a search has reached by the best whole moves found from there, and from staying."""
     whole = Whole(measured)
-    if not whole.discrete.any():
+    if not whole.discrete.any() and measured.where is None:
         return
+    if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
+        assert isinstance(search.limits, RegionLimits)
+        search.limits = replace(search.limits, region=measured.unruled)
+        search.asked = (*search.asked[:-1], search.limits)
     relaxed = search.best
     starts = [np.zeros_like(relaxed.moves)]
     if relaxed.moves.any():
@@ -276,7 +359,12 @@ def made_whole(search: Search, measured: Measured) -> None:
 
 def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
     """Exchange whole moves as long as a refit says that it helps."""
-    here = _with_rest(search, whole, whole.wide(whole.rounded(whole.narrow(start)), start), start)
+    fixed = whole.wide(whole.rounded(whole.narrow(start)), start)
+    if whole.measured.where is not None:
+        fixed = whole.settled(fixed, np.zeros_like(fixed))
+        rest = whole.shrunk(whole.narrow(fixed), np.where(whole.discrete, 0.0, whole.narrow(start)))
+        start = whole.settled(fixed + whole.wide(rest, fixed), fixed)
+    here = _with_rest(search, whole, fixed, start)
     share, ended = 1.0, "steps"
     for _ in range(search.loop.max_steps):
         if time.monotonic() > search.loop.deadline:
@@ -322,7 +410,15 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
     )
     inner = Search(asked, replace(search.loop, response="spectral"), None)
     found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)
-    return replace(found, moves=found.moves + fixed)
+    found = replace(found, moves=found.moves + fixed)
+    if whole.measured.where is None:
+        return found
+    settled = whole.settled(found.moves, about)  # where it began is plausible
+    if (settled == found.moves).all():
+        return found
+    ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
+    best = min(ends, key=lambda end: end.step.loss)
+    return replace(best, moves=best.moves + fixed)
 
 
 def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
@@ -340,7 +436,10 @@ def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Arra
         gain, _ = _estimated(search, here, other)
         better = gain > gains
         gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
-    return best, gains
+    settled = whole.settled(best, here.moves)
+    if settled is not best:
+        gains, _ = _estimated(search, here, settled)
+    return settled, gains
 
 
 def _shared(
@@ -378,7 +477,7 @@ def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, A
     rest = np.where(whole.discrete, 0.0, stands)
     gains, aims = np.zeros(len(stands)), here.moves.copy()
     for other in whole.others(stands - rest):
-        moves = whole.wide(other + whole.shrunk(other, rest), here.moves)
+        moves = whole.settled(whole.wide(other + whole.shrunk(other, rest), here.moves), here.moves)
         gain, _ = _estimated(search, here, moves)
         better = gain > gains * (1 + ALMOST)
         gains, aims[better] = np.where(better, gain, gains), moves[better]

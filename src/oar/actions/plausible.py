@@ -1,0 +1,112 @@
+"""Staying where people are: after a move, others must be about as near as they are to people who exist.
+
+The distance between two people is the root of the sum of the squares of what each column's difference would cost:
+Euclidean in cost, whatever norm budgets have, so that it means the same for every action. A place is plausible if its
+k-th nearest among the people before any move (a member itself left out) is at most as far as a quantile of that
+distance over the people themselves; or no farther than it is from where its own mover stands, so that staying is always
+plausible. This is the concern of FACE (Poyiadzi et al. 2020): advice into a region where nobody lives is no advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError, choose
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+ROUNDING = 1e-10  # share of a distance
+NOBODY = -1  # stands for somebody who is no member
+
+
+@dataclass(frozen=True)
+class Plausible:
+    """How near others must be after a move.
+
+    Attributes:
+        neighbours: k, how many people must be near.
+        share: of the people, whose k-th nearest is near enough.
+    """
+
+    neighbours: int = 10
+    share: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if (
+            isinstance(self.neighbours, bool)
+            or not isinstance(self.neighbours, int | np.integer)
+            or self.neighbours < 1
+        ):
+            raise OptionError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
+        wrong = isinstance(self.share, bool) or not isinstance(self.share, int | float | np.number)
+        if wrong or not 0 <= self.share <= 1:
+            raise OptionError(
+                f"plausible share: must be a share of the people, from 0 to 1, got {self.share!r}; 0.95 lets people go "
+                "where 95 % of them could live."
+            )
+
+    @staticmethod
+    def of(value: Any) -> Plausible | None:
+        """Read a share, the settings as a TOML file gives them, or what is one already."""
+        if value is None or isinstance(value, Plausible):
+            return value
+        if isinstance(value, Mapping):
+            for key in value:
+                choose("plausible", key, ("neighbours", "share"))
+            return Plausible(**value)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise OptionError(
+                f"plausible: must be a share such as 0.95, or oar.Plausible(neighbours=10, share=0.95), got {value!r}."
+            )
+        return Plausible(share=float(value))
+
+    def check(self, people: int) -> None:
+        """Refuse more neighbours than there are others."""
+        if self.neighbours >= people:
+            raise DataError(
+                f"plausible neighbours: must be fewer than the {people:,} people, because nobody is its own "
+                f"neighbour, got {self.neighbours}; ask for fewer."
+            )
+
+
+class Neighbourhood:
+    """Where people are, and how near is near enough.
+
+    Args:
+        plausible: how near others must be.
+        features: (n, d) the people before any move.
+        scales: (d,) what makes distances of coordinates.
+    """
+
+    def __init__(self, plausible: Plausible, features: Array, scales: Array) -> None:
+        from scipy.spatial import cKDTree
+
+        plausible.check(len(features))
+        self.neighbours, self.scales = int(plausible.neighbours), scales
+        self._tree = cKDTree(features * scales)
+        self.own = self.distances(features, np.arange(len(features)))
+        self.far = float(np.quantile(self.own, plausible.share))
+
+    def distances(self, rows: Array, who: Rows) -> Array:
+        """Return how far the k-th nearest is from rows (m, d); `who` are members, left out of their own, or NOBODY."""
+        if not len(rows):
+            return np.zeros(0)
+        near, found = self._tree.query(rows * self.scales, k=self.neighbours + 1)
+        itself = (found == who[:, None]).any(axis=1)
+        # Where a member is among its k + 1 nearest, the last of them is the k-th of the others.
+        return np.where(itself, near[:, -1], near[:, -2])
+
+    def near(self, rows: Array, who: Rows, before: Array) -> Mask:
+        """Report which rows (m, d) are plausible for people who stand at `before` (m, d)."""
+        far = self.distances(rows, who)
+        fine = np.asarray(far <= self.far * (1 + ROUNDING))
+        rest = np.flatnonzero(~fine)
+        fine[rest] = far[rest] <= self.distances(before[rest], who[rest]) * (1 + ROUNDING)
+        return fine
