@@ -71,8 +71,9 @@ class TableLimits:
                 if person in people:
                     alone = slice(person - people.start, person - people.start + 1)
                     everyone[alone] = False
-                    # Steps are everybody's.
-                    self._check_column(column, replace(own, step=limit.step), was[alone], now[alone], names[alone])
+                    if not own.immutable:
+                        own = replace(own, step=limit.step)  # steps are everybody's
+                    self._check_column(column, own, was[alone], now[alone], names[alone])
             self._check_column(column, limit, was, now, names, everyone)
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)

@@ -77,7 +77,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         if not better < loss - GAINED * abs(loss):
             break
         here, loss, slopes = best, better, there
-    stuck = RegionLimits(measured.region, ONE).nobody_moves
+    stuck = RegionLimits(measured.unruled, ONE).nobody_moves
     move = everyones.exactly(here / measured.costs)[0] + 0.0
     return Proposal(
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),

@@ -100,7 +100,8 @@ def solve(
     if measured is not None:
         made_whole(search, measured)
     best, final = _judged_tightly(search, stay, unmoved)
-    stuck = isinstance(limits, RegionLimits) and limits.nobody_moves
+    # Rules only choose among moves, so what is proved goes by the limits without them.
+    stuck = measured is not None and RegionLimits(measured.unruled, limits.weights).nobody_moves
     finished = stuck or isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
