@@ -205,6 +205,21 @@ class World:
 
 # Drawing worlds
 
+
+def _within(value, kind: str, levels: tuple, limit: dict):
+    """Return a query's value within everybody's bounds, outside of which it is refused."""
+    lower, upper = limit.get("lower"), limit.get("upper")
+    if kind == "ordinal":
+        least = 0 if lower is None else levels.index(lower)
+        most = len(levels) - 1 if upper is None else levels.index(upper)
+        return levels[min(max(levels.index(value), least), most)]
+    if lower is not None and value < lower:
+        value = int(np.ceil(lower)) if kind == "integer" else lower
+    if upper is not None and value > upper:
+        value = int(np.floor(upper)) if kind == "integer" else upper
+    return value
+
+
 KINDS = ("number", "integer", "boolean", "ordinal", "category")
 
 
@@ -267,6 +282,9 @@ def worlds(draw, regresses: bool = False, most_rows: int = 60, columns: int = 6)
     for name in kinds:
         if draw(st.booleans()):
             limits[name] = _limit(draw, rng, kinds[name], levels.get(name, ()), data[name], own=False)
+    query = {
+        name: _within(value, kinds[name], levels.get(name, ()), limits.get(name, {})) for name, value in query.items()
+    }
     own = {}
     for _ in range(draw(st.integers(0, 3))):
         person = index[int(rng.integers(size))]
