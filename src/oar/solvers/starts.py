@@ -53,7 +53,8 @@ def _grown(search: Search, stay: Array) -> Array:
 
 def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield more places to start from; which ones depends on how the search went so far."""
-    if not search.loop.max_steps:
+    if not search.loop.max_steps:  # what is promised without any step
+        yield from _opposite(problem, settings, search, unmoved)
         return
     people, loop = problem.people, search.loop
     stay = np.zeros((people.size + 1, people.dimensions))
@@ -179,7 +180,11 @@ def _drawn(problem: Problem, count: int, seed: int | list[int]) -> Iterator[Arra
 
 def _own_places(people: Population) -> NDArray[np.intp]:
     """Return which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
-    labels = np.unique(np.asarray(people.labels), axis=0, return_inverse=True)[1].ravel()
+    labels = np.asarray(people.labels)
+    if labels.dtype.kind in "fiub":
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    else:  # words, or anything else that only has to be told apart
+        labels = people.codes(0, people.size)
     weights = np.ones(people.size) if people.weights is None else people.weights
     keys = (weights, labels, *np.asarray(people.features, dtype=np.float64).T)
     return np.append(np.lexsort(keys).argsort(), people.size)
