@@ -94,6 +94,11 @@ class Step:
         """The true refit."""
         return self.outcome.fit
 
+    @property
+    def slopes(self) -> Array:
+        """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
+        return np.concatenate([self.gradient, self.outcome.query_slope[None]])
+
 
 class Signal(ABC):
     """A way of differentiating through training; subclasses are frozen dataclasses of settings.

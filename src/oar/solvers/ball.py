@@ -69,7 +69,7 @@ def open_ball_search(
         moves, opened, length = moves_of(free)
         step = signal.at(training, moves[:-1].copy(), query + moves[-1], target, memory.last, PRECISION)
         memory.last = step.memory
-        slopes = np.concatenate([step.gradient, step.outcome.query_slope[None]])[movers]
+        slopes = step.slopes[movers]
         inner = radii / length * (slopes - inner_product(slopes, opened) * opened / length**2)
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
         return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()

@@ -95,7 +95,7 @@ def improve(
     if began is None:
         began = refit(training, moves[:-1], query + moves[-1], target, None, BEGIN)
     step = signal.differentiate(training, began, None)
-    slopes = _slopes(step)
+    slopes = step.slopes
     alpha = far = settings.longest * limits.span(slopes)
     gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
     careful = False
@@ -131,7 +131,7 @@ def improve(
             ended = "stalled"
             break
         before, careful = (moves, slopes), False
-        moves, slopes = accepted.moves, _slopes(step)
+        moves, slopes = accepted.moves, step.slopes
         squared, bend, gap = limits.compare(before, (moves, slopes))
         # Where curvature is not positive the model says "as far as possible".
         far = far if settings.longest >= FAR else min(OPENING * far, FAR * limits.span(slopes))
@@ -157,8 +157,3 @@ def reach_of(step: Step) -> float:
     Too loose a refit makes the line search stall, too tight a one wastes passes; so it is tied to what can be gained.
     """
     return 1.0 if step.signal is None else max(1.0, float(np.linalg.norm(step.signal)))
-
-
-def _slopes(step: Step) -> Array:
-    """Return the gradient in everyone's move: the members' rows, then the query's."""
-    return np.concatenate([step.gradient, step.outcome.query_slope[None]])

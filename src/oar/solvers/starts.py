@@ -238,13 +238,8 @@ def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> I
 
 def _reopened(search: Search) -> Iterator[Start]:
     """Yield what quasi-Newton steps find from the best point, as long as that helps."""
-    yield from _repeated(search, lambda: search.open_ball(opened(search.best.moves, search.limits)))
-
-
-def _repeated(search: Search, found: Callable[[], Array]) -> Iterator[Start]:
-    """Yield what is found from the best point, again and again, as long as that helps."""
     for _ in range(MOST_REOPENED):
         before = search.best.step.loss
-        yield from _found(found)
+        yield from _found(lambda: search.open_ball(opened(search.best.moves, search.limits)))
         if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
             return

@@ -43,7 +43,7 @@ def wandering_search(
         moves = points[0]
         step = signal.at(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
         memory = step.memory
-        return np.array([step.loss]), np.concatenate([step.gradient, step.outcome.query_slope[None]])[None]
+        return np.array([step.loss]), step.slopes[None]
 
     objective = Objective(
         evaluate=evaluate,
