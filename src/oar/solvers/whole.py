@@ -24,7 +24,7 @@ from oar.actions.measured import Measured
 from oar.actions.region import Region
 from oar.errors import NumericsError
 from oar.models.in_cost import InCost
-from oar.signals.base import Outcome, Step, refit
+from oar.signals.base import Outcome, refit
 from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import SLOWLY, Search
@@ -383,7 +383,7 @@ def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
         search.steps += 1
         if search.on_step is not None:
             search.on_step(search.steps, here.step.loss, here.gap)
-    return replace(here, gap=search.limits.gap(here.moves, _slopes(here.step)), ended=ended)
+    return replace(here, gap=search.limits.gap(here.moves, here.step.slopes), ended=ended)
 
 
 def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: Outcome | None = None) -> Reached:
@@ -428,7 +428,7 @@ def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Arra
     half-way between here and where the first leads, and a third, to those there; the best by an estimate from both ends
     counts.
     """
-    slopes = -_slopes(here.step)
+    slopes = -here.step.slopes
     best = whole.wide(whole.response(whole.narrow(slopes)), slopes)
     gains, there = _estimated(search, here, best)
     for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
@@ -486,14 +486,10 @@ def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, A
 
 def _estimated(search: Search, here: Reached, moves: Array) -> tuple[Array, Array]:
     """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
-    slopes, way = -_slopes(here.step), moves - here.moves
+    slopes, way = -here.step.slopes, moves - here.moves
     training, signal = search.training, here.step.signal
     there = slopes.copy()
     if signal is not None:
         with suppress(NumericsError):
             there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
     return 0.5 * np.einsum("nd,nd->n", slopes + there, way), there
-
-
-def _slopes(step: Step) -> Array:
-    return np.concatenate([step.gradient, step.outcome.query_slope[None]])
