@@ -187,7 +187,10 @@ class Problem:
         return checked
 
     def measured(self, query: bool) -> Measured:
-        """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`."""
+        """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`.
+
+        It is of those coordinates alone that somebody may move.
+        """
         people = self.people
         assert people.encoding is not None
         assert self.limits is not None
@@ -202,7 +205,7 @@ class Problem:
             radii,
             self.allowance.norm,
             people.index,
-        )
+        ).reduced()
         if self.neighbourhood is None:
             return found
         return dataclasses.replace(found, where=self.neighbourhood, who=np.append(np.arange(people.size), NOBODY))

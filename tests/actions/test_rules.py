@@ -173,9 +173,9 @@ def test_whole_moves_that_fit_are_those_that_keep_rules(norm):
             all(keeps(rule, was, now, 1e-9) for rule in RULES)
             for was, now in zip(rows_of(frame), rows_of(rows), strict=True)
         ]
-        assert whole.fits(whole.narrow(moves)).tolist() == wanted
+        assert whole.fits(moves).tolist() == wanted
         refused += wanted.count(False)
-        repaired = whole.repaired(whole.narrow(moves))
+        repaired = whole.repaired(moves)
         again = whole.repaired(repaired)
         np.testing.assert_array_equal(repaired[whole.fits(repaired)], again[whole.fits(repaired)])
     assert refused

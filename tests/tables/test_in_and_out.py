@@ -139,21 +139,27 @@ def test_gradients_in_cost_are_those_of_true_refits(norm, frozen, values, weight
         frame["outcome"] = rng.normal(size=len(frame))
         inner = models.Ridge(l2=0.05)
     limits = {"income": oar.Limit(unit=500, cost=2), "purpose": oar.Limit(cost=3), "age": oar.Limit(unit=3)}
+    limits["region"] = oar.Limit(immutable=True)
     people = oar.Population.from_frame(frame, "outcome", weights="weight" if weighted else None)
     query = oar.Query(row, 1.3, budget=0.5, within=0.1) if values else oar.Query(row, "yes", budget=0.5)
     model = models.Scaled(inner, frozen=frozen)
     problem = oar.Problem(people, model, query, oar.Perturb(1.0, norm=norm, limits=limits))
-    costs = problem.measured(query=True).costs
-    training = InCost(model.training(people), costs)
+    measured = problem.measured(query=True)
+    costs, columns = measured.costs, measured.columns
+    assert 0 < columns.size < people.dimensions
+    training = InCost(model.training(people), columns, costs, problem.query_features)
     maker, _ = as_signal("implicit", training)
-    moves = 0.3 * rng.normal(size=(people.size, people.dimensions))
-    own = 0.3 * rng.normal(size=people.dimensions)
-    point = problem.query_features * costs + own
+    moves = 0.3 * rng.normal(size=(people.size, columns.size))
+    own = 0.3 * rng.normal(size=columns.size)
+    point = training.point + own
     step = maker.at(training, moves, point, problem.goal_target, tolerance=1e-12)
     features = np.asarray(people.features)
 
     def true(towards: np.ndarray, own_way: np.ndarray, by: float) -> float:
-        return scikit_loss(problem, features + (moves + by * towards) / costs, (point + by * own_way) / costs, frozen)
+        moved, asking = features.copy(), problem.query_features.copy()
+        moved[:, columns] += (moves + by * towards) / costs
+        asking[columns] = (point + by * own_way) / costs
+        return scikit_loss(problem, moved, asking, frozen)
 
     assert step.loss == pytest.approx(true(0 * moves, 0 * own, 0.0), rel=1e-7)
     for _ in range(5):

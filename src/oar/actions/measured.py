@@ -20,6 +20,7 @@ from oar.people.encoding import Encoding
 from oar.people.schema import Column
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 FREE = Limit()
 
 
@@ -27,10 +28,13 @@ FREE = Limit()
 class Measured:
     """What people may do, in coordinates of cost u = costs · δ.
 
+    Moves (n, r) are of some of the table's d coordinates: of those that somebody may move, once it is `reduced`.
+
     Attributes:
         region: where they may move to, categories mixed and steps not yet kept.
-        costs: (d,) the cost of a unit of each coordinate.
-        steps: (d,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
+        columns: (r,) which of the table's coordinates these are.
+        costs: (r,) the cost of a unit of each.
+        steps: (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
         ruled: if-then rules, and everyone's region without them; None where there are none. `region` keeps each rule in
             one way, in which staying keeps it.
         where: people's neighbourhood, where moves must be plausible.
@@ -39,6 +43,7 @@ class Measured:
     """
 
     region: Region
+    columns: Rows
     costs: Array
     steps: Array
     ruled: Rules | None = None
@@ -56,22 +61,46 @@ class Measured:
             who=self.who[rows] if self.who.size else self.who,
         )
 
+    def reduced(self) -> Measured:
+        """Return the same of those coordinates alone that somebody may move: others only take time."""
+        free = self.unruled.movable
+        return replace(
+            self,
+            region=self.region.along(free),
+            ruled=None if self.ruled is None else replace(self.ruled, region=self.ruled.region.along(free)),
+            columns=self.columns[free],
+            costs=self.costs[free],
+            steps=self.steps[free],
+        )
+
     @property
     def unruled(self) -> Region:
         """Where people may move to if rules are looked after elsewhere."""
         return self.region if self.ruled is None else self.ruled.region
 
-    def plausible(self, moves: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Report for which of some people moves (m, d), in cost, end where others are."""
+    def plausible(self, moves: Array, some: Rows) -> NDArray[np.bool_]:
+        """Report for which of some people moves (m, r), in cost, end where others are."""
         if self.where is None:
             return np.ones(len(some), dtype=bool)
         before = self.features[some]
-        return self.where.near(before + moves / self.costs, self.who[some], before)
+        return self.where.near(self.after(moves, before), self.who[some], before)
+
+    def after(self, moves: Array, before: Array) -> Array:
+        """Return rows (m, d) of the table after moves (m, r), in cost."""
+        after = before.copy()
+        after[:, self.columns] += moves / self.costs
+        return after
+
+    def wide(self, values: Array) -> Array:
+        """Return values (m, r) as of all the table's coordinates (m, d), 0 elsewhere."""
+        found = np.zeros((len(values), self.features.shape[1]))
+        found[:, self.columns] = values
+        return found
 
     def exactly(self, moves: Array) -> Array:
-        """Return moves (n, d) in the coordinates' own units with whole steps free of rounding."""
-        steps = np.where(self.steps > 0, self.steps, 1.0)
-        return np.where(self.steps > 0, np.rint(moves / steps) * steps, moves)
+        """Return moves (n, d) of all coordinates, in their own units, with whole steps free of rounding."""
+        own, steps = moves / self.costs + 0.0, np.where(self.steps > 0, self.steps, 1.0)
+        return self.wide(np.where(self.steps > 0, np.rint(own / steps) * steps, own))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +233,13 @@ def measure(
             if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
     links, room = _links(limits, encoding, features)
+    everywhere = np.arange(encoding.dimensions)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
     if not limits.rules:
-        return Measured(region, costs, steps, features=features)
+        return Measured(region, everywhere, costs, steps, features=features)
     ruled = Rules(limits.ruled(encoding.schema), encoding, costs, region)
-    return Measured(ruled.narrowed(region, features, features), costs, steps, ruled, features=features)
+    narrowed = ruled.narrowed(region, features, features)
+    return Measured(narrowed, everywhere, costs, steps, ruled, features=features)
 
 
 def distance_scales(limits: Limits, encoding: Encoding, spreads: Array) -> Array:

@@ -30,7 +30,8 @@ MOST_TRIALS = 200
 LINKED = 1e-10  # share of a person's scale to which links and the rest are brought together
 MOST_ROUNDS = 30
 FAR = 1e7  # diameters
-LINK_ROUNDS, HALVINGS = 3, 45
+LINK_ROUNDS = 3
+MOST_TANGENTS, MEETING = 45, 1e-12  # share of the bounds
 SHORT = 1e-5  # how much weight the sum of what a move adds and takes has beside their difference
 
 
@@ -83,23 +84,29 @@ class Region:
             room=self.room[rows] if len(self.links) else self.room,
         )
 
-    def reduced(self) -> tuple[Rows, Region]:
-        """Return which coordinates somebody may move, and the region in these alone: others only take time."""
-        free = np.asarray(((self.lower < 0) | (self.upper > 0)).any(axis=0))
+    @property
+    def movable(self) -> Rows:
+        """Which coordinates somebody may move."""
+        free = (self.lower.min(axis=0, initial=0.0) < 0) | (self.upper.max(axis=0, initial=0.0) > 0)
         for each in self.levels:
             free[each.place] = free[each.place].any()
-        columns = np.flatnonzero(free)
+        return np.flatnonzero(free)
+
+    def along(self, columns: Rows) -> Region:
+        """Return the region in some coordinates alone, of each category all or none."""
+        if columns.size == self.lower.shape[1]:
+            return self
         levels = tuple(
             replace(each, place=slice(start, start + each.place.stop - each.place.start))
             for each in self.levels
-            if free[each.place.start]
             for start in [int(np.searchsorted(columns, each.place.start))]
+            if start < columns.size and columns[start] == each.place.start
         )
         lower, upper, links, room = self.lower[:, columns], self.upper[:, columns], self.links, self.room
         if len(links):
             binding = links[:, columns].any(axis=1)
             links, room = links[np.ix_(binding, columns)], room[:, binding]
-        return columns, replace(self, lower=lower, upper=upper, levels=levels, links=links, room=room)
+        return replace(self, lower=lower, upper=upper, levels=levels, links=links, room=room)
 
     def project(self, points: Array) -> Array:
         """Return the nearest allowed moves (n, d)."""
@@ -113,9 +120,9 @@ class Region:
     def farthest(self, slopes: Array) -> tuple[Array, Array]:
         """Return allowed moves (n, d) with all but the largest ⟨slopes, u⟩, and what no allowed move exceeds (n,).
 
-        Links' multipliers μ ≥ 0 bound it by max_u ⟨slopes − Aᵀμ, u⟩ + μᵀb, u in the region without links. Each is found
-        by bisection, others fixed, a few times over. Moves on both sides of a multiplier mix to one that just keeps to
-        its link; where others are still broken, it is drawn towards staying.
+        Links' multipliers μ ≥ 0 bound it by max_u ⟨slopes − Aᵀμ, u⟩ + μᵀb, u in the region without links. That is
+        convex in each; the least is looked for link by link, others fixed, a few times over. Moves on both sides of it
+        mix to one that just keeps to its link; where others are still broken, it is drawn towards staying.
         """
         aim, most = self._farthest_unlinked(slopes)
         if not len(self.links):
@@ -126,33 +133,62 @@ class Region:
         return aim, most
 
     def _farthest_linked(self, slopes: Array) -> tuple[Array, Array]:
-        links, room = self.links, self.room
-        count, kinds = room.shape
-        forces = np.zeros((count, kinds))
-        least, aim = np.full(count, np.inf), np.zeros_like(slopes)
-        steepest = np.abs(slopes).max(axis=1)
+        count, kinds = self.room.shape
+        forces, least, aim = np.zeros((count, kinds)), np.full(count, np.inf), np.zeros_like(slopes)
         for _ in range(1 if kinds == 1 else LINK_ROUNDS):
-            for number, normal in enumerate(links):
-                low = np.zeros(count)
-                # With μ a the largest of the slopes along a, nothing along a is gained any more.
-                high = 4 * steepest / np.abs(normal[normal != 0]).min() + forces[:, number]
-                over, under = np.zeros_like(slopes), np.zeros_like(slopes)
-                for _ in range(HALVINGS):
-                    forces[:, number] = 0.5 * (low + high)
-                    found, value = self._farthest_unlinked(slopes - forces @ links)
-                    least = np.minimum(least, value + np.einsum("nm,nm->n", forces, room))
-                    beyond = found @ normal > room[:, number]
-                    low, high = np.where(beyond, forces[:, number], low), np.where(beyond, high, forces[:, number])
-                    over, under = np.where(beyond[:, None], found, over), np.where(beyond[:, None], under, found)
-                forces[:, number] = high
-                one, other = over @ normal, under @ normal
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    share = np.where(one > other, (room[:, number] - other) / (one - other), 0.0)
-                mixed = under + np.clip(share, 0.0, 1.0)[:, None] * (over - under)
+            for number in range(kinds):
+                mixed = self._just_kept(slopes, number, forces, least)
                 mixed *= self._kept(mixed)[:, None]
                 better = np.einsum("nd,nd->n", slopes, mixed - aim) > 0
-                aim = np.where(better[:, None], mixed, aim)
+                aim[better] = mixed[better]
         return aim, least
+
+    def _just_kept(self, slopes: Array, number: int, forces: Array, least: Array) -> Array:
+        """Return best moves that just keep to one link: of two, one on each side of the multiplier with the least bound.
+
+        A best move for a multiplier gives a tangent of the bound: its slope is what the move leaves of the link's room.
+        Where tangents from both sides meet is tried next. Without a ball of p = 2 bounds have corners, so that they
+        soon meet at the least value itself. Writes the link's multipliers into `forces` (n, m), and the least bounds
+        that were seen into `least` (n,).
+        """
+        normal = self.links[number]
+
+        def bounded(rows: Rows, prices: Array) -> tuple[Array, Array, Array]:
+            forces[rows, number] = prices
+            some = self.of(rows)
+            found, bound = some._farthest_unlinked(slopes[rows] - forces[rows] @ self.links)
+            bound += np.einsum("nm,nm->n", forces[rows], some.room)
+            least[rows] = np.minimum(least[rows], bound)
+            return found, bound, some.room[:, number] - found @ normal
+
+        everyone = np.arange(len(slopes))
+        # With μ a the largest of the slopes along a, nothing along a is gained any more.
+        high = 4 * np.abs(slopes).max(axis=1) / np.abs(normal[normal != 0]).min() + forces[:, number]
+        under, bound_high, slope_high = bounded(everyone, high)
+        low = np.zeros(len(slopes))
+        over, bound_low, slope_low = bounded(everyone, low)
+        rows = np.flatnonzero((slope_low < 0) & (slope_high >= 0))
+        for _ in range(MOST_TANGENTS):
+            if not rows.size:
+                break
+            # T(μ) = bound + slope · (μ − end), of both ends
+            at_zero = bound_low[rows] - slope_low[rows] * low[rows], bound_high[rows] - slope_high[rows] * high[rows]
+            meet = (at_zero[0] - at_zero[1]) / (slope_high[rows] - slope_low[rows])
+            meet = np.clip(meet, low[rows], high[rows])
+            promised = at_zero[0] + slope_low[rows] * meet
+            found, bound, slope = bounded(rows, meet)
+            met = bound - promised <= MEETING * (np.abs(bound_low[rows]) + np.abs(bound_high[rows]))
+            for side, (end, ends, slopes_there, moves) in (
+                (slope < 0, (low, bound_low, slope_low, over)),
+                (slope >= 0, (high, bound_high, slope_high, under)),
+            ):
+                there = side & ~met
+                end[rows[there]], ends[rows[there]] = meet[there], bound[there]
+                slopes_there[rows[there]], moves[rows[there]] = slope[there], found[there]
+            rows = rows[~met]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(slope_high > slope_low, slope_high / (slope_high - slope_low), 1.0)
+        return under + np.clip(share, 0.0, 1.0)[:, None] * (over - under)
 
     def _kept(self, moves: Array) -> Array:
         """Return the share (n,) of moves that keeps to all links."""

@@ -23,7 +23,7 @@ from oar.models.infinity import falls_for_ever
 from oar.models.minimise import minimise
 from oar.models.objective import Objective, Point
 from oar.models.parameters import UNTRACEABLE, flattened, float_tree
-from oar.models.training import Array, Fit
+from oar.models.training import Array, Columns, Fit
 
 CHUNK = 1_000
 TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
@@ -162,9 +162,14 @@ class AutodiffTraining:
         with jax.enable_x64(True):
             return np.asarray(ravel_pytree(float_tree(parameters, f"parameters: {self.model.name}'s"))[0])
 
-    def moved(self, moves: Array | None) -> Any:
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
         """Return features in chunks, on JAX's side."""
-        return self._pack(self._features if moves is None else self._features + moves)
+        if columns is None:
+            return self._pack(self._features if moves is None else self._features + moves)
+        features = self._features.copy()
+        if moves is not None:
+            features[:, columns] += moves
+        return self._pack(features)
 
     def contributing(self, targets: Array, weights: Array) -> AutodiffTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1.
@@ -197,8 +202,10 @@ class AutodiffTraining:
         """Return H (p, p): as much work as p products."""
         return np.asarray(self._over_people("hessian", parameters, features))
 
-    def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
-        """Return ∇_x s_i for everyone: one pass."""
+    def score_gradients(
+        self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = np.asarray(self._over_people("scores", parameters, features, signal))
         gradients = gradients.reshape(-1, self.dimensions)[: self.size]
         if not np.isfinite(gradients).all():
@@ -207,7 +214,7 @@ class AutodiffTraining:
                 f"loss: its mixed derivatives must be finite, got others for {people.size} of {self.size} people (the "
                 f"first is number {people[0]}); look for the norm or square root of something that is zero there."
             )
-        return gradients
+        return gradients if columns is None else gradients[:, columns]
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the model's query loss and its gradients."""

@@ -105,12 +105,12 @@ def _extended(rows: Any) -> Any:
     return library.concatenate([rows, library.ones((rows.shape[0], 1))], axis=1)
 
 
-def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any) -> Any:
-    """∇_x s for everyone: Vᵀa + Wᵀ B u, as (rows, d)."""
+def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any, weights: Any, along: Any) -> Any:
+    """∇_x s for everyone: Vᵀa + Wᵀ B u, as (rows, r), with the columns of W and V that are asked for."""
     rows, target, _ = chunk
     out = _outputs(parameters, rows)
     slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, _outputs(signal, rows))
-    return slopes.T @ signal[:, :-1] + bent.T @ parameters[:, :-1]
+    return slopes.T @ along + bent.T @ weights
 
 
 KINDS: dict[str, Callable[..., Any]] = {

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from oar.models.inverse_curvature import InverseCurvature
 from oar.models.linear_passes import at_once, compiled
 from oar.models.linear_units import spread_of_values, units_of
 from oar.models.one_thread import one_thread
-from oar.models.training import Array, Fit
+from oar.models.training import Array, Columns, Fit
 
 if TYPE_CHECKING:
     from oar.models.linear import Linear
@@ -63,6 +64,13 @@ ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself can
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
+
+
+def _runs(columns: Columns) -> list[tuple[int, int]]:
+    """Return where runs of consecutive columns begin and end."""
+    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
+    ends = [0, *breaks.tolist(), columns.size]
+    return list(pairwise(ends)) if columns.size else []
 
 
 class _Point(NamedTuple):
@@ -96,10 +104,13 @@ class LinearTraining:
         self.targets = targets
         self._centre, self._scale = units or units_of(features, weights, model)
         self._unit = spread_of_values(targets, weights) if model.regresses else 1.0
-        self._features = (features - self._centre) / self._scale
         self._few = self.size * self.shape[0] <= FEW
         self._rows = self.size if self._few else min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
+        self._packed = self._pack(features)
+        self._features = self._rows_of(self._packed)  # (n, d), the same memory
+        self._features -= self._centre
+        self._features /= self._scale
         self._targets = self._pack(targets)
         self._weights = self._pack(weights[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
@@ -121,14 +132,20 @@ class LinearTraining:
         """Start from zero."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None) -> Array:
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
         """Return features in chunks, in this training's own units."""
         if moves is None:
-            return self._pack(self._features)
-        packed = np.zeros((self._chunks, self._rows, self.dimensions))
-        rows = self._rows_of(packed)
-        np.divide(moves, self._scale, out=rows)
-        rows += self._features
+            return self._packed
+        if columns is None:
+            packed = np.zeros((self._chunks, self._rows, self.dimensions))
+            rows = self._rows_of(packed)
+            np.divide(moves, self._scale, out=rows)
+            rows += self._features
+        else:
+            packed = self._packed.copy()
+            rows, moves = self._rows_of(packed), moves / self._scale[columns]
+            for first, last in _runs(columns):  # slices are quicker than lists of columns
+                rows[:, columns[first] : columns[last - 1] + 1] += moves[:, first:last]
         return packed
 
     def contributing(self, targets: Array, weights: Array) -> LinearTraining:
@@ -226,13 +243,20 @@ class LinearTraining:
         total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
         return total.reshape(self.parameter_count, self.parameter_count) + self._penalty_hessian
 
-    def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
-        """Return ∇_x s_i for everyone: one pass."""
-        parts = self._run("scores", features, parameters.reshape(self.shape), signal.reshape(self.shape))
-        gradients, first = np.empty((self.size, self.dimensions)), 0
+    def score_gradients(
+        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i for everyone, in these columns: one pass."""
+        at, along = parameters.reshape(self.shape), signal.reshape(self.shape)
+        some = slice(self.dimensions) if columns is None else columns
+        scale = self._scale[some]
+        gradients, first = np.empty((self.size, scale.size)), 0
+        if not scale.size:
+            return gradients
+        parts = self._run("scores", features, at, along, at[:, some], along[:, some])
         for part in parts:
-            rows = part.reshape(-1, self.dimensions)[: self.size - first]
-            np.divide(rows, self._scale, out=gradients[first : first + len(rows)])
+            rows = part.reshape(-1, scale.size)[: self.size - first]
+            np.divide(rows, scale, out=gradients[first : first + len(rows)])
             first += len(rows)
         return gradients
 

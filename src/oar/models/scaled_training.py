@@ -18,13 +18,35 @@ left as they are.
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oar.models.training import Array, Fit, Training
+from oar.models.training import Array, ByColumns, Columns, Fit
 
 FLAT = 1e-18  # a variance below this share of the mean square is rounding: a constant column, which is not divided
+
+
+@dataclass(eq=False)
+class Seen:
+    """People who have moved, as the first scaler sees them: a, in those columns that may differ from the unmoved.
+
+    Attributes:
+        columns: (r,) all columns that are scaled, and all others that were moved.
+        before: (n, r) the unmoved people there.
+        rows: (n, r) a there.
+        values: (n, s) the scaled columns alone, which scalers are fitted to.
+        scaled: (s,) where among the columns these are.
+        last: the last scaler that they were seen by, and how the model's training saw them then.
+    """
+
+    columns: Columns
+    before: Array
+    rows: Array
+    values: Array
+    scaled: Columns
+    last: tuple[bytes, Any] | None = None
 
 
 class ScaledTraining:
@@ -39,7 +61,7 @@ class ScaledTraining:
     """
 
     def __init__(
-        self, inner: Training, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
+        self, inner: ByColumns, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
     ) -> None:
         """Keep the parts; parameters are those of the model, then m₁ and m₂ of the scaled columns."""
         self.inner, self._features = inner, features
@@ -49,7 +71,8 @@ class ScaledTraining:
         self.size, self.dimensions, self.weights = inner.size, inner.dimensions, inner.weights
         self.parameter_count = inner.parameter_count + 2 * self._extra
         self.targets = getattr(inner, "targets", None)
-        self._last: tuple[Any, bytes, Any] | None = None
+        self._before = self._features[:, self._columns]
+        self._nearby: tuple[Columns, Columns, Array] | None = None  # of the columns that moved last
 
     @property
     def passes(self) -> int:
@@ -65,9 +88,27 @@ class ScaledTraining:
         """Start the model as it starts, and the scaler as the unmoved people have it."""
         return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])
 
-    def moved(self, moves: Array | None) -> Array:
-        """Return a (n, d): everyone's features as the first scaler sees them."""
-        return self._features if moves is None else self._features + moves / self._scales
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Seen:
+        """Return everyone's features as the first scaler sees them."""
+        if moves is None:
+            return Seen(self._columns, self._before, self._before, self._before, np.arange(self._extra))
+        given = np.arange(self.dimensions) if columns is None else columns
+        some, before = self._around(given)
+        if some.size == given.size:
+            rows = moves / self._scales[given]
+            rows += before
+        else:
+            rows = before.copy()
+            rows[:, np.searchsorted(some, given)] += moves / self._scales[given]
+        scaled = np.searchsorted(some, self._columns)
+        return Seen(some, before, rows, rows[:, scaled], scaled)
+
+    def _around(self, given: Columns) -> tuple[Columns, Array]:
+        """Return these columns and all that are scaled, and the unmoved people there; kept, as it is asked again."""
+        if self._nearby is None or not np.array_equal(self._nearby[0], given):
+            some = np.union1d(self._columns, given)
+            self._nearby = given, some, self._features[:, some]
+        return self._nearby[1:]
 
     def _split(self, vector: Array) -> tuple[Array, Array, Array]:
         """Return the model's part, and those of m₁ and m₂."""
@@ -79,37 +120,38 @@ class ScaledTraining:
         variance = square - mean**2
         return np.sqrt(np.where(variance > FLAT * np.maximum(square, 1.0), variance, 1.0))
 
-    def _seen(self, rows: Array, mean: Array, square: Array) -> Array:
-        """Return e for rows of a, (..., d)."""
-        seen = rows.copy()
-        seen[..., self._columns] = (rows[..., self._columns] - mean) / self._spread(mean, square)
+    def _rescaled(self, row: Array, mean: Array, square: Array) -> Array:
+        """Return e for one person's a (d,)."""
+        seen = row.copy()
+        seen[self._columns] = (row[self._columns] - mean) / self._spread(mean, square)
         return seen
 
-    def _inner_features(self, features: Array, mean: Array, square: Array) -> Any:
+    def _inner_features(self, features: Seen, mean: Array, square: Array) -> Any:
         """Return e as the model's training wants it; made once for each pair of features and scaler."""
         key = mean.tobytes() + square.tobytes()
-        if self._last is None or self._last[0] is not features or self._last[1] != key:
-            seen = self._seen(features, mean, square)
-            self._last = features, key, self.inner.moved(seen - self._features)
-        return self._last[2]
+        if features.last is None or features.last[0] != key:
+            moves = features.rows - features.before
+            moves[:, features.scaled] = (features.values - mean) / self._spread(mean, square) - self._before
+            features.last = key, self.inner.moved(moves, features.columns)
+        return features.last[1]
 
-    def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
+    def fit(self, features: Seen, start: Array, tolerance: float) -> Fit:
         """Refit the scaler, which is an average, and then the model."""
-        scaled = features[:, self._columns]
-        mean, square = self.weights @ scaled, self.weights @ scaled**2
+        values = features.values
+        mean, square = self.weights @ values, self.weights @ values**2
         found = self.inner.fit(self._inner_features(features, mean, square), self._split(start)[0], tolerance)
         parameters = np.concatenate([found.parameters, mean, square])
         return Fit(parameters, features, found.residual, found.converged)
 
-    def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
+    def risk_gradient(self, parameters: Array, features: Seen) -> tuple[float, Array]:
         """Return the risk and F."""
         theta, mean, square = self._split(parameters)
         value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, mean, square))
-        scaled = features[:, self._columns]
-        off, off_square = mean - self.weights @ scaled, square - self.weights @ scaled**2
+        values = features.values
+        off, off_square = mean - self.weights @ values, square - self.weights @ values**2
         return value + 0.5 * float(off @ off + off_square @ off_square), np.concatenate([gradient, off, off_square])
 
-    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+    def product(self, parameters: Array, features: Seen, direction: Array) -> Array:
         """Return ∂Fᵀ times a direction."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(direction)
@@ -126,12 +168,12 @@ class ScaledTraining:
         by_mean, by_square = self._by_scaler(fit.parameters, fit.features, signal)
         return np.concatenate([signal, pull_mean - by_mean, pull_square - by_square])
 
-    def _by_scaler(self, parameters: Array, features: Array, signal: Array) -> tuple[Array, Array]:
+    def _by_scaler(self, parameters: Array, features: Seen, signal: Array) -> tuple[Array, Array]:
         """Return Cᵀ v_θ: one pass."""
         theta, mean, square = self._split(parameters)
-        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), signal)
-        slopes = self.weights[:, None] * slopes[:, self._columns]
-        return self._pulled_back(slopes, features[:, self._columns], mean, square)
+        inner = self._inner_features(features, mean, square)
+        slopes = self.weights[:, None] * self.inner.score_gradients(theta, inner, signal, self._columns)
+        return self._pulled_back(slopes, features.values, mean, square)
 
     def _pulled_back(self, slopes: Array, rows: Array, mean: Array, square: Array) -> tuple[Array, Array]:
         """Return Σ slopes · ∂e/∂m₁ and Σ slopes · ∂e/∂m₂ over rows of a.
@@ -144,38 +186,40 @@ class ScaledTraining:
         along = np.where(varies, along, 0.0)  # a constant column is divided by 1, whatever its variance
         return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
 
-    def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
-        """Return ∇_x s_i for everyone, (n, d)."""
+    def score_gradients(
+        self, parameters: Array, features: Seen, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i for everyone, in these columns."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(signal)
-        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), inner)
-        columns = self._columns
-        slopes = slopes.copy()
-        slopes[:, columns] = (
-            slopes[:, columns] / self._spread(mean, square) - along_mean - 2 * along_square * features[:, columns]
-        )
-        return slopes / self._scales
+        some = np.arange(self.dimensions) if columns is None else columns
+        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), inner, some)
+        _, which, place = np.intersect1d(self._columns, some, return_indices=True)
+        rows, spread = features.values[:, which], self._spread(mean, square)[which]
+        slopes[:, place] = slopes[:, place] / spread - along_mean[which] - 2 * along_square[which] * rows
+        slopes /= self._scales[some]
+        return slopes
 
     def contributing(self, targets: Array, weights: Array) -> ScaledTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
         other = copy.copy(self)
         other.inner = self.inner.contributing(targets, weights)
-        other.targets, other.weights, other._last = targets, weights, None
+        other.targets, other.weights = targets, weights
         return other
 
-    def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
+    def scores(self, parameters: Array, features: Seen, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(signal)
         values = self.inner.scores(theta, self._inner_features(features, mean, square), inner, targets)
-        rows = features[:, self._columns]
+        rows = features.values
         return values + (mean - rows) @ along_mean + (square - rows**2) @ along_square
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L, its gradient in the model's and the scaler's parameters, and in the query."""
         theta, mean, square = self._split(parameters)
         row = (query - self._centres) / self._scales
-        loss, pull, slope = self.inner.goal(theta, self._seen(row, mean, square), target)
+        loss, pull, slope = self.inner.goal(theta, self._rescaled(row, mean, square), target)
         columns = self._columns
         by_mean, by_square = self._pulled_back(slope[None, columns], row[None, columns], mean, square)
         slope = slope.copy()
@@ -185,7 +229,7 @@ class ScaledTraining:
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs for one person."""
         theta, mean, square = self._split(parameters)
-        return self.inner.outputs(theta, self._seen((query - self._centres) / self._scales, mean, square))
+        return self.inner.outputs(theta, self._rescaled((query - self._centres) / self._scales, mean, square))
 
     def matrix(self, parameters: Array) -> Array:
         """Return (W, b), (o, d + 1), as they apply to features in the units they were given in; for linear models."""

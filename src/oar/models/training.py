@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Columns = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,4 +94,22 @@ class Training(Protocol):
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs (o,) for one person: logits, or predicted values."""
+        ...
+
+
+class ByColumns(Training, Protocol):
+    """A training that can be asked about some features alone: of a table's, most may never move."""
+
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
+        """Return everyone's features after the moves; with `columns` (r,), these are (n, r), of those features."""
+        ...
+
+    def score_gradients(
+        self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i for everyone, (n, d), or (n, r) of `columns` (r,)."""
+        ...
+
+    def contributing(self, targets: Array, weights: Array) -> ByColumns:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
         ...

@@ -29,11 +29,10 @@ ONE = np.ones(1)
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone, within its limits."""
     people, size = problem.people, problem.people.size
-    everyones = problem.measured(query=True)
-    measured = everyones.of(np.array([size]))
-    training = InCost(problem.model.training(people), measured.costs)  # type: ignore[union-attr]
+    measured = problem.measured(query=True).of(np.array([size]))
+    training = InCost(problem.model.training(people), measured.columns, measured.costs, problem.query_features)  # type: ignore[union-attr]
     fit = training.fit(training.moved(None), training.start(), TIGHT)
-    query, target = problem.query_features * measured.costs, problem.goal_target
+    query, target = training.point, problem.goal_target
     whole, steps = Whole(measured), 0
 
     def judged(move: Array) -> tuple[float, Array]:
@@ -45,13 +44,12 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         """Re-optimise what need not be whole."""
         if whole.discrete.all():
             return move
-        began, narrow = move, whole.narrow(move)
-        fixed = np.where(whole.discrete, narrow, 0.0)
+        fixed = np.where(whole.discrete, move, 0.0)
         limits = RegionLimits(whole.rest(fixed), ONE)
 
         def evaluate(points: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
-            loss, slope = judged(whole.wide(points[0] + fixed, move))
-            return np.array([loss]), whole.narrow(slope)[None]
+            loss, slope = judged(points[0] + fixed)
+            return np.array([loss]), slope[None]
 
         objective = Objective(
             evaluate=evaluate,
@@ -59,18 +57,17 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
             inner=lambda left, right, rows: np.array([(left * right).sum()]),
             gap=lambda points, slopes, rows: np.array([limits.gap(points[0], slopes[0])]),
         )
-        rest = (narrow - fixed)[None]
+        rest = (move - fixed)[None]
         first = np.array([limits.span(evaluate(rest, np.zeros(1, dtype=np.intp))[1][0])])
         found = minimise(objective, rest, first, settings.most_steps, settings.smallest_gap)
-        return whole.settled(whole.wide(found.points[0] + fixed, move), began)
+        return whole.settled(found.points[0] + fixed, move)
 
-    here = with_rest(np.zeros((1, people.dimensions)))
+    here = with_rest(np.zeros((1, measured.columns.size)))
     loss, slopes = judged(here)
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        narrow = whole.narrow(here)
-        rest = np.where(whole.discrete, 0.0, narrow)
-        others = [whole.wide(whole.response(whole.narrow(-slopes)), here)]
-        others += [whole.wide(other + whole.shrunk(other, rest), here) for other in whole.others(narrow - rest)]
+        rest = np.where(whole.discrete, 0.0, here)
+        others = [whole.response(-slopes)]
+        others += [other + whole.shrunk(other, rest) for other in whole.others(here - rest)]
         others = [whole.settled(other, here) for other in others]
         best = with_rest(min(others, key=lambda move: judged(move)[0]))
         better, there = judged(best)
@@ -78,7 +75,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
             break
         here, loss, slopes = best, better, there
     stuck = RegionLimits(measured.unruled, ONE).nobody_moves
-    move = everyones.exactly(here / measured.costs)[0] + 0.0
+    move = measured.exactly(here)[0]
     return Proposal(
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
         solver="exchanges",

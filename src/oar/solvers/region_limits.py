@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class RegionLimits:
     def nobody_moves(self) -> bool:
         """Whether nobody may move at all."""
         rows, columns, _ = self._movable
-        return not rows.size or not columns.size
+        return not len(rows) or not columns.size
 
     def project(self, moves: Array) -> Array:
         """Return the nearest moves within everyone's limits."""
@@ -53,14 +54,17 @@ class RegionLimits:
         found = np.zeros_like(moves)
         if not columns.size:
             return found
-        found[np.ix_(rows, columns)] = region.project(moves[np.ix_(rows, columns)])
+        places = _places(rows, columns, moves.shape)
+        found[places] = region.project(moves[places])
         return found
 
     @cached_property
     def _movable(self) -> tuple[Rows, Rows, Region]:
         """Who may move, which coordinates, and the region of these."""
         rows = np.flatnonzero(self.radii > 0)
-        return rows, *self.region.of(rows).reduced()
+        region = self.region.of(rows)
+        columns = region.movable
+        return rows, columns, region.along(columns)
 
     def respond(self, gradient: Array) -> Array:
         """Return everyone's best response to a gradient, all but exactly; "stay" where it is 0."""
@@ -95,11 +99,19 @@ class RegionLimits:
         aim, most = np.zeros_like(gradient), np.zeros(len(gradient))
         rows, columns, region = self._movable
         if columns.size:
-            aim[np.ix_(rows, columns)], most[rows] = region.farthest(-gradient[np.ix_(rows, columns)])
+            places = _places(rows, columns, gradient.shape)
+            aim[places], most[rows] = region.farthest(-gradient[places])
         return aim, most
 
     def _inner(self, left: Array, right: Array) -> float:
         return float((self.weights * np.einsum("nd,nd->n", left, right)).sum())
+
+
+def _places(rows: Rows, columns: Rows, shape: tuple[int, ...]) -> Any:
+    """Return what picks these rows and columns: all columns of leading rows, as is usual, without a copy."""
+    if columns.size == shape[1] and rows.size and rows[-1] == rows.size - 1:
+        return slice(rows.size)
+    return np.ix_(rows, columns)
 
 
 AnyLimits = Limits | RegionLimits

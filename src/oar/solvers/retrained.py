@@ -71,15 +71,14 @@ def solve(
     training = problem.model.training(people)  # type: ignore[union-attr]
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
-    costs = np.ones(people.dimensions) if measured is None else measured.costs
-    limits = _limits(problem, measured, training, query)
+    limits, point = _limits(problem, measured, training, query), problem.query_features
     if measured is not None:
-        training = InCost(training, costs)
-    point = problem.query_features * costs
+        training = InCost(training, measured.columns, measured.costs, point)
+        point = training.point
     convex, smooth = problem.model.convex, problem.model.smooth  # type: ignore[union-attr]
     loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
     search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
-    stay = np.zeros((people.size + 1, people.dimensions))
+    stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
@@ -87,7 +86,8 @@ def solve(
         measured is not None and not isinstance(settings, ProjectedGradient) and bool(Whole(measured).discrete.any())
     )
     if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
-        search.reached = [search.improved(stay, 0, began=unmoved)]
+        step = maker.differentiate(training, unmoved, None)
+        search.reached = [Reached(stay, step, np.inf, 0, 0, [step.loss], "steps")]
     else:
         search.run(Start(stay, FAR), unmoved)
     for start in () if whole_only else other_starts(problem, settings, search, unmoved.fit):
@@ -98,7 +98,7 @@ def solve(
     if not whole_only:
         search.carried_on()
     if measured is not None:
-        made_whole(search, measured)
+        made_whole(search, measured, unmoved)
     best, final = _judged_tightly(search, stay, unmoved)
     # Rules only choose among moves, so what is proved goes by the limits without them.
     stuck = measured is not None and RegionLimits(measured.unruled, limits.weights).nobody_moves
@@ -106,9 +106,7 @@ def solve(
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
-    moves = best.moves / costs + 0.0
-    if measured is not None:
-        moves = measured.exactly(moves)
+    moves = best.moves + 0.0 if measured is None else measured.exactly(best.moves)
     return Proposal(
         plan=MemberPlan(problem, moves[-1], moves[:-1], given(best.step.fit.parameters), signal),
         solver=_name(settings),

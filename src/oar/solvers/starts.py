@@ -57,7 +57,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _opposite(problem, settings, search, unmoved)
         return
     people, loop = problem.people, search.loop
-    stay = np.zeros((people.size + 1, people.dimensions))
+    stay = np.zeros_like(search.best.moves)
     ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
     restarts, seed = getattr(settings, "restarts", 0), getattr(settings, "seed", 0)
@@ -70,18 +70,18 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     yield from _opposite(problem, settings, search, unmoved)
     wanders = restarts and not smooth and loop.response == "spectral"
     if wanders:
-        yield from _wandered(people, search, stay, _drawn(problem, restarts // 2, [seed, 1]))
-    drawn = _drawn(problem, restarts, seed)
+        yield from _wandered(people, search, stay, _drawn(search, restarts // 2, [seed, 1]))
+    drawn = _drawn(search, restarts, seed)
     if kinked and search.opens:
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
     if restarts and search.limits.norm.p != 2 and not search.agreed and not loop.from_scratch:
-        yield from _screened(people, search, _drawn(problem, SCREENED * restarts, [seed, 3]), max(1, restarts // 3))
+        yield from _screened(people, search, _drawn(search, SCREENED * restarts, [seed, 3]), max(1, restarts // 3))
     if restarts:
         yield from _other_corners(search)
     if wanders:
-        yield from _shaken(people, search, _drawn(problem, 2 * restarts, [seed, 2]))
+        yield from _shaken(people, search, _drawn(search, 2 * restarts, [seed, 2]))
         yield from _other_corners(search)
 
 
@@ -171,11 +171,11 @@ def _found(moves: Callable[[], Array]) -> Iterator[Start]:
         yield Start(moves())
 
 
-def _drawn(problem: Problem, count: int, seed: int | list[int]) -> Iterator[Array]:
+def _drawn(search: Search, count: int, seed: int | list[int]) -> Iterator[Array]:
     """Draw normal numbers (n + 1, d) again and again."""
-    people, generator = problem.people, np.random.default_rng(seed)
+    shape, generator = search.best.moves.shape, np.random.default_rng(seed)
     for _ in range(count):
-        yield generator.normal(size=(people.size + 1, people.dimensions))
+        yield generator.normal(size=shape)
 
 
 def _own_places(people: Population) -> NDArray[np.intp]:

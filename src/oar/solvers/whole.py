@@ -42,33 +42,19 @@ CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where p
 
 
 class Whole:
-    """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates.
-
-    All arrays (n, d) are of the coordinates that somebody may move, `columns` of the table's; others only take time.
-    """
+    """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates."""
 
     def __init__(self, measured: Measured) -> None:
-        self.measured = measured
-        self.columns, self.region = measured.unruled.reduced()
-        self.steps = (measured.steps * measured.costs)[self.columns]  # in cost; 0 where anything goes
+        self.measured, self.region = measured, measured.unruled
+        self.steps = measured.steps * measured.costs  # in cost; 0 where anything goes
         self.discrete = self.steps > 0
-        offered = np.ones(self.columns.size, dtype=bool)  # a category is offered in its first coordinate's place
+        offered = np.ones(self.steps.size, dtype=bool)  # a category is offered in its first coordinate's place
         for each in self.region.levels:
             offered[each.place.start + 1 : each.place.stop] = False
         self.offered = np.flatnonzero(offered)
-        self.plain = np.ones(self.columns.size, dtype=bool)  # not of a category
+        self.plain = np.ones(self.steps.size, dtype=bool)  # not of a category
         for each in self.region.levels:
             self.plain[each.place] = False
-
-    def narrow(self, moves: Array) -> Array:
-        """Return the coordinates that somebody may move."""
-        return moves[:, self.columns]
-
-    def wide(self, moves: Array, like: Array) -> Array:
-        """Return moves in all coordinates."""
-        found = np.zeros_like(like)
-        found[:, self.columns] = moves
-        return found
 
     def response(self, slopes: Array) -> Array:
         """Return everyone's whole moves (n, d) that gain most by the slopes, all but."""
@@ -82,15 +68,15 @@ class Whole:
         amounts = np.zeros_like(rates)
         left, people = region.radii.copy(), np.arange(len(rates))
         order = self.offered[np.argsort(-rates[:, self.offered], axis=1, kind="stable")]
-        for place in order.T:
-            most = np.where(rates[people, place] > 0, np.minimum(sizes[people, place], left), 0.0)
-            if not most.any():
-                break
-            step = steps[people, place]
+        going = people  # who has something left, and something to gain
+        for places in order.T:
+            going = going[(rates[going, places[going]] > 0) & (left[going] > 0)]
+            place = places[going]
+            most, step = np.minimum(sizes[going, place], left[going]), steps[going, place]
             whole = np.floor(most / np.where(step > 0, step, 1.0) + ALMOST) * step
-            amounts[people, place] = taken = np.where(step > 0, whole, most)
+            amounts[going, place] = taken = np.where(step > 0, whole, most)
             if region.norm.p == 1:
-                left = np.maximum(left - taken, 0.0)
+                left[going] = np.maximum(left[going] - taken, 0.0)
         moves = np.where(slopes > 0, amounts, -amounts) + 0.0
         for each, goal in zip(region.levels, goals, strict=True):
             share = amounts[:, each.place.start] / (2.0 if region.norm.p == 1 else 1.0)
@@ -141,7 +127,7 @@ class Whole:
         along = np.where((whole == 0) & self.plain, slopes, 0.0)
         along = np.where(np.where(along > 0, region.upper > 0, region.lower < 0), along, 0.0)
         lengths = np.sqrt(np.einsum("nd,nd->n", along, along))
-        aim = (left / np.where(lengths > 0, lengths, 1.0))[:, None] * along
+        aim = left[:, None] * (along / np.where(lengths > 0, lengths, 1.0)[:, None])
         aim = np.clip(aim, region.lower, region.upper)
         unit = np.where(self.steps > 0, self.steps, 1.0)
         stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
@@ -203,14 +189,8 @@ class Whole:
         if self.measured.ruled is not None:
             some = np.flatnonzero(fine & whole.any(axis=1))
             before = self.measured.features[some]
-            fine[some] = self.measured.ruled.kept(before, self._after(whole[some], before))
+            fine[some] = self.measured.ruled.kept(before, self.measured.after(whole[some], before))
         return fine
-
-    def _after(self, whole: Array, before: Array) -> Array:
-        """Return rows of the table (m, d) after whole moves."""
-        after = before.copy()
-        after[:, self.columns] += whole / self.measured.costs[self.columns]
-        return after
 
     def repaired(self, whole: Array) -> Array:
         """Return whole moves in which columns of a rule that would be broken stay: cheaper than giving up everything.
@@ -220,15 +200,15 @@ class Whole:
         ruled = self.measured.ruled
         if ruled is None:
             return whole
-        found, before = whole.copy(), self.measured.features
+        found, before, columns = whole.copy(), self.measured.features, self.measured.columns
         for _ in ruled.rules:
             clean = True
             for rule in ruled.rules:
-                broken = np.flatnonzero(~rule.kept(ruled.encoding, before, self._after(found, before)))
+                broken = np.flatnonzero(~rule.kept(ruled.encoding, before, self.measured.after(found, before)))
                 clean &= not broken.size
                 for name in rule.names if broken.size else ():
                     place = ruled.encoding.places[name]
-                    inside = (self.columns >= place.start) & (self.columns < place.stop)
+                    inside = (columns >= place.start) & (columns < place.stop)
                     found[np.ix_(broken, np.flatnonzero(inside))] = 0.0
             if clean:
                 break
@@ -254,18 +234,17 @@ class Whole:
     def _keeping_rules(self, rest: Region, whole: Array) -> Region:
         """Return where the other coordinates may move so that every rule is kept in a way that holds before they do."""
         assert self.measured.ruled is not None
-        before = self.measured.features
-        bounds = [self.wide(bound, before) for bound in (rest.lower, rest.upper)]
-        links = np.zeros((len(rest.links), before.shape[1]))
-        if len(links):
-            links[:, self.columns] = rest.links
+        measured = self.measured
+        assert measured.ruled is not None
+        before, columns = measured.features, measured.columns
+        lower, upper = measured.wide(rest.lower), measured.wide(rest.upper)
+        links = measured.wide(rest.links) if len(rest.links) else np.zeros((0, before.shape[1]))
         still = np.ones(before.shape[1], dtype=bool)
-        still[self.columns[~self.discrete]] = False
-        found = self.measured.ruled.narrowed(
-            replace(rest, lower=bounds[0], upper=bounds[1], links=links), before, self._after(whole, before), still
-        )
-        lower, upper = found.lower[:, self.columns], found.upper[:, self.columns]
-        return replace(found, lower=lower, upper=upper, links=found.links[:, self.columns])
+        still[columns[~self.discrete]] = False
+        everywhere = replace(rest, lower=lower, upper=upper, links=links)
+        found = measured.ruled.narrowed(everywhere, before, measured.after(whole, before), still)
+        lower, upper = found.lower[:, columns], found.upper[:, columns]
+        return replace(found, lower=lower, upper=upper, links=found.links[:, columns])
 
     def shrunk(self, whole: Array, rest: Array) -> Array:
         """Return the other coordinates' moves (n, d), shortened to what whole moves leave."""
@@ -274,7 +253,7 @@ class Whole:
         if len(region.links):
             return RegionLimits(region, np.ones(len(whole))).project(rest)
         lengths = region.norm.length(rest)
-        share = np.where(lengths > region.radii, region.radii / np.where(lengths > 0, lengths, 1.0), 1.0)
+        share = np.divide(region.radii, lengths, out=np.ones_like(lengths), where=lengths > region.radii)
         return rest * share[:, None]
 
     def others(self, whole: Array) -> Iterator[Array]:
@@ -308,7 +287,7 @@ class Whole:
                 yield from self._either(whole, place, aim)
 
     def settled(self, moves: Array, last: Array) -> Array:
-        """Return moves (n, D), in all coordinates, that end where people are; `last` are plausible.
+        """Return moves (n, d) that end where people are; `last` are plausible.
 
         Who would end elsewhere goes a part of the way with what need not be whole: from its last moves if its whole
         moves are the same, otherwise from whole moves alone. If that does not do, the last moves stand.
@@ -319,10 +298,8 @@ class Whole:
         open_rows = open_rows[~self.measured.plausible(moves[open_rows], open_rows)]
         found = moves.copy()
         found[open_rows] = last[open_rows]
-        whole = np.zeros_like(moves)
-        stepped = self.columns[self.discrete]
-        whole[:, stepped] = moves[:, stepped]
-        alike = (moves[:, stepped] == last[:, stepped]).all(axis=1)
+        whole = np.where(self.discrete, moves, 0.0)
+        alike = ((moves == last) | ~self.discrete).all(axis=1)
         base = np.where(alike[:, None], last, whole)
         for share in CONTRACTED:
             part = base[open_rows] + share * (moves - base)[open_rows]
@@ -340,7 +317,7 @@ class Whole:
                 yield other
 
 
-def made_whole(search: Search, measured: Measured) -> None:
+def made_whole(search: Search, measured: Measured, unmoved: Outcome) -> None:
     """Replace what a search has reached by the best whole moves found from there, and from staying."""
     whole = Whole(measured)
     if not whole.discrete.any() and measured.where is None:
@@ -350,21 +327,22 @@ def made_whole(search: Search, measured: Measured) -> None:
         search.limits = replace(search.limits, region=measured.unruled)
         search.asked = (*search.asked[:-1], search.limits)
     relaxed = search.best
-    starts = [np.zeros_like(relaxed.moves)]
+    ends = [_exchanged(search, whole, np.zeros_like(relaxed.moves), unmoved)]
     if relaxed.moves.any():
-        starts.append(relaxed.moves)
-    ends = [_exchanged(search, whole, start) for start in starts]
+        ends.append(_exchanged(search, whole, relaxed.moves))
     search.reached = [min(ends, key=lambda reached: reached.step.loss)]
 
 
-def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
-    """Exchange whole moves as long as a refit says that it helps."""
-    fixed = whole.wide(whole.rounded(whole.narrow(start)), start)
+def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None = None) -> Reached:
+    """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at the start, if it is known.
+
+    A start that is known is whole already, and plausible.
+    """
+    fixed = whole.rounded(start)
     if whole.measured.where is not None:
         fixed = whole.settled(fixed, np.zeros_like(fixed))
-        rest = whole.shrunk(whole.narrow(fixed), np.where(whole.discrete, 0.0, whole.narrow(start)))
-        start = whole.settled(fixed + whole.wide(rest, fixed), fixed)
-    here = _with_rest(search, whole, fixed, start)
+        start = whole.settled(fixed + whole.shrunk(fixed, np.where(whole.discrete, 0.0, start)), fixed)
+    here = _with_rest(search, whole, fixed, start, began)
     share, ended = 1.0, "steps"
     for _ in range(search.loop.max_steps):
         if time.monotonic() > search.loop.deadline:
@@ -377,9 +355,7 @@ def _exchanged(search: Search, whole: Whole, start: Array) -> Reached:
             ended = "closed"
             break
         outcome, moves, share = found
-        fixed = moves.copy()
-        fixed[:, whole.columns[~whole.discrete]] = 0.0
-        here = _with_rest(search, whole, fixed, moves, outcome)
+        here = _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, outcome)
         search.steps += 1
         if search.on_step is not None:
             search.on_step(search.steps, here.step.loss, here.gap)
@@ -395,19 +371,8 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
         return Reached(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
     assert isinstance(training, InCost)
     assert isinstance(everyones, RegionLimits)
-    region = whole.rest(whole.narrow(fixed))
-    bounds = [whole.wide(bound, fixed) for bound in (region.lower, region.upper)]
-    links = np.zeros((len(region.links), fixed.shape[1]))
-    if len(links):
-        links[:, whole.columns] = region.links
-    region = replace(region, lower=bounds[0], upper=bounds[1], links=links)
-    asked = (
-        training.from_there(fixed[:-1]),
-        signal,
-        query + fixed[-1],
-        target,
-        RegionLimits(region, everyones.weights),
-    )
+    limits = RegionLimits(whole.rest(fixed), everyones.weights)
+    asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
     inner = Search(asked, replace(search.loop, response="spectral"), None)
     found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)
     found = replace(found, moves=found.moves + fixed)
@@ -429,16 +394,16 @@ def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Arra
     counts.
     """
     slopes = -here.step.slopes
-    best = whole.wide(whole.response(whole.narrow(slopes)), slopes)
-    gains, there = _estimated(search, here, best)
+    best = whole.response(slopes)
+    gains, there = _estimated(search, here, slopes, best)
     for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
-        other = whole.wide(whole.response(whole.narrow(other_slopes)), slopes)
-        gain, _ = _estimated(search, here, other)
+        other = whole.response(other_slopes)
+        gain, _ = _estimated(search, here, slopes, other)
         better = gain > gains
         gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
     settled = whole.settled(best, here.moves)
     if settled is not best:
-        gains, _ = _estimated(search, here, settled)
+        gains, _ = _estimated(search, here, slopes, settled)
     return settled, gains
 
 
@@ -473,20 +438,19 @@ def _shared(
 
 def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
     """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
-    stands = whole.narrow(here.moves)
-    rest = np.where(whole.discrete, 0.0, stands)
-    gains, aims = np.zeros(len(stands)), here.moves.copy()
-    for other in whole.others(stands - rest):
-        moves = whole.settled(whole.wide(other + whole.shrunk(other, rest), here.moves), here.moves)
-        gain, _ = _estimated(search, here, moves)
+    slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
+    gains, aims = np.zeros(len(rest)), here.moves.copy()
+    for other in whole.others(here.moves - rest):
+        moves = whole.settled(other + whole.shrunk(other, rest), here.moves)
+        gain, _ = _estimated(search, here, slopes, moves)
         better = gain > gains * (1 + ALMOST)
         gains, aims[better] = np.where(better, gain, gains), moves[better]
     return aims, gains
 
 
-def _estimated(search: Search, here: Reached, moves: Array) -> tuple[Array, Array]:
+def _estimated(search: Search, here: Reached, slopes: Array, moves: Array) -> tuple[Array, Array]:
     """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
-    slopes, way = -here.step.slopes, moves - here.moves
+    way = moves - here.moves
     training, signal = search.training, here.step.signal
     there = slopes.copy()
     if signal is not None:
