@@ -152,3 +152,31 @@ def test_a_query_outside_its_bounds_is_refused():
     far = {**ROW, "income": 9_000.0}
     with pytest.raises(oar.DataError, match="'income' must be at most .* as its limits say, got 9000"):
         oar.Problem(oar.Population.from_frame(FRAME, "y"), MODEL, oar.Query(far, "yes"), problem().action)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("income", 1e200),
+        ("age", 3.7),
+        ("age", 2.0**53),
+        ("owner", 0.5),
+        ("owner", 2.0),
+        ("grade", 0.5),
+        ("grade", 3.0),
+        ("grade", -1.0),
+        ("purpose=home", 1.0),
+        ("purpose=car", 0.0),
+        ("purpose=car", 0.5),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, list])
+def test_coordinates_that_are_nobodys_are_refused_as_a_query(name, value, kind):
+    people = oar.Population.from_frame(FRAME, "y")
+    point = people.vector(ROW, "query")
+    assert np.array_equal(
+        oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0)).query_features, point
+    )
+    point[people.names.index(name)] = value
+    with pytest.raises(oar.DataError, match=f"query features: must be a person.*column '{name.split('=')[0]}'"):
+        oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0))

@@ -96,6 +96,17 @@ class Encoding:
             f"matched by name; got {type(row).__name__}."
         )
 
+    def check_person(self, point: Array, argument: str) -> None:
+        """Raise for coordinates (d,) that no row of such a table has, such as half a level."""
+        for column in self.schema:
+            values = point[self.places[column.name]]
+            if not _is_possible(column, values):
+                got = ", ".join(repr(float(value)) for value in values[:12]) + (", …" if len(values) > 12 else "")
+                raise DataError(
+                    f"{argument}: must be a person, with whole steps and one level a category, got {got} for column "
+                    f"{column.name!r}; pass a row of the table."
+                )
+
     def decode(self, rows: Array, index: Any = None) -> Any:
         """Return a frame with the columns, levels and dtypes that were encoded."""
         import pandas
@@ -134,6 +145,19 @@ def _encode_column(column: Column, values: Any, rows: Array, argument: str) -> N
         rows[:, 0] = codes
     else:
         rows[np.arange(len(codes)), codes] = 1.0
+
+
+def _is_possible(column: Column, values: Array) -> bool:
+    """Report whether a column's coordinates (w,) are those of some value."""
+    if column.kind == "category":
+        return bool(np.isin(values, (0.0, 1.0)).all() and values.sum() == 1)
+    value = float(values[0])
+    if column.kind == "number":
+        return abs(value) <= LARGEST
+    least, most = {"boolean": (0, 1), "ordinal": (0, len(column.levels) - 1)}.get(
+        column.kind, (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1)
+    )
+    return value == np.floor(value) and least <= value <= most
 
 
 def _numbers(column: Column, values: Any, argument: str) -> Array:
