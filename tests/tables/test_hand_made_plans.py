@@ -83,6 +83,15 @@ def test_the_audit_says_what_is_broken(model, moves, said):
     assert not found.success
 
 
+@pytest.mark.parametrize("model", [MODEL, oar.NearestCentroid()])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200, 1e308])
+@pytest.mark.parametrize("name", ["income", "age", "purpose=car"])
+def test_moves_that_are_no_numbers_are_reported(model, value, name):
+    for found in (verdict({("a", name): value}, model=model), verdict({}, {name: value}, model=model)):
+        assert "moves by something that is no number" in found.violations[0]
+        assert not found.success
+
+
 def test_the_audit_says_what_the_query_breaks():
     half = {"purpose=car": -0.5, "purpose=home": 0.5}
     assert "the query has a mixture of levels in 'purpose'" in verdict({}, half).violations
