@@ -36,8 +36,10 @@ from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, StorageError, choose
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
+from oar.people.wording import nearest, shown
 
 DIRECTIONS = ("up", "down")
+MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ class Limits:
     Attributes:
         columns: a `Limit` for each column that has one; others may move freely.
         links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
-        own: people's own limits, by their index: limits of columns, in place of everybody's.
+        own: people's own limits, by their index: limits of columns, in place of everybody's. Text stands for an index
+            that reads so ("17" for 17), because a TOML file has no other keys.
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
         plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
     """
@@ -207,6 +210,31 @@ class Limits:
         checked._check_pairs(schema)
         checked._check_rules(schema)
         return checked
+
+    def naming(self, index: Any, size: int) -> Limits:
+        """Return these limits with own ones by the values of the people's index; None stands for their positions.
+
+        Keys of a TOML file are text: one that is in no index is taken for the only person whose index reads so.
+
+        Raises:
+            DataError: where a name is nobody's, or several people's.
+        """
+        if not self.own:
+            return self
+        import pandas
+
+        index = pandas.RangeIndex(size) if index is None else index
+        text = any(isinstance(person, str) and person not in index for person in self.own)
+        texts = index.map(str) if text else index[:0]
+        own: dict[Any, Mapping[str, Limit]] = {}
+        for person, limits in self.own.items():
+            name = index[_position(person, index, texts)]
+            if name in own:
+                raise DataError(
+                    f"own: must name everybody once, got {shown(person)} too for {shown(name)}; leave one out."
+                )
+            own[name] = limits
+        return dataclasses.replace(self, own=own)
 
     def _check_rules(self, schema: Schema) -> None:
         """Refuse a rule whose consequence a bound, or the levels that may be switched to, never let come true."""
@@ -330,6 +358,22 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
 def _column(schema: Schema, name: Any, where: str) -> Column:
     choose(where, name, schema.names)
     return schema[name]
+
+
+def _position(person: Any, index: Any, texts: Any) -> int:
+    """Return where in the index somebody is: by value, or else by how the value reads."""
+    found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
+    if isinstance(found, int | np.integer):
+        return int(found)
+    if found is None:
+        hint = nearest(person, index[:MOST_COMPARED]) or f" It begins with {', '.join(map(shown, index[:5]))}."
+        raise DataError(f"own: {shown(person)} must be in the table's index, got nobody of that name.{hint}")
+    places = np.arange(len(index))[found]
+    if len(places) > 1:
+        raise DataError(
+            f"own: {shown(person)} must be one person of the table's index, got {len(places)}; make the index unique."
+        )
+    return int(places[0])
 
 
 def _bound(column: Column, value: Any, where: str) -> float | None:
