@@ -30,10 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.links import Link, parse_links
+from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, StorageError, choose
+from oar.people.encoding import LARGEST
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
 from oar.people.wording import nearest, shown
@@ -74,8 +75,11 @@ class Limit:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < np.inf):
-                raise OptionError(f"{name}: must be a finite number > 0, got {value!r}.")
+            if value is not None and not (_is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
+                raise OptionError(
+                    f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
+                    f"{shown(value)}."
+                )
         if self.levels is not None:
             if isinstance(self.levels, str) or not isinstance(self.levels, Iterable):
                 raise OptionError(f"levels: must be a list of levels, got {self.levels!r}.")
@@ -386,8 +390,8 @@ def _bound(column: Column, value: Any, where: str) -> float | None:
             choose(where, str(level), [str(known) for known in column.levels])
             raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
         return float(column.levels.index(level))
-    if not _is_number(value) or not np.isfinite(value):
-        raise OptionError(f"{where}: must be a finite number, got {value!r}.")
+    if not _is_number(value) or not abs(value) <= LARGEST:
+        raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
 
 
@@ -407,9 +411,13 @@ def _can_both_hold(
     from scipy.optimize import linprog
 
     names = sorted({*one[0], *other[0]})
-    rows = [[factors.get(name, 0.0) for name in names] for factors, _ in (one, other)]
+    rows, rights = [], []
+    for factors, constant in (one, other):
+        unit = max(map(abs, factors.values())) or 1.0  # HiGHS takes 1e30 for infinity
+        rows.append([factors.get(name, 0.0) / unit for name in names])
+        rights.append(-constant / unit)
     bounds = [spans.get(name, (None, None)) for name in names]
-    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=[-one[1], -other[1]], bounds=bounds, method="highs")
+    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, method="highs")
     return found.status != 2
 
 
