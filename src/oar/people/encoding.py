@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people.schema import Column, Schema
 from oar.people.tables import is_frame, is_series
-from oar.people.wording import nearest, shown
+from oar.people.wording import nearest, repeated, shown
 
 Array = NDArray[np.float64]
 LARGEST = 1e100
@@ -87,6 +87,9 @@ class Encoding:
                 raise DataError(f"{argument}: must be one person, got a frame of {len(row)} rows; pass one row.")
             return self.encode(row, argument)[0]
         if is_series(row) or isinstance(row, Mapping):
+            twice = repeated(row.keys())
+            if twice is not None:
+                raise DataError(f"{argument}: must have each column once, got {shown(twice)} twice; drop one.")
             row = dict(row.items())
             return self.encode(
                 pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()}), argument
@@ -245,4 +248,14 @@ def _values(column: Column, coordinates: Array, dtype: Any, index: Any) -> Any:
         return pandas.Series(numbers.astype(bool), index=index, name=column.name).astype(dtype)
     if pandas.api.types.is_integer_dtype(dtype) and not column.whole:
         dtype = np.dtype(np.float64)  # integers that the schema lets move by fractions
+    elif not _holds(dtype, numbers):
+        dtype = np.dtype(np.int64)  # a move went beyond what the caller's integers reach, such as below 0 of uint8
     return pandas.Series(numbers, index=index, name=column.name).astype(dtype)
+
+
+def _holds(dtype: Any, numbers: Array) -> bool:
+    """Report whether a dtype, if it is one of integers, reaches all these numbers."""
+    kind = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+    if not isinstance(kind, np.dtype) or kind.kind not in "iu" or not numbers.size:
+        return True
+    return bool(np.iinfo(kind).min <= numbers.min() and numbers.max() <= np.iinfo(kind).max)
