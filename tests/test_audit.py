@@ -1,13 +1,15 @@
 """The audit must catch a plan that lies."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import oar
-from oar.plans import ClassPlan
+from oar import models
+from oar.plans import ClassPlan, MemberPlan
 from worlds import random_world, seeds
 
 PEOPLE = oar.Population([[0.0], [4.0]], ["no", "yes"])
@@ -43,6 +45,47 @@ def test_moves_that_are_not_numbers_are_no_success():
     found = oar.audit(ClassPlan(PROBLEM, np.zeros(1), np.full((2, 1), np.nan)))
     assert not found.success
     assert found.violations
+
+
+PLACES = np.array([[0.0, 1.0], [1.0, 0.0], [4.0, 3.0], [3.0, 4.0]])
+MODELS = [
+    oar.NearestCentroid(),
+    models.SoftmaxRegression(),
+    models.Scaled(models.SoftmaxRegression()),
+    models.GaussianNaiveBayes(),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200, 1e308])
+def test_moves_that_nothing_can_be_trained_on_are_reported(model, norm, value):
+    people = oar.Population(PLACES, ["no", "no", "yes", "yes"])
+    problem = oar.Problem(people, model, oar.Query([3.5, 3.5], "yes"), oar.Perturb(1.0, norm=norm))
+    everyone, one = np.zeros((4, 2)), np.zeros((4, 2))
+    everyone[:], one[2, 0] = value, value
+    for each, own, who in (
+        (everyone, np.zeros(2), "person 0"),
+        (one, np.zeros(2), "person 2"),
+        (np.zeros((4, 2)), np.array([value, 0.0]), "the query"),
+    ):
+        found = oar.audit(MemberPlan(problem, own, each))
+        assert not found.success
+        assert found.violations[0].startswith(f"{who} moves by ")
+        assert found.prediction == "yes"  # as if they had stayed
+
+
+@pytest.mark.parametrize(
+    ("argument", "shape"), [("each", (3, 2)), ("each", (5, 2)), ("each", (4, 1)), ("each", (2,)), ("query_move", (3,))]
+)
+def test_moves_of_another_shape_are_refused(argument, shape):
+    people = oar.Population(PLACES, ["no", "no", "yes", "yes"])
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0, 1.0], "yes"), oar.Perturb(1.0))
+    moves = {"query_move": np.zeros(2), "each": np.zeros((4, 2))} | {argument: np.zeros(shape)}
+    with pytest.raises(oar.DataError, match=rf"{argument}: must have shape .*, got {re.escape(str(shape))}"):
+        MemberPlan(problem, **moves)
+    with pytest.raises(oar.DataError, match=r"directions: must have shape \(2, 2\), got \(3, 2\)"):
+        ClassPlan(problem, np.zeros(2), np.zeros((3, 2)))
 
 
 def test_an_outsider_who_moves_is_no_success():

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
 from oar.actions.perturb import Perturb
@@ -179,24 +178,9 @@ class Cheapest:
                 f"Query budget: must be left out, because the lowest cost is what is looked for, got {query.budget:g}."
             )
         problem = Problem(self.people, self.model, query, Perturb(0.0))
-        if isinstance(query.features, np.ndarray | list | tuple):
-            self._check_coordinates(problem.query_features)
         if self._ready is None:
             self._ready = Ready(self.people, self.model, self.limits)
         return problem
-
-    def _check_coordinates(self, point: NDArray[np.float64]) -> None:
-        """Refuse coordinates that no row of the table has, such as half a level."""
-        encoding = self.people.encoding
-        assert encoding is not None
-        again = encoding.encode(encoding.decode(point[None]), "query features")[0]
-        wrong = np.flatnonzero(np.abs(again - point) > 1e-6 * (1 + np.abs(point)))
-        if wrong.size:
-            name = encoding.names[wrong[0]]
-            raise DataError(
-                f"query features: must be a person, with whole steps and one level a category, got {point[wrong[0]]:g} "
-                f"for {name!r}; pass a row of the table."
-            )
 
     def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:
         if own is None:

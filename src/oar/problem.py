@@ -180,7 +180,7 @@ class Problem:
                     "limits: are for people with a schema; make them with oar.Population.from_frame(df, target=…)."
                 )
             return None
-        checked = (limits or Limits()).check(self.people.encoding.schema)
+        checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
         check_inside(checked, self.people.encoding, self.query_features)
         if checked.plausible is not None:
             checked.plausible.check(self.people.size)

@@ -195,3 +195,46 @@ def test_limits_from_a_file(tmp_path):
     path.write_text("[colums.age]\nimmutable = true\n")
     with pytest.raises(OptionError, match="Did you mean 'columns'"):
         Limits.load(path)
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1e308 * income <= 1e308 * age", "links: factors must be between 1e-30 and 1e\\+30, got 1e\\+308"),
+        ("1e308 * 10 * income <= age", "factors must be .*, got inf"),
+        ("income / 1e-320 <= 5", "factors must be .*, got inf"),
+        ("0 * 1e400 * income <= 3", "factors must be .*, got nan"),
+        ("change(income) * 1e200 <= change(age)", "factors must be .*, got 1e\\+200"),
+        ("1e-320 * income <= age", "factors must be .*, got 9.99989e-321"),
+        ("income <= 1e400", "links: numbers must be at most 1e\\+100, .*, got -inf"),
+        (f"income <= {HUGE}", "links: numbers must be at most 1e\\+100, .*, got -inf"),
+        (f"income <= age + {HUGE * 20}", "links: must be a comparison.*Exceeds the limit"),
+        ("-" * 2_000 + "income <= age", "links: must be (shorter|a comparison)"),
+        ("income <= age\0", "links: must be a comparison.*null bytes"),
+    ],
+)
+def test_numbers_that_overflow_are_refused(text, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        Limits(links=[text])
+    assert len(str(caught.value)) < 500
+    with pytest.raises(OptionError):
+        Limits(rules=[f"if owns then {text}"]).check(SCHEMA)
+
+
+def test_the_largest_factors_are_fine():
+    region = measured(Limits(links=["1e30 * income <= 1e30 * age", "1e-30 * income <= 1e-30 * age"])).region
+    assert np.isfinite(region.links).all()
+    assert np.isfinite(region.room).all()
+
+
+@pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, 10**5_000], ids=range(4))
+def test_costs_and_bounds_that_overflow_are_refused(value):
+    for setting in ("cost", "unit", "step"):
+        with pytest.raises(OptionError, match=f"{setting}: must be a finite number > 0, from 1e-30 to 1e\\+30, got"):
+            Limit(**{setting: value})
+    if value > 1:
+        with pytest.raises(OptionError, match="income upper: must be a finite number, of at most 1e\\+100, got"):
+            Limits({"income": Limit(upper=value)}).check(SCHEMA)

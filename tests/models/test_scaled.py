@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oar
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.people import Column
 from oar.signals import Implicit, Neumann, Unrolled, refit
 
 SIZES = np.array([1.0, 1e4, 1e-3])
@@ -135,6 +136,26 @@ def test_constant_columns_are_left_alone():
         constant, Scaled(SoftmaxRegression(0.05)), oar.Query(np.append(query / SIZES, 7.0), 1), oar.Perturb(0.0)
     )
     assert oar.collective(problem).audit.converged
+
+
+@pytest.mark.parametrize("centre", [0.0, 1.0, -1e9])
+@pytest.mark.parametrize("size", [1e-13, 1e-11, 1e-9, 1e-6, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_constant_column_that_people_move_is_divided_as_scikit_learn_divides_it(centre, size, together):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "flat": centre, "y": np.arange(40) % 2})
+    people = oar.Population.from_frame(frame, "y", schema=oar.Schema((Column("x", "number"), Column("flat", "number"))))
+    training = Scaled(SoftmaxRegression(0.1)).training(people)
+    moves = np.zeros((40, 2))
+    moves[:, 1] = size * (1.003 if together else rng.random(40) < 0.5)
+    fit = training.fit(training.moved(moves), training.start(), 1e-10)
+    after = people.features + moves
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (0.1 * 40), tol=1e-10, solver="newton-cg"))
+    pipeline.fit(after, frame["y"])
+    rows = np.array([after[0], after.mean(axis=0) + [0.5, 0.0]])
+    expected = pipeline.decision_function(rows)
+    found = [float(training.outputs(fit.parameters, row)[0]) for row in rows]
+    assert found == pytest.approx(expected, rel=1e-2 if size < 1e-12 else 1e-5, abs=1e-5)
 
 
 def test_what_cannot_be_scaled_is_refused():

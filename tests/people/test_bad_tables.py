@@ -1,6 +1,8 @@
 """Tables as they really come: what is wrong with them is said, in one line that names the place and the remedy."""
 
 import gzip
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -117,6 +119,16 @@ class TestFiles:
         assert "name its encoding, such as encoding='utf-16'" in refusal(oar.StorageError, read, path)
         assert read(path, encoding="utf-16").size == 3
 
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32"])
+    def test_other_wide_letters(self, tmp_path, encoding):
+        path = write(tmp_path, GOOD.decode().encode(encoding))
+        assert f"encoding, such as encoding={encoding!r}" in refusal(oar.StorageError, read, path)
+        assert read(path, encoding=encoding).size == 3
+
+    def test_a_huge_name(self, tmp_path):
+        path = write(tmp_path, GOOD.replace(b"purpose", b"p" * TEN_MEGABYTES))
+        assert "column names must be short, got 'ppp" in refusal(oar.DataError, read, path)
+
     def test_an_encoding_that_does_not_exist(self, tmp_path):
         message = refusal(oar.StorageError, read, write(tmp_path, GOOD), encoding="latin-99")
         assert "unknown encoding: latin-99" in message
@@ -203,7 +215,44 @@ class TestColumns:
         frame = people_frame(owner=pd.Series([True, 1, 0, False] * 2, dtype=object))
         assert "must hold one kind of values, got True (bool), 1 (int)" in self.refused(frame)
         frame = people_frame(things=pd.Series([[1], [2]] * 4, dtype=object))
-        assert "must hold one kind of values, got [1] (list)" in self.refused(frame)
+        assert "must be numbers, booleans or text, got [1] (list)" in self.refused(frame)
+
+    @pytest.mark.parametrize("value", [b"a", (1, 2), pd.Interval(0, 1), Decimal("1.5")])
+    def test_values_of_one_kind_that_is_no_feature(self, value):
+        message = self.refused(people_frame(thing=pd.Series([value] * 8, dtype=object)))
+        assert f"column 'thing': must be numbers, booleans or text, got {value!r}" in message
+
+    @pytest.mark.parametrize("value", [date(2020, 1, 31), "2020-01-31", "31.1.2020", "2020-01-31T10:00:00Z"])
+    def test_dates_in_other_words(self, value):
+        message = self.refused(people_frame(day=pd.Series([value] * 8, dtype=object)))
+        assert message.startswith("column 'day': dates are not features")
+
+    @pytest.mark.parametrize("gap", ["?", "-", " ? "])
+    def test_marks_of_missing_values_among_few_numbers(self, gap):
+        message = self.refused(people_frame(age=["1", "2", gap, "4"] * 2))
+        assert f"3 different numbers written as text, such as '1', and {gap!r}; if that means a missing" in message
+        assert self.population(people_frame(place=["north", gap] * 4)).schema["place"].kind == "category"
+
+    @pytest.mark.parametrize("dtype", ["uint8", "int8", "UInt8", "int64"])
+    def test_integers_that_move_beyond_their_dtype_are_widened(self, dtype):
+        people = self.population(people_frame(age=pd.Series(range(8), dtype=dtype)))
+        row = people.features[:1] + [0.0, 0.0]
+        assert people.encoding.decode(row)["age"].dtype == dtype
+        for far in (-200.0, 300.0):
+            back = people.encoding.decode(row + [0.0, far])["age"]
+            assert back.tolist() == [far]
+            assert back.dtype == "int64"
+
+    def test_a_row_with_a_column_twice(self):
+        people = self.population(people_frame(age=range(8)))
+        row = pd.Series([1.0, 2.0, 3], index=["income", "income", "age"])
+        assert "query: must have each column once, got 'income' twice" in refusal(
+            oar.DataError, people.vector, row, "query"
+        )
+
+    def test_a_target_that_is_none(self):
+        message = refusal(oar.DataError, oar.Population.from_frame, people_frame(), None)
+        assert message == "target: must be the name of the column of labels, got None."
 
     def test_mixed_types_in_a_file(self, tmp_path):
         # pandas reads the whole column as text, so that numbers would become categories without a word.

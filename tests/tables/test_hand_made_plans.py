@@ -83,6 +83,15 @@ def test_the_audit_says_what_is_broken(model, moves, said):
     assert not found.success
 
 
+@pytest.mark.parametrize("model", [MODEL, oar.NearestCentroid()])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200, 1e308])
+@pytest.mark.parametrize("name", ["income", "age", "purpose=car"])
+def test_moves_that_are_no_numbers_are_reported(model, value, name):
+    for found in (verdict({("a", name): value}, model=model), verdict({}, {name: value}, model=model)):
+        assert "moves by something that is no number" in found.violations[0]
+        assert not found.success
+
+
 def test_the_audit_says_what_the_query_breaks():
     half = {"purpose=car": -0.5, "purpose=home": 0.5}
     assert "the query has a mixture of levels in 'purpose'" in verdict({}, half).violations
@@ -138,17 +147,84 @@ def test_limits_need_a_schema():
         oar.Problem(people, MODEL, oar.Query([1.0, 2.0], "yes"), oar.Perturb(1.0, limits=LIMITS))
 
 
-def test_own_limits_of_nobody_are_refused():
-    with pytest.raises(oar.DataError, match="'z' must be in the table's index"):
-        oar.collective(problem(limits=oar.Limits(own={"z": {"income": oar.Limit(lower=0)}})))
-    twice = FRAME.set_axis(list("aabbcc"))
-    limits = oar.Limits(own={"a": {"income": oar.Limit(lower=0)}})
-    people = oar.Population.from_frame(twice, "y")
-    with pytest.raises(oar.DataError, match="must be one person"):
-        oar.collective(oar.Problem(people, MODEL, oar.Query(ROW, "yes"), oar.Perturb(1.0, limits=limits)))
+HELD = {"income": oar.Limit(immutable=True)}
+
+
+def own_names(index, *names) -> list:
+    """Return whose own limits a problem of people with this index has."""
+    people = oar.Population.from_frame(FRAME.set_axis(index), "y")
+    action = oar.Perturb(1.0, limits=oar.Limits(own=dict.fromkeys(names, HELD)))
+    return list(oar.Problem(people, MODEL, oar.Query(ROW, "yes"), action).limits.own)
+
+
+@pytest.mark.parametrize(
+    ("index", "names", "said"),
+    [
+        (["anna", "ben", "c", "d", "e", "f"], ["bne"], "own: 'bne' must be in the table's index.*Did you mean 'ben'"),
+        (list("abcdef"), [3], "own: 3 must be in the table's index..*begins with 'a', 'b'"),
+        (range(6), [6], "own: 6 must be in the table's index"),
+        (range(6), [-1], "own: -1 must be in the table's index"),
+        (list("aabcde"), ["a"], "own: 'a' must be one person of the table's index, got 2"),
+        ([1, 1, 2, 3, 4, 5], ["1"], "own: '1' must be one person of the table's index, got 2"),
+        ([1, 2, 3, 4, 5, 6], [2, "2"], "own: must name everybody once, got '2' too for 2"),
+        (pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]]), ["a"], "must be one person of the table's index, got 3"),
+    ],
+)
+def test_own_limits_of_nobody_are_refused_at_once(index, names, said):
+    with pytest.raises(oar.DataError, match=said):
+        own_names(index, *names)
+
+
+def test_own_limits_name_people_by_what_their_index_reads():
+    assert own_names([10, 11, 12, 17, 18, 19], "17", 18) == [17, 18]
+    assert own_names([17, "17", 1, 2, 3, 4], "17") == ["17"]  # the very value comes first
+    assert own_names([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], "2.5") == [2.5]
+    days = pd.date_range("2020-01-01", periods=6)
+    assert own_names(days, "2020-01-03") == [days[2]]
+
+
+def test_own_limits_of_a_file_hold_for_whole_number_indices(tmp_path):
+    path = tmp_path / "limits.toml"
+    path.write_text("[own.17.income]\nimmutable = true\n")
+    people = oar.Population.from_frame(FRAME.set_axis([11, 17, 12, 13, 14, 15]), "y")
+    asked = oar.Problem(people, MODEL, oar.Query(ROW, "yes"), oar.Perturb(1.0, limits=str(path)))
+    moves = np.zeros((6, people.dimensions))
+    moves[1, 0] = 1.0
+    assert oar.audit(MemberPlan(asked, np.zeros(people.dimensions), moves)).violations == (
+        "person 1 changes 'income', which is immutable",
+    )
+    assert oar.collective(asked).plan.moves().loc[17, "income"] == 0
 
 
 def test_a_query_outside_its_bounds_is_refused():
     far = {**ROW, "income": 9_000.0}
     with pytest.raises(oar.DataError, match="'income' must be at most .* as its limits say, got 9000"):
         oar.Problem(oar.Population.from_frame(FRAME, "y"), MODEL, oar.Query(far, "yes"), problem().action)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("income", 1e200),
+        ("age", 3.7),
+        ("age", 2.0**53),
+        ("owner", 0.5),
+        ("owner", 2.0),
+        ("grade", 0.5),
+        ("grade", 3.0),
+        ("grade", -1.0),
+        ("purpose=home", 1.0),
+        ("purpose=car", 0.0),
+        ("purpose=car", 0.5),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, list])
+def test_coordinates_that_are_nobodys_are_refused_as_a_query(name, value, kind):
+    people = oar.Population.from_frame(FRAME, "y")
+    point = people.vector(ROW, "query")
+    assert np.array_equal(
+        oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0)).query_features, point
+    )
+    point[people.names.index(name)] = value
+    with pytest.raises(oar.DataError, match=f"query features: must be a person.*column '{name.split('=')[0]}'"):
+        oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0))

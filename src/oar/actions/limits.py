@@ -30,14 +30,17 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.links import Link, parse_links
+from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, StorageError, choose
+from oar.people.encoding import LARGEST
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
+from oar.people.wording import nearest, shown
 
 DIRECTIONS = ("up", "down")
+MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,11 @@ class Limit:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < np.inf):
-                raise OptionError(f"{name}: must be a finite number > 0, got {value!r}.")
+            if value is not None and not (_is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
+                raise OptionError(
+                    f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
+                    f"{shown(value)}."
+                )
         if self.levels is not None:
             if isinstance(self.levels, str) or not isinstance(self.levels, Iterable):
                 raise OptionError(f"levels: must be a list of levels, got {self.levels!r}.")
@@ -135,7 +141,8 @@ class Limits:
     Attributes:
         columns: a `Limit` for each column that has one; others may move freely.
         links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
-        own: people's own limits, by their index: limits of columns, in place of everybody's.
+        own: people's own limits, by their index: limits of columns, in place of everybody's. Text stands for an index
+            that reads so ("17" for 17), because a TOML file has no other keys.
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
         plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
     """
@@ -207,6 +214,31 @@ class Limits:
         checked._check_pairs(schema)
         checked._check_rules(schema)
         return checked
+
+    def naming(self, index: Any, size: int) -> Limits:
+        """Return these limits with own ones by the values of the people's index; None stands for their positions.
+
+        Keys of a TOML file are text: one that is in no index is taken for the only person whose index reads so.
+
+        Raises:
+            DataError: where a name is nobody's, or several people's.
+        """
+        if not self.own:
+            return self
+        import pandas
+
+        index = pandas.RangeIndex(size) if index is None else index
+        text = any(isinstance(person, str) and person not in index for person in self.own)
+        texts = index.map(str) if text else index[:0]
+        own: dict[Any, Mapping[str, Limit]] = {}
+        for person, limits in self.own.items():
+            name = index[_position(person, index, texts)]
+            if name in own:
+                raise DataError(
+                    f"own: must name everybody once, got {shown(person)} too for {shown(name)}; leave one out."
+                )
+            own[name] = limits
+        return dataclasses.replace(self, own=own)
 
     def _check_rules(self, schema: Schema) -> None:
         """Refuse a rule whose consequence a bound, or the levels that may be switched to, never let come true."""
@@ -332,6 +364,22 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
     return schema[name]
 
 
+def _position(person: Any, index: Any, texts: Any) -> int:
+    """Return where in the index somebody is: by value, or else by how the value reads."""
+    found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
+    if isinstance(found, int | np.integer):
+        return int(found)
+    if found is None:
+        hint = nearest(person, index[:MOST_COMPARED]) or f" It begins with {', '.join(map(shown, index[:5]))}."
+        raise DataError(f"own: {shown(person)} must be in the table's index, got nobody of that name.{hint}")
+    places = np.arange(len(index))[found]
+    if len(places) > 1:
+        raise DataError(
+            f"own: {shown(person)} must be one person of the table's index, got {len(places)}; make the index unique."
+        )
+    return int(places[0])
+
+
 def _bound(column: Column, value: Any, where: str) -> float | None:
     """Return a bound as a coordinate: the number itself, or the rank of an ordinal's level."""
     if value is None:
@@ -342,8 +390,8 @@ def _bound(column: Column, value: Any, where: str) -> float | None:
             choose(where, str(level), [str(known) for known in column.levels])
             raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
         return float(column.levels.index(level))
-    if not _is_number(value) or not np.isfinite(value):
-        raise OptionError(f"{where}: must be a finite number, got {value!r}.")
+    if not _is_number(value) or not abs(value) <= LARGEST:
+        raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
 
 
@@ -363,9 +411,13 @@ def _can_both_hold(
     from scipy.optimize import linprog
 
     names = sorted({*one[0], *other[0]})
-    rows = [[factors.get(name, 0.0) for name in names] for factors, _ in (one, other)]
+    rows, rights = [], []
+    for factors, constant in (one, other):
+        unit = max(map(abs, factors.values())) or 1.0  # HiGHS takes 1e30 for infinity
+        rows.append([factors.get(name, 0.0) / unit for name in names])
+        rights.append(-constant / unit)
     bounds = [spans.get(name, (None, None)) for name in names]
-    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=[-one[1], -other[1]], bounds=bounds, method="highs")
+    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, method="highs")
     return found.status != 2
 
 

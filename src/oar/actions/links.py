@@ -13,12 +13,17 @@ allowed.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from dataclasses import dataclass, field
 
 from oar.errors import OptionError
+from oar.people.encoding import LARGEST
+from oar.people.wording import shown
 
 BACKTICKED = re.compile(r"`([^`]+)`")
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-30, 1e30  # of what is multiplied by people's values; squares do not overflow
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python's parser raises
 
 
 @dataclass(frozen=True)
@@ -71,26 +76,45 @@ def parse_links(text: str) -> tuple[Link, ...]:
     """
     tree, names = _parsed(text)
     if not isinstance(tree, ast.Compare):
-        raise OptionError(f"links: must compare with <=, >= or ==, got {text!r}.")
-    sides = [linear(side, names, text) for side in (tree.left, *tree.comparators)]
+        raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}.")
+    try:
+        sides = [linear(side, names, text) for side in (tree.left, *tree.comparators)]
+    except RecursionError:
+        raise OptionError(f"links: must be shorter, got {shown(text)}; add up its numbers.") from None
     found = []
     for left, operator, right in zip(sides, tree.ops, sides[1:], strict=False):
         difference = left.plus(right.times(-1))
         if difference.is_number:
-            raise OptionError(f"links: must speak of at least one feature, got {text!r}.")
+            raise OptionError(f"links: must speak of at least one feature, got {shown(text)}.")
+        _check_size(difference, text)
         if isinstance(operator, ast.LtE | ast.Eq):
             found.append(Link(difference, text))
         if isinstance(operator, ast.GtE | ast.Eq):
             found.append(Link(difference.times(-1), text))
         if not isinstance(operator, ast.LtE | ast.GtE | ast.Eq):
-            raise OptionError(f"links: must compare with <=, >= or ==, got {text!r}; limits include their edge.")
+            raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}; limits include their edge.")
     return tuple(found)
+
+
+def _check_size(said: Linear, text: str) -> None:
+    """Raise for numbers that overflow where they are multiplied by people's values, or have already."""
+    for factor in (*said.values.values(), *said.changes.values()):
+        if factor != 0 and not SMALLEST_FACTOR <= abs(factor) <= LARGEST_FACTOR:
+            raise OptionError(
+                f"links: factors must be between {SMALLEST_FACTOR:g} and {LARGEST_FACTOR:g}, got {factor:g} in "
+                f"{shown(text)}; multiply both sides by a number, or measure a column in another unit."
+            )
+    if not abs(said.constant) <= LARGEST:
+        raise OptionError(
+            f"links: numbers must be at most {LARGEST:g}, as people's values are, got {said.constant:g} in "
+            f"{shown(text)}; leave the link out, or measure a column in another unit."
+        )
 
 
 def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return a text's syntax, and what the placeholders for backticked names stand for."""
     if not isinstance(text, str):
-        raise OptionError(f"links: must be text such as 'a <= b', got {text!r}.")
+        raise OptionError(f"links: must be text such as 'a <= b', got {shown(text)}.")
     names: dict[str, str] = {}
 
     def placeholder(match: re.Match[str]) -> str:
@@ -99,17 +123,22 @@ def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
 
     try:
         return ast.parse(BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
-    except SyntaxError as error:
+    except UNREADABLE as error:
         raise OptionError(
-            f"links: must be a comparison such as 'a <= b', got {text!r} ({error.msg}); put names with spaces between "
-            "backticks."
+            f"links: must be a comparison such as 'a <= b', got {shown(text)} ({why(error)}); put names with spaces "
+            "between backticks."
         ) from None
+
+
+def why(error: BaseException) -> str:
+    """Return what Python's parser has against a text, on one line."""
+    return str(getattr(error, "msg", error) or type(error).__name__).splitlines()[0]
 
 
 def linear(node: ast.expr, names: dict[str, str], text: str) -> Linear:
     """Return the linear expression that a piece of syntax means."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return Linear(constant=float(node.value))
+        return Linear(constant=_as_float(node.value))
     if isinstance(node, ast.Name):
         return Linear(values={names.get(node.id, node.id): 1.0})
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "change":
@@ -121,7 +150,7 @@ def linear(node: ast.expr, names: dict[str, str], text: str) -> Linear:
     elif isinstance(node, ast.BinOp):
         return _combined(node, names, text)
     raise OptionError(
-        f"links: must be linear in the features, with numbers, names, change(name), +, -, * and /, got {text!r}."
+        f"links: must be linear in the features, with numbers, names, change(name), +, -, * and /, got {shown(text)}."
     )
 
 
@@ -135,7 +164,14 @@ def _combined(node: ast.BinOp, names: dict[str, str], text: str) -> Linear:
         return right.times(left.constant) if left.is_number else left.times(right.constant)
     if isinstance(node.op, ast.Div) and right.is_number and right.constant != 0:
         return left.times(1 / right.constant)
-    raise OptionError(f"links: must be linear in the features, got {text!r}.")
+    raise OptionError(f"links: must be linear in the features, got {shown(text)}.")
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
 
 
 def _added(left: dict[str, float], right: dict[str, float]) -> dict[str, float]:

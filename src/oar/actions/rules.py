@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.links import BACKTICKED, Link, parse_links
+from oar.actions.links import BACKTICKED, UNREADABLE, Link, parse_links, why
 from oar.errors import OptionError, choose
-from oar.people.encoding import Encoding
+from oar.people.encoding import LARGEST, Encoding
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
+from oar.people.wording import shown
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -221,8 +222,11 @@ def _edge(column: Column, value: Any, where: str) -> float:
         if value not in (True, False):
             raise OptionError(f"{where}: {column.name!r} is a boolean, got {value!r}; compare with True or False.")
         return float(value)
-    if isinstance(value, bool | str) or not np.isfinite(value):
-        raise OptionError(f"{where}: {column.name!r} is a {column.kind}, got {value!r}; compare with a finite number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise OptionError(
+            f"{where}: {column.name!r} is a {column.kind}, got {shown(value)}; compare with a finite number "
+            f"of at most {LARGEST:g}."
+        )
     return float(value)
 
 
@@ -270,10 +274,10 @@ def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
 
     try:
         return ast.parse(BACKTICKED.sub(placeholder, part).strip(), mode="eval").body, names
-    except SyntaxError as error:
+    except UNREADABLE as error:
         raise OptionError(
-            f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r} ({error.msg} in {part.strip()!r}); "
-            "put names with spaces between backticks, and levels between quotes."
+            f"rules: must be written 'if … then …', such as {EXAMPLE}, got {shown(text)} ({why(error)} in "
+            f"{shown(part.strip())}); put names with spaces between backticks, and levels between quotes."
         ) from None
 
 

@@ -35,8 +35,7 @@ def audit_centroids(plan: Plan) -> Audit:
     before, after, sizes = _Means(people), _Means(people), _Means(people)
     limits, changed = limits_of(problem), Contributions(plan)
     for chunk, later in zip(people.chunks(), _later(people, changed.after), strict=False):
-        moves = plan.of_chunk(chunk)
-        limits.check(chunk, moves)
+        moves = limits.check(chunk, plan.of_chunk(chunk))
         by_class = _ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
         before.add(by_class, rows)
@@ -47,13 +46,13 @@ def audit_centroids(plan: Plan) -> Audit:
         else:
             by_new_class = _ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
-    limits.check_query(plan.query_move)
+    own = limits.check_query(plan.query_move)
     violations = (*limits.violations, *changed.violations)
 
     goal, point = problem.goal, problem.query_features
     ties = _ties(before, sizes, point, goal)
     old = _judge(before, point, goal, ties)
-    new = _judge(after, point + plan.query_move, goal, ties)
+    new = _judge(after, point + own, goal, ties)
     return Audit(
         loss_before=old.loss,
         loss=new.loss,

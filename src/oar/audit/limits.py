@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.table_limits import TableLimits
+from oar.audit.table_limits import TableLimits, trainable
 from oar.people import Chunk
 from oar.problem import Problem
 
@@ -25,31 +25,37 @@ class Limits:
         self.movers = 0
         self.effort = 0.0
 
-    def check(self, chunk: Chunk, moves: Array) -> None:
-        """Measure the moves of some consecutive people."""
+    def check(self, chunk: Chunk, moves: Array) -> Array:
+        """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
         lengths = _lengths(moves, self.order)
         self.movers += int(np.count_nonzero(lengths))
-        self.effort += float(lengths.sum())
+        with np.errstate(over="ignore"):
+            self.effort += float(lengths.sum())
         # NaN compares false, so "not within" also catches moves that are not numbers.
-        for row in np.flatnonzero(~(lengths <= allowed * (1 + LIMIT_SLACK)))[: max(0, 5 - len(self.violations))]:
+        beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))
+        for row in np.flatnonzero(beyond)[: max(0, 5 - len(self.violations))]:
             person = chunk.start + int(row)
             self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
+        return trainable(moves, beyond) if beyond.any() else moves
 
-    def check_query(self, move: Array) -> None:
-        """Measure the query's own move."""
+    def check_query(self, move: Array) -> Array:
+        """Measure the query's own move; return it, or zero where nothing could be said about such a query."""
         if not move.any():
-            return
+            return move
         length, allowed = float(_lengths(move[None], self.order)[0]), self.problem.query_budget
-        if not length <= allowed * (1 + LIMIT_SLACK):
-            self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
+        if length <= allowed * (1 + LIMIT_SLACK):
+            return move
+        self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
+        return trainable(move[None])[0]
 
 
 def _lengths(moves: Array, order: float) -> Array:
     """Return everyone's ‖δ‖_p; where squares would overflow or vanish, in units of the largest coordinate."""
     unit = float(np.abs(moves).max(initial=0.0))
     if not 1e-140 < unit < 1e140 and 0 < unit < np.inf:
-        return unit * np.linalg.norm(moves / unit, ord=order, axis=1)
+        with np.errstate(over="ignore"):
+            return unit * np.linalg.norm(moves / unit, ord=order, axis=1)
     if order == 2:  # what numpy.linalg.norm does, without its temporary arrays
         return np.sqrt(np.einsum("nd,nd->n", moves, moves))
     return np.linalg.norm(moves, ord=order, axis=1)

@@ -28,16 +28,12 @@ def audit_retrained(plan: Plan) -> Audit:
     limits, changed = limits_of(problem), Contributions(plan)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():
-        moves = plan.of_chunk(chunk)
-        limits.check(chunk, moves)
+        moves = limits.check(chunk, plan.of_chunk(chunk))
         before[chunk.start : chunk.stop] = chunk.features
         after[chunk.start : chunk.stop] = chunk.features + moves
-    limits.check_query(plan.query_move)
-    point = problem.query_features
-    if limits.violations and not np.isfinite(after).all():
-        after = before  # moves that are not numbers cannot be trained on; the violations say so
+    point, own = problem.query_features, limits.check_query(plan.query_move)
     old = testify(model, people, before, point, problem.goal_target)
-    new = testify(model, changed.after, after, point + plan.query_move, problem.goal_target)
+    new = testify(model, changed.after, after, point + own, problem.goal_target)
     violations = (*limits.violations, *changed.violations)
     old_prediction, old_lead, _ = _judge(problem, old)
     prediction, lead, tie = _judge(problem, new)

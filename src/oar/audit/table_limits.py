@@ -18,7 +18,7 @@ from oar.actions.links import Link
 from oar.actions.rules import Comparison
 from oar.audit.places import Places
 from oar.people import Chunk
-from oar.people.encoding import Encoding
+from oar.people.encoding import LARGEST, Encoding
 from oar.people.schema import Column
 from oar.problem import Problem
 
@@ -44,24 +44,27 @@ class TableLimits:
         self._own = self._own_limits()
         self._rules = self.limits.parsed_rules
 
-    def check(self, chunk: Chunk, moves: Array) -> None:
-        """Check the moves of some consecutive people."""
+    def check(self, chunk: Chunk, moves: Array) -> Array:
+        """Check the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
         names = [f"person {person}" for person in range(chunk.start, chunk.stop)]
         costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
         self.movers += int(moves.any(axis=1).sum())
         self.effort += float(costs.sum())
+        return trainable(moves)
 
-    def check_query(self, move: Array) -> None:
-        """Check the query's own move."""
+    def check_query(self, move: Array) -> Array:
+        """Check the query's own move; return it, or zero where nothing could be said about such a query."""
         if move.any():
             budget = np.array([self.problem.query_budget])
             self._check(self.problem.query_features[None], move[None], budget, ["the query"], range(-1, 0))
+        return trainable(move[None])[0]
 
     def _check(self, before: Array, moves: Array, budgets: Array, names: list[str], people: range) -> Array:
         """Report everything that is broken; return what moves cost (n,)."""
-        after = before + moves
-        self._note(np.asarray(~np.isfinite(after).all(axis=1)), names, "moves by something that is no number")
+        endless = _endless(moves)
+        self._note(endless, names, f"moves by something that is no number of at most {LARGEST:g}")
+        after = before + trainable(moves)
         costs = np.zeros((len(before), len(self.encoding.schema)))
         for number, column in enumerate(self.encoding.schema):
             place, limit = self.encoding.places[column.name], self.limits.columns.get(column.name, FREE)
@@ -80,10 +83,9 @@ class TableLimits:
         self._check_rules(before, after, names)
         self._check_places(before, after, names, people)
         lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
-        # NaN compares false, so "not within" also catches moves that are not numbers.
         for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK))):
             self._say(f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}")
-        return lengths
+        return np.where(endless, np.nan, lengths)
 
     def _check_column(
         self, column: Column, limit: Limit, was: Array, now: Array, names: list[str], who: Mask | None = None
@@ -182,7 +184,7 @@ class TableLimits:
     def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
         """Look for neighbours of everyone who has moved, in distances counted one by one."""
         asked = self.limits.plausible
-        moved = np.flatnonzero((before != after).any(axis=1) & np.isfinite(after).all(axis=1))
+        moved = np.flatnonzero((before != after).any(axis=1))
         if asked is None or not moved.size:
             return
         far = self._places.kth(after[moved], np.array(people)[moved])
@@ -239,6 +241,19 @@ class TableLimits:
     def _say(self, sentence: str) -> None:
         if len(self.violations) < MOST:
             self.violations.append(sentence)
+
+
+def trainable(moves: Array, among: Mask | None = None) -> Array:
+    """Return moves (n, d) in which everyone (or those `among` them) stays who moves by no number, or beyond all bounds.
+
+    That has been reported by then; nothing could be trained on it.
+    """
+    endless = _endless(moves) if among is None else _endless(moves) & among
+    return np.where(endless[:, None], 0.0, moves) if endless.any() else moves
+
+
+def _endless(moves: Array) -> Mask:
+    return np.asarray(~(np.abs(moves) <= LARGEST).all(axis=1))  # NaN compares false
 
 
 def _span(column: Column) -> tuple[float, float]:

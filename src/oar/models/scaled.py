@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
-from oar.models.scaled_training import ScaledTraining
+from oar.models.scaled_training import FLAT, ScaledTraining
 from oar.models.settings import check_flag
 from oar.people import Population
 
@@ -103,7 +103,7 @@ class Scaled(Differentiable):
         weights = weights / weights.sum()
         centres = np.where(columns, weights @ features, 0.0)
         spreads = np.sqrt(weights @ (features - centres) ** 2)
-        varies = columns & (spreads > 1e-9 * np.abs(centres))
+        varies = columns & (spreads > people.size * FLAT * np.abs(centres))  # scikit-learn's bound
         scales = np.where(varies, spreads, 1.0)
         scaled = (features - centres) / scales
         inner = self.model.training(people.with_features(scaled))

@@ -25,7 +25,7 @@ import numpy as np
 
 from oar.models.training import Array, ByColumns, Columns, Fit
 
-FLAT = 1e-18  # a variance below this share of the mean square is rounding: a constant column, which is not divided
+FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
 
 
 @dataclass(eq=False)
@@ -117,8 +117,17 @@ class ScaledTraining:
 
     def _spread(self, mean: Array, square: Array) -> Array:
         """Return √(m₂ − m₁²), 1 for a constant column."""
-        variance = square - mean**2
-        return np.sqrt(np.where(variance > FLAT * np.maximum(square, 1.0), variance, 1.0))
+        return np.sqrt(np.where(self._varies(mean, square), square - mean**2, 1.0))
+
+    def _varies(self, mean: Array, square: Array) -> np.ndarray[Any, Any]:
+        """Report which columns are divided: a variance that may be rounding is that of a constant column.
+
+        By scikit-learn's bound, (n ε μ)² with μ the mean in the features' own units, and by what m₂ − m₁² loses.
+        """
+        centres, scales = self._centres[self._columns], self._scales[self._columns]
+        rounding = self.size * FLAT
+        bound = (rounding * (mean + centres / scales)) ** 2 + rounding * square
+        return np.asarray(square - mean**2 > bound)
 
     def _rescaled(self, row: Array, mean: Array, square: Array) -> Array:
         """Return e for one person's a (d,)."""
@@ -182,8 +191,9 @@ class ScaledTraining:
         """
         spread = self._spread(mean, square)
         along = (slopes * (rows - mean)).sum(axis=0) / spread
-        varies = square - mean**2 > FLAT * np.maximum(square, 1.0)
-        along = np.where(varies, along, 0.0)  # a constant column is divided by 1, whatever its variance
+        along = np.where(
+            self._varies(mean, square), along, 0.0
+        )  # a constant column is divided by 1, whatever its variance
         return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
 
     def score_gradients(

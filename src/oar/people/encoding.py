@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people.schema import Column, Schema
 from oar.people.tables import is_frame, is_series
-from oar.people.wording import nearest, shown
+from oar.people.wording import nearest, repeated, shown
 
 Array = NDArray[np.float64]
 LARGEST = 1e100
@@ -87,6 +87,9 @@ class Encoding:
                 raise DataError(f"{argument}: must be one person, got a frame of {len(row)} rows; pass one row.")
             return self.encode(row, argument)[0]
         if is_series(row) or isinstance(row, Mapping):
+            twice = repeated(row.keys())
+            if twice is not None:
+                raise DataError(f"{argument}: must have each column once, got {shown(twice)} twice; drop one.")
             row = dict(row.items())
             return self.encode(
                 pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()}), argument
@@ -95,6 +98,17 @@ class Encoding:
             f"{argument}: must be a row of the table (a Series, a dict or a frame of one row), because columns are "
             f"matched by name; got {type(row).__name__}."
         )
+
+    def check_person(self, point: Array, argument: str) -> None:
+        """Raise for coordinates (d,) that no row of such a table has, such as half a level."""
+        for column in self.schema:
+            values = point[self.places[column.name]]
+            if not _is_possible(column, values):
+                got = ", ".join(repr(float(value)) for value in values[:12]) + (", …" if len(values) > 12 else "")
+                raise DataError(
+                    f"{argument}: must be a person, with whole steps and one level a category, got {got} for column "
+                    f"{column.name!r}; pass a row of the table."
+                )
 
     def decode(self, rows: Array, index: Any = None) -> Any:
         """Return a frame with the columns, levels and dtypes that were encoded."""
@@ -134,6 +148,19 @@ def _encode_column(column: Column, values: Any, rows: Array, argument: str) -> N
         rows[:, 0] = codes
     else:
         rows[np.arange(len(codes)), codes] = 1.0
+
+
+def _is_possible(column: Column, values: Array) -> bool:
+    """Report whether a column's coordinates (w,) are those of some value."""
+    if column.kind == "category":
+        return bool(np.isin(values, (0.0, 1.0)).all() and values.sum() == 1)
+    value = float(values[0])
+    if column.kind == "number":
+        return abs(value) <= LARGEST
+    least, most = {"boolean": (0, 1), "ordinal": (0, len(column.levels) - 1)}.get(
+        column.kind, (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1)
+    )
+    return value == np.floor(value) and least <= value <= most
 
 
 def _numbers(column: Column, values: Any, argument: str) -> Array:
@@ -221,4 +248,14 @@ def _values(column: Column, coordinates: Array, dtype: Any, index: Any) -> Any:
         return pandas.Series(numbers.astype(bool), index=index, name=column.name).astype(dtype)
     if pandas.api.types.is_integer_dtype(dtype) and not column.whole:
         dtype = np.dtype(np.float64)  # integers that the schema lets move by fractions
+    elif not _holds(dtype, numbers):
+        dtype = np.dtype(np.int64)  # a move went beyond what the caller's integers reach, such as below 0 of uint8
     return pandas.Series(numbers, index=index, name=column.name).astype(dtype)
+
+
+def _holds(dtype: Any, numbers: Array) -> bool:
+    """Report whether a dtype, if it is one of integers, reaches all these numbers."""
+    kind = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+    if not isinstance(kind, np.dtype) or kind.kind not in "iu" or not numbers.size:
+        return True
+    return bool(np.iinfo(kind).min <= numbers.min() and numbers.max() <= np.iinfo(kind).max)

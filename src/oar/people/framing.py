@@ -27,9 +27,14 @@ def read_frame(frame: Any, target: str, schema: Schema | None, weights: str | No
     """Check a table and encode it."""
     import pandas
 
+    if target is None:
+        raise DataError("target: must be the name of the column of labels, got None.")
     columns = features_of(frame, target, weights)
     if schema is not None and not isinstance(schema, Schema):
-        raise DataError(f"schema: must be an oar.Schema, got {type(schema).__name__}; use oar.Schema.infer(frame).")
+        raise DataError(
+            f"schema: must be an oar.Schema, got {type(schema).__name__}; use oar.Schema.load(path) or "
+            "oar.Schema.infer(frame)."
+        )
     if schema is not None and target in schema.names:
         raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
     if missing == "impute":

@@ -252,7 +252,10 @@ class Population:
         """Return one person's features (d,): a row of the table, or numbers in the order of the features."""
         if self._encoding is not None and not isinstance(row, np.ndarray | list | tuple):
             return self._encoding.encode_row(row, argument)
-        return as_vector(row, self.names, self.dimensions, argument)
+        point = as_vector(row, self.names, self.dimensions, argument)
+        if self._encoding is not None:
+            self._encoding.check_person(point, argument)
+        return point
 
     @property
     def index(self) -> Any:

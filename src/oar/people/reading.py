@@ -29,7 +29,12 @@ LAYOUT = (
     "skipinitialspace",
     "engine",
 )
-BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+BYTE_ORDER_MARKS = {  # the longer ones first
+    b"\xff\xfe\x00\x00": "utf-32",
+    b"\x00\x00\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
 
 
 def read_table(path: str | Path, **options: Any) -> Any:
@@ -95,7 +100,8 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
         raise StorageError(f"path: must be a file with a header and rows, but {path} is empty.") from None
     except UnicodeDecodeError as error:
         with open(path, "rb") as file:
-            likely = "utf-16" if file.read(2) in BYTE_ORDER_MARKS else "latin-1"
+            start = file.read(4)
+        likely = next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "latin-1")
         raise StorageError(
             f"path: {path} is not {error.encoding}: byte {error.object[error.start]:#04x} at {error.start}; "
             f"name its encoding, such as encoding={likely!r}."
@@ -132,6 +138,14 @@ def _check_delimiter(columns: Any, path: Path) -> None:
 
 def _checked(frame: Any, path: Path) -> Any:
     """Return the frame; raise where it is plain that the file is not what it was taken for."""
+    for name in map(str, frame.columns):
+        if "\0" in name:
+            raise StorageError(
+                f"{path.name}: column names must be text, got {shown(name)}; name the file's encoding, such as "
+                "encoding='utf-16-le'."
+            )
+        if len(name) > LARGEST_CELL:
+            raise DataError(f"{path.name}: column names must be short, got {shown(name)}; rename it, or name sep=….")
     if not len(frame):
         raise DataError(f"{path.name}: has a header but no rows; at least one person is needed.")
     for name in frame.select_dtypes(include=["object", "string"]).columns:

@@ -35,6 +35,9 @@ MOST_LEVELS = 100  # a category with more looks like a name or an identifier
 MOST_NUMBERS = 10  # a category with more levels that are numbers looks like a number with some other word in between
 LONGEST_LEVEL = 1_000  # characters; more is a document
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}([,.' \u00a0\u202f]\d{3})+)([.,]\d*)?([eE][+-]?\d+)?")
+_DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\2\d{4})([ T]\d{1,2}:\d{2}.*)?")
+_DATES = "column {name!r}: dates are not features; turn them into numbers, such as days or an age."
+GAPS = frozenset({"", "?", "-", "--", "."})  # what files say for a missing value, and pandas does not know
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d*)?")
 
 
@@ -207,7 +210,7 @@ def _infer_column(name: str, values: Any) -> Column:
             raise DataError(f"column {name!r}: must be real numbers, got {values.dtype}.")
         return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
     if values.dtype.kind in "mM" or isinstance(values.dtype, pandas.DatetimeTZDtype | pandas.PeriodDtype):
-        raise DataError(f"column {name!r}: dates are not features; turn them into numbers, such as days or an age.")
+        raise DataError(_DATES.format(name=name))
     return _infer_objects(name, present)
 
 
@@ -235,6 +238,14 @@ def _infer_objects(name: str, present: Any) -> Column:
                 f"column {name!r}: must be numbers below 1e308, got a whole number with more digits; drop the column "
                 "if it is an identifier."
             ) from None
+    if kinds <= {"date", "datetime", "Timestamp", "timedelta", "Timedelta", "time"}:
+        raise DataError(_DATES.format(name=name))
+    if len(kinds) == 1 and kinds != {"text"}:
+        value = present.iloc[0]
+        raise DataError(
+            f"column {name!r}: must be numbers, booleans or text, got {shown(value)} ({type(value).__name__}); convert "
+            "it with astype(float) or astype(str), and bytes with str.decode('utf-8')."
+        )
     if kinds != {"text"}:
         firsts = {_family(type(value)): value for value in reversed(list(present))}
         examples = ", ".join(f"{shown(firsts[kind])} ({type(firsts[kind]).__name__})" for kind in sorted(kinds))
@@ -262,7 +273,10 @@ def _check_texts(name: str, levels: list[str]) -> None:
             "; read the file with thousands=… (and decimal=… where it is not a point), or convert the column."
         )
     others = [level for level in levels if level not in set(numbers)]
-    if others and len(numbers) > MOST_NUMBERS:
+    if all(_DATE.fullmatch(level.strip()) for level in levels):
+        raise DataError(f"{_DATES.format(name=name)} If these are categories, convert it with astype('category').")
+    gaps = bool(numbers) and {level.strip() for level in others} <= GAPS
+    if others and (gaps or len(numbers) > MOST_NUMBERS):
         raise DataError(
             f"column {name!r}: must hold one kind of values, got {len(numbers)} different numbers written as text, "
             f"such as {shown(numbers[0])}, and {shown(others[0])}; if that means a missing value, read the file with "

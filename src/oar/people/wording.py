@@ -21,6 +21,8 @@ def shown(value: Any) -> str:
     if isinstance(value, str | bytes) and len(value) > MOST_SHOWN:
         end = "'" if isinstance(value, str) else ""
         return f"{value[:MOST_SHOWN]!r}".removesuffix(end) + f"…{end} ({len(value):,} characters)"
+    if isinstance(value, int) and value.bit_length() > 3 * MOST_SHOWN:
+        return f"a whole number of some {round(value.bit_length() * 0.30103):,} digits"  # log₁₀ 2
     return repr(value)
 
 

@@ -31,6 +31,21 @@ class Plan:
     problem: Problem
     query_move: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Refuse a move of the query of another shape; whether it is allowed is for the audit to say."""
+        self._check_shape("query_move", (self.problem.people.dimensions,))
+
+    def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
+        try:
+            moves = np.asarray(getattr(self, argument), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{argument}: must be numbers of shape {shape}, got something else ({error}).") from None
+        if moves.shape != shape:
+            raise DataError(
+                f"{argument}: must have shape {shape}, got {moves.shape}; a zero is a coordinate that stays."
+            )
+        object.__setattr__(self, argument, moves)
+
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Return (n, d) moves in the units of the features: a DataFrame for a DataFrame, else float64."""
         raise NotImplementedError
@@ -98,6 +113,11 @@ class MemberPlan(Plan):
     parameters: NDArray[np.float64] | None = None
     signal: NDArray[np.float64] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse moves for another number of people or features."""
+        super().__post_init__()
+        self._check_shape("each", (self.problem.people.size, self.problem.people.dimensions))
+
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Return (n, d) moves of the problem's own people, in their order: a DataFrame for a DataFrame, else float64.
 
@@ -137,6 +157,11 @@ class ClassPlan(Plan):
     """
 
     directions: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Refuse directions for another number of classes or features."""
+        super().__post_init__()
+        self._check_shape("directions", (len(self.problem.people.classes), self.problem.people.dimensions))
 
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Return (n, d) moves in the units of the features: a DataFrame for a DataFrame, else float64.
