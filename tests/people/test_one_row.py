@@ -131,6 +131,14 @@ def test_a_person_is_given_back_as_in_a_frame(numbers, codes, dtypes, index):
         assert row.values[name] == frame[name].iloc[0]
 
 
+def test_a_level_that_the_dtype_cannot_hold_matters_only_to_who_has_it():
+    encoding = Encoding(Schema((Column("rooms", "ordinal", (1, 2, "many")),)), (np.dtype("int64"),))
+    for _ in range(2):
+        assert encoding.decode_row(np.array([1.0])).values == {"rooms": 2}
+    with pytest.raises(ValueError, match="many"):
+        encoding.decode_row(np.array([2.0]))
+
+
 def test_advice_can_be_stored_and_changed():
     frame = pd.DataFrame({"hours": [1, 2, 3, 6, 7, 9], "passed": ["no", "no", "no", "yes", "yes", "yes"]})
     people = oar.Population.from_frame(frame, target="passed")

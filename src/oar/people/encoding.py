@@ -143,27 +143,21 @@ class Encoding:
         coordinates, whole, values = point.tolist(), np.rint(point).tolist(), {}
         for column, dtype in zip(self.schema, self.dtypes, strict=True):
             place = self.places[column.name]
-            at = place.start
-            if column.kind == "category":
-                held = coordinates[place]
-                values[column.name] = self._level_values[column.name][held.index(max(held))]
-            elif column.levels:
-                values[column.name] = self._level_values[column.name][int(whole[at])]
-            else:
-                values[column.name] = _value(column, whole[at] if column.whole else coordinates[at], dtype)
+            if not column.levels:
+                number = (whole if column.whole else coordinates)[place.start]
+                values[column.name] = _value(column, number, dtype)
+                continue
+            held = coordinates[place]
+            code = held.index(max(held)) if column.kind == "category" else int(whole[place.start])
+            if (column.name, code) not in self._level_values:
+                self._level_values[column.name, code] = _values(column, point[None, place], dtype, None).iloc[0]
+            values[column.name] = self._level_values[column.name, code]
         return Row(self, values, index)
 
     @cached_property
-    def _level_values(self) -> dict[str, tuple]:
-        """Each column's levels as a frame gives them back."""
-        found = {}
-        for column, dtype in zip(self.schema, self.dtypes, strict=True):
-            if column.levels:
-                size = len(column.levels)
-                codes = np.eye(size) if column.kind == "category" else np.arange(size, dtype=np.float64)[:, None]
-                values = _values(column, codes, dtype, None)
-                found[column.name] = tuple(values.iloc[code] for code in range(size))
-        return found
+    def _level_values(self) -> dict[tuple[str, int], Any]:
+        """Levels as a frame gives them back, by column and position, once they have been given back."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
