@@ -13,7 +13,7 @@ from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, total
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
-from oar.people.labels import plain
+from oar.people.encoding import Row
 from oar.people.tables import is_frame, is_series
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
@@ -64,16 +64,15 @@ class Cheapest:
         choose("cost", cost, COSTS)
         problem = self._problem(query)
         theirs = self._own(own)
-        before = self.people.encoding.decode(problem.query_features[None], _index_of(query.features))  # type: ignore[union-attr]
-        told = self._judge.judge(problem, before)
+        before = self.people.encoding.decode_row(problem.query_features, _index_of(query.features))  # type: ignore[union-attr]
+        told = self._judge.judge(problem, before.values)
         if told.reached or not told.converged:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
             price = 0.0 if told.reached else np.inf
-            return self._advice(problem, before, before, told, status, price, 0.0, told.reached, cost, theirs)
-        assert self._ready is not None
+            return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
         return self._searched(problem, before, told, cost, theirs)
 
-    def _searched(self, problem: Problem, before: Any, told: Verdict, cost: str, own: Mapping[str, Limit]) -> Advice:
+    def _searched(self, problem: Problem, before: Row, told: Verdict, cost: str, own: Mapping[str, Limit]) -> Advice:
         """Solve, decode, and ask the audit; where rounding or a looser refit calls it a tie, with wider margins."""
         assert self._ready is not None
         encoding, bound, care = self._ready.encoding, None, 1.0
@@ -82,33 +81,25 @@ class Cheapest:
             bound = way.bound if bound is None else bound
             if way.change is None:
                 break
-            after = encoding.decode(way.person[None], before.index)
-            told = self._judge.judge(problem, after)
-            if told.reached:
-                return self._found(problem, before, after, told, way, bound, cost, own)
+            after = encoding.decode_row(way.person, before.index)
+            now = self._judge.judge(problem, after.values)
+            if now.reached:
+                return self._found(before, after, now, way, bound, cost, own)
             care *= CARE
         impossible = way.impossible and care == 1.0
         status = Status.IMPOSSIBLE if impossible else Status.STOPPED_EARLY
-        told = self._judge.judge(problem, before)
         least = np.inf if impossible else 0.0 if bound in (None, np.inf) else bound
-        return self._advice(
-            problem, before, before, told, status, np.inf, least, impossible, cost, own, way.because, way.note
+        return Advice(
+            before, before, {}, np.inf, least, impossible, status, **_told(told), because=way.because, note=way.note
         )
 
     def _found(
-        self,
-        problem: Problem,
-        before: Any,
-        after: Any,
-        told: Verdict,
-        way: Way,
-        bound: float,
-        cost: str,
-        own: Mapping[str, Limit],
+        self, before: Row, after: Row, told: Verdict, way: Way, bound: float, cost: str, own: Mapping[str, Limit]
     ) -> Advice:
         """Put a way that reached the goal before the audit of limits and costs."""
-        rows = _values(before), _values(after)
-        price = total(cost_again(self.people, self.limits, *rows, cost), cost)
+        rows = before.values, after.values
+        costs = cost_again(self.people, self.limits, *rows, cost)
+        price = total(costs, cost)
         broken = [
             *broken_limits(self.people, self.limits, own, *rows),
             *not_plausible(self.people, self.limits, *rows),
@@ -119,55 +110,17 @@ class Cheapest:
             broken.append(f"the cost is {price:.9g}, not {way.cost:.9g}")
         proved = self._ready.exact and price - bound <= COST_SLACK * price and not broken  # type: ignore[union-attr]
         status = Status.REFUSED if broken else Status.ACHIEVED
-        return self._advice(
-            problem, before, after, told, status, price, bound, proved, cost, own, (), way.note, tuple(broken)
-        )
-
-    def _advice(
-        self,
-        problem: Problem,
-        before: Any,
-        after: Any,
-        told: Verdict,
-        status: Status,
-        price: float,
-        bound: float,
-        proved: bool,
-        cost: str,
-        own: Mapping[str, Limit],
-        because: tuple[str, ...] = (),
-        note: str = "",
-        violations: tuple[str, ...] = (),
-    ) -> Advice:
         return Advice(
-            row=after,
-            changes=self._changes(before, after, cost),
-            cost=price,
-            bound=bound,
-            proved=proved,
-            status=status,
-            success=told.reached and not violations,
-            prediction=told.prediction,
-            margin=told.lead,
-            witness=told.witness,
-            because=because,
-            violations=violations,
-            note=note,
-        )
-
-    def _changes(self, before: Any, after: Any, cost: str) -> Any:
-        """Return the columns that change, from what to what, and what each costs."""
-        import pandas
-
-        old, new = _values(before), _values(after)
-        costs = cost_again(self.people, self.limits, old, new, cost)
-        return pandas.DataFrame(
-            {
-                "column": list(costs),
-                "from": pandas.Series([plain(old[name]) for name in costs], dtype=object),
-                "to": pandas.Series([plain(new[name]) for name in costs], dtype=object),
-                "cost": np.array(list(costs.values()), dtype=np.float64),
-            }
+            before,
+            after,
+            costs,
+            price,
+            bound,
+            proved,
+            status,
+            **_told(told, broken),
+            violations=tuple(broken),
+            note=way.note,
         )
 
     def _problem(self, query: Query) -> Problem:
@@ -246,9 +199,14 @@ def _with_everybodys(limit: Limit, everybodys: Limit, name: str) -> Limit:
     return dataclasses.replace(limit, cost=everybodys.cost, unit=everybodys.unit, step=step)
 
 
-def _values(row: Any) -> dict[str, Any]:
-    """Return the values of a frame's only row by column."""
-    return {name: row[name].iloc[0] for name in row.columns}
+def _told(told: Verdict, broken: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what advice repeats of a verdict; nothing is a success that breaks a limit."""
+    return {
+        "success": told.reached and not broken,
+        "prediction": told.prediction,
+        "margin": told.lead,
+        "witness": told.witness,
+    }
 
 
 def _index_of(features: Any) -> Any:

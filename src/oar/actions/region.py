@@ -144,7 +144,7 @@ class Region:
         return aim, least
 
     def _just_kept(self, slopes: Array, number: int, forces: Array, least: Array) -> Array:
-        """Return best moves that just keep to one link: of two, one on each side of the multiplier with the least bound.
+        """Return best moves that just keep to one link, mixed from both sides of the multiplier with the least bound.
 
         A best move for a multiplier gives a tangent of the bound: its slope is what the move leaves of the link's room.
         Where tangents from both sides meet is tried next. Without a ball of p = 2 bounds have corners, so that they

@@ -202,9 +202,7 @@ class AutodiffTraining:
         """Return H (p, p): as much work as p products."""
         return np.asarray(self._over_people("hessian", parameters, features))
 
-    def score_gradients(
-        self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = np.asarray(self._over_people("scores", parameters, features, signal))
         gradients = gradients.reshape(-1, self.dimensions)[: self.size]

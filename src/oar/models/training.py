@@ -104,9 +104,7 @@ class ByColumns(Training, Protocol):
         """Return everyone's features after the moves; with `columns` (r,), these are (n, r), of those features."""
         ...
 
-    def score_gradients(
-        self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
         """Return ∇_x s_i for everyone, (n, d), or (n, r) of `columns` (r,)."""
         ...
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.labels import plain
 from oar.people.schema import Column, Schema
 from oar.people.tables import is_frame, is_series
 from oar.people.wording import nearest, repeated, shown
@@ -23,6 +24,7 @@ from oar.people.wording import nearest, repeated, shown
 Array = NDArray[np.float64]
 LARGEST = 1e100
 LARGEST_WHOLE = 2**53  # from here on, float64 cannot tell neighbouring whole numbers apart
+USUAL = (str, bool, int, float)  # types of which every value but NaN is one
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ class Encoding:
             if twice is not None:
                 raise DataError(f"{argument}: must have each column once, got {shown(twice)} twice; drop one.")
             row = dict(row.items())
+            point = self._usual(row)
+            if point is not None:
+                return point
             return self.encode(
                 pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()}), argument
             )[0]
@@ -110,6 +115,34 @@ class Encoding:
                     f"{column.name!r}; pass a row of the table."
                 )
 
+    def _usual(self, row: dict[Any, Any]) -> Array | None:
+        """Return what `encode` makes of a row of usual values, a hundred times as fast; None for any other row."""
+        if row.keys() != self.places.keys():
+            return None
+        point = np.zeros(self.dimensions)
+        for column in self.schema:
+            value, at = plain(row[column.name]), self.places[column.name].start
+            if type(value) not in USUAL or value != value:
+                return None
+            if not column.levels:
+                if not _fits(column, value):
+                    return None
+                point[at] = value
+                continue
+            code = self._codes[column.name].get(value, -1)
+            if code < 0 or type(value) is not type(column.levels[code]):  # 1 is neither True nor 1.0
+                return None
+            if column.kind == "ordinal":
+                point[at] = code
+            else:
+                point[at + code] = 1.0
+        return point
+
+    @cached_property
+    def _codes(self) -> dict[str, dict[Any, int]]:
+        """Each level's position among its column's."""
+        return {column.name: {level: code for code, level in enumerate(column.levels)} for column in self.schema}
+
     def decode(self, rows: Array, index: Any = None) -> Any:
         """Return a frame with the columns, levels and dtypes that were encoded."""
         import pandas
@@ -118,6 +151,55 @@ class Encoding:
         for column, dtype in zip(self.schema, self.dtypes, strict=True):
             columns[column.name] = _values(column, rows[:, self.places[column.name]], dtype, index)
         return pandas.DataFrame(columns, index=index)
+
+    def decode_row(self, point: Array, index: Any = None) -> Row:
+        """Return one person (d,), with the values of the frame that `decode` makes of them."""
+        coordinates, whole, values = point.tolist(), np.rint(point).tolist(), {}
+        for column, dtype in zip(self.schema, self.dtypes, strict=True):
+            place = self.places[column.name]
+            if not column.levels:
+                number = (whole if column.whole else coordinates)[place.start]
+                values[column.name] = _value(column, number, dtype)
+                continue
+            held = coordinates[place]
+            code = held.index(max(held)) if column.kind == "category" else int(whole[place.start])
+            if (column.name, code) not in self._level_values:
+                self._level_values[column.name, code] = _values(column, point[None, place], dtype, None).iloc[0]
+            values[column.name] = self._level_values[column.name, code]
+        return Row(self, values, index)
+
+    @cached_property
+    def _level_values(self) -> dict[tuple[str, int], Any]:
+        """Levels as a frame gives them back, by column and position, once they have been given back."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One person of a table.
+
+    Attributes:
+        encoding: of the table.
+        values: by column, as a frame gives them back.
+        index: of the frame; None where there is none.
+    """
+
+    encoding: Encoding
+    values: Mapping[str, Any]
+    index: Any = None
+
+    @cached_property
+    def frame(self) -> Any:
+        """These values as a frame of one row."""
+        import pandas
+
+        columns = {}
+        for column, dtype in zip(self.encoding.schema, self.encoding.dtypes, strict=True):
+            value = self.values[column.name]
+            if not column.levels:
+                dtype = _moved_dtype(column, dtype, np.array([value], dtype=np.float64))
+            columns[column.name] = pandas.Series([value], index=self.index, dtype=dtype)
+        return pandas.DataFrame(columns, index=self.index)
 
 
 def _check_names(got: list[str], wanted: tuple[str, ...], argument: str) -> None:
@@ -246,11 +328,16 @@ def _values(column: Column, coordinates: Array, dtype: Any, index: Any) -> Any:
         numbers = np.rint(numbers)
     if column.kind == "boolean" and pandas.api.types.is_bool_dtype(dtype):
         return pandas.Series(numbers.astype(bool), index=index, name=column.name).astype(dtype)
-    if pandas.api.types.is_integer_dtype(dtype) and not column.whole:
-        dtype = np.dtype(np.float64)  # integers that the schema lets move by fractions
-    elif not _holds(dtype, numbers):
-        dtype = np.dtype(np.int64)  # a move went beyond what the caller's integers reach, such as below 0 of uint8
-    return pandas.Series(numbers, index=index, name=column.name).astype(dtype)
+    return pandas.Series(numbers, index=index, name=column.name).astype(_moved_dtype(column, dtype, numbers))
+
+
+def _moved_dtype(column: Column, dtype: Any, numbers: Array) -> Any:
+    """Return the dtype of numbers that may have moved beyond what the caller's integers can hold."""
+    import pandas
+
+    if column.kind == "number" and pandas.api.types.is_integer_dtype(dtype):
+        return np.dtype(np.float64)  # the schema lets them move by fractions
+    return dtype if _holds(dtype, numbers) else np.dtype(np.int64)  # such as below 0 of uint8
 
 
 def _holds(dtype: Any, numbers: Array) -> bool:
@@ -259,3 +346,23 @@ def _holds(dtype: Any, numbers: Array) -> bool:
     if not isinstance(kind, np.dtype) or kind.kind not in "iu" or not numbers.size:
         return True
     return bool(np.iinfo(kind).min <= numbers.min() and numbers.max() <= np.iinfo(kind).max)
+
+
+def _value(column: Column, number: float, dtype: Any) -> Any:
+    """Return what `_values` makes of one number, without a Series where it is one of pandas' own dtypes."""
+    if dtype == np.float64 or (dtype == np.int64 and not column.whole):
+        return np.float64(number)
+    if dtype == np.int64 and abs(number) < LARGEST_WHOLE:
+        return np.int64(number)
+    if dtype == np.bool_ and column.kind == "boolean":
+        return np.bool_(number)
+    return _values(column, np.array([[number]]), dtype, None).iloc[0]
+
+
+def _fits(column: Column, value: Any) -> bool:
+    """Report whether a column without levels may have a value; `_numbers` says why not."""
+    if isinstance(value, str) or not abs(value) <= LARGEST:
+        return False
+    if column.kind == "boolean":
+        return value in (0, 1)
+    return column.kind == "number" or (value % 1 == 0 and abs(value) < LARGEST_WHOLE)

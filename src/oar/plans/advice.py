@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from oar.errors import Status
+from oar.people.encoding import Row
+from oar.people.labels import plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,10 +19,10 @@ class Advice:
     """The cheapest way for one person, proposed by a solver and judged by the audit.
 
     Attributes:
-        row: the person afterwards, a frame of one row in the caller's units and dtypes; as before where there is no
-            way.
-        changes: a frame with a row for each column that changes: column, from, to and its own cost. Costs add up to
-            `cost` for "l1" and "l0"; for "l2" `cost` is the root of the sum of their squares.
+        before: the person as they are.
+        after: the person afterwards, as they were judged; as before where there is no way.
+        costs: what each column that changes costs. They add up to `cost` for "l1" and "l0"; for "l2" `cost` is the
+            root of the sum of their squares.
         cost: what the change costs; infinite where no way was found.
         bound: what every way to the goal costs at least: proved, and infinite where it is proved that there is none.
         proved: whether nothing is cheaper by more than 1e-6 of the cost; or that there is no way at all.
@@ -30,8 +36,9 @@ class Advice:
         note: a sentence on how it was found.
     """
 
-    row: Any
-    changes: Any
+    before: Row
+    after: Row
+    costs: Mapping[str, float]
     cost: float
     bound: float
     proved: bool
@@ -43,6 +50,26 @@ class Advice:
     because: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def row(self) -> Any:
+        """The person afterwards, a frame of one row in the caller's dtypes; as before where there is no way."""
+        return self.after.frame
+
+    @cached_property
+    def changes(self) -> Any:
+        """A frame with a row for each column that changes: column, from, to and its own cost."""
+        import pandas
+
+        old, new = self.before.values, self.after.values
+        return pandas.DataFrame(
+            {
+                "column": list(self.costs),
+                "from": pandas.Series([plain(old[name]) for name in self.costs], dtype=object),
+                "to": pandas.Series([plain(new[name]) for name in self.costs], dtype=object),
+                "cost": np.array(list(self.costs.values()), dtype=np.float64),
+            }
+        )
 
     @property
     def explanation(self) -> str:
@@ -58,8 +85,7 @@ class Advice:
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
-        names = list(self.changes["column"])
-        what = f"changes {', '.join(names)}" if names else "changes nothing"
+        what = f"changes {', '.join(self.costs)}" if self.costs else "changes nothing"
         proof = "proved cheapest" if self.proved and self.success else f"bound {self.bound:.4g}"
         return f"Advice({self.status}: {what}; cost {self.cost:.4g}, {proof})"
 

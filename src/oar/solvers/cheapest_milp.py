@@ -1,5 +1,7 @@
 """The cheapest change that brings linear leads above their margins: exact, by mixed-integer programmes (HiGHS).
 
+"l1" with one lead and no links is a knapsack, which needs none (`cheapest_knapsack`).
+
 Every entry of v is what it adds less what it takes, v = p − n with p, n ≥ 0, of which cheap changes have one.
 
     "l1"    min Σ price (p + n)
@@ -26,6 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.solvers.cheapest_knapsack import TooManyNodes, filled
 from oar.solvers.cheapest_space import Space
 
 Array = NDArray[np.float64]
@@ -35,6 +38,8 @@ SIZE = 1e3  # so costs are put into units in which the optimum is about this
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
+NOTHING = 1e-9 / STIFF  # a slope that HiGHS takes for 0
+SLACK = 1e-10  # by which a row may be missed: far less than a margin
 WHOLE = 1e-12  # how far from whole a whole number may be
 MOST_BRANCHES = 20
 MOST_ROUNDS = 60
@@ -125,17 +130,47 @@ class Programme:
 
     def keeps(self, change: Array) -> bool:
         """Report whether v keeps every row, to far less than a margin."""
-        slack = 1e-10 * (1 + np.abs(self.normals) @ np.abs(change))
+        slack = SLACK * (1 + np.abs(self.normals) @ np.abs(change))
         return bool((self.normals @ change <= self.room + slack).all())
 
     def cheapest(self, prices: Array) -> Found:
         """Return the change of the lowest Σ prices |v|."""
+        quick = self._filled(prices) if self.goals == 1 and self.space.apart else None
+        if quick is not None:
+            return quick
         zero = np.zeros((0, self.parts))
         found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
         if found.change is None or self.keeps(found.change):
             return found
         change = self.refined(found.change, ~self.space.whole)
         return replace(found, change=change, cost=float(prices @ np.abs(change)))
+
+    def _filled(self, prices: Array) -> Found | None:
+        """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it.
+
+        All levels of a category cost the same, so that the one that raises the lead most is enough.
+        """
+        gains, need = -self.normals[0], -float(self.room[0])
+        tops, sizes = np.where(gains > 0, self.space.high, -self.space.low), np.abs(gains)
+        useful = [entry for entry in np.argsort(sizes).tolist() if sizes[entry] > NOTHING and tops[entry] > 0]
+        items = list({int(self.space.column[entry]): entry for entry in useful}.values())
+        try:
+            amounts = filled(
+                sizes[items].tolist(),
+                prices[items].tolist(),
+                tops[items].tolist(),
+                self.space.whole[items].tolist(),
+                need - SLACK * (1 + abs(need)),
+            )
+        except TooManyNodes:
+            return None
+        if amounts is None:
+            return Found(None, np.inf, np.inf)
+        change = np.zeros(self.space.size)
+        change[items] = np.sign(gains[items]) * amounts
+        change = self.space.tidy(change)
+        cost = float(prices @ np.abs(change))
+        return Found(change, cost, cost) if self.keeps(change) else None
 
     def refined(self, change: Array, free: NDArray[np.bool_]) -> Array:
         """Return v with `free` numbers settled anew for the lowest Σ |v|, everything else kept.

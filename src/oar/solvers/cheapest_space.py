@@ -75,6 +75,14 @@ class Space:
         """Which entries are switched on or stay off: their cost is linear whatever it is measured by."""
         return self.whole & (self.low == 0) & (self.high == 1)
 
+    @property
+    def apart(self) -> bool:
+        """Whether columns have nothing to do with each other: rows say no more than at most one level a category."""
+        mine = self.rows == 1
+        levels = self.whole & (self.low == 0) & (self.high <= 1)
+        first, last = np.where(mine, self.column, np.inf).min(axis=1), np.where(mine, self.column, -1).max(axis=1)
+        return bool((mine & levels | (self.rows == 0)).all() and (self.room == 1).all() and (first == last).all())
+
     def cost(self, change: Array) -> float:
         """Return what v costs."""
         if self.kind == "l0":
