@@ -407,9 +407,11 @@ def _spans(schema: Schema) -> dict[str, tuple[float, float]]:
 def _can_both_hold(
     one: tuple[dict[str, float], float], other: tuple[dict[str, float], float], spans: dict[str, tuple[float, float]]
 ) -> bool:
-    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a linear programme."""
+    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a linear programme if they share columns."""
     from scipy.optimize import linprog
 
+    if not one[0].keys() & other[0].keys():
+        return all(_least(factors, constant, spans) <= 0 for factors, constant in (one, other))
     names = sorted({*one[0], *other[0]})
     rows, rights = [], []
     for factors, constant in (one, other):
@@ -419,6 +421,14 @@ def _can_both_hold(
     bounds = [spans.get(name, (None, None)) for name in names]
     found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, method="highs")
     return found.status != 2
+
+
+def _least(factors: dict[str, float], constant: float, spans: dict[str, tuple[float, float]]) -> float:
+    """Return the least α·x + c."""
+    free = (-np.inf, np.inf)
+    return constant + sum(
+        min(factor * end for end in spans.get(name, free)) for name, factor in factors.items() if factor
+    )
 
 
 def _listing(kinds: tuple[str, ...]) -> str:

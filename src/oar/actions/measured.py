@@ -38,7 +38,7 @@ class Measured:
         ruled: if-then rules, and everyone's region without them; None where there are none. `region` keeps each rule in
             one way, in which staying keeps it.
         where: people's neighbourhood, where moves must be plausible.
-        features: (n, d) everyone before any move.
+        features: (n, d) everyone before any move; nobody where neither rules nor neighbours ask.
         who: (n,) the members' positions among the people; `plausible.NOBODY` for the query.
     """
 
@@ -57,7 +57,7 @@ class Measured:
             self,
             region=self.region.of(rows),
             ruled=None if self.ruled is None else replace(self.ruled, region=self.ruled.region.of(rows)),
-            features=self.features[rows],
+            features=self.features[rows if self.ruled is not None or self.where is not None else slice(0)],
             who=self.who[rows] if self.who.size else self.who,
         )
 

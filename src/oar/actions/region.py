@@ -26,12 +26,13 @@ from oar.actions.norms import Norm
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 CLOSE = 1e-13  # share of the budget by which a length may miss it
+NEARLY = 1e-8  # the same, where not a projection but the farthest move is asked for
 MOST_TRIALS = 200
 LINKED = 1e-10  # share of a person's scale to which links and the rest are brought together
 MOST_ROUNDS = 30
 FAR = 1e7  # diameters
 LINK_ROUNDS = 3
-MOST_TANGENTS, MEETING = 45, 1e-12  # share of the bounds
+MOST_TANGENTS, MEETING = 45, 1e-6  # share of the bounds
 SHORT = 1e-5  # how much weight the sum of what a move adds and takes has beside their difference
 
 
@@ -107,6 +108,10 @@ class Region:
             binding = links[:, columns].any(axis=1)
             links, room = links[np.ix_(binding, columns)], room[:, binding]
         return replace(self, lower=lower, upper=upper, levels=levels, links=links, room=room)
+
+    def without_links(self) -> Region:
+        """Return the region that links do not narrow."""
+        return replace(self, links=self.links[:0], room=self.room[:, :0])
 
     def project(self, points: Array) -> Array:
         """Return the nearest allowed moves (n, d)."""
@@ -202,10 +207,13 @@ class Region:
             sizes = np.linalg.norm(slopes, axis=1)
             wide = self.widest()
             far = np.where(sizes > 0, FAR * wide / np.where(sizes > 0, sizes, 1.0), 0.0)
-            aim = self._within_budget(far[:, None] * slopes)
-            # ⟨far·s − a, z − a⟩ ≤ 0 for every z, so that ⟨s, z − a⟩ ≤ ⟨a, z − a⟩ / far.
-            spare = np.linalg.norm(aim, axis=1) * wide / np.where(far > 0, far, 1.0)
-            return aim, np.einsum("nd,nd->n", slopes, aim) + spare
+            aim = self._within_budget(far[:, None] * slopes, NEARLY)
+            lengths = np.linalg.norm(aim, axis=1)
+            # ⟨far·s − a, z − a⟩ ≤ 0 for every z as long as a, so that ⟨s, z − a⟩ ≤ ⟨a, z − a⟩ / far,
+            spare = lengths * wide / np.where(far > 0, far, 1.0)
+            # and z as long as the budget, shortened to ‖a‖, is one of those.
+            short = np.divide(self.radii, lengths, out=np.ones_like(far), where=lengths > (1 - 2 * NEARLY) * self.radii)
+            return aim, (np.einsum("nd,nd->n", slopes, aim) + spare) * np.maximum(short, 1.0)
         amounts, goals = self._filled(slopes)
         aim = np.where(slopes > 0, amounts, -amounts) + 0.0
         people = np.arange(len(slopes))
@@ -276,8 +284,8 @@ class Region:
             )
         return found
 
-    def _within_budget(self, points: Array) -> Array:
-        """Project onto box, levels and ball."""
+    def _within_budget(self, points: Array, close: float = CLOSE) -> Array:
+        """Project onto box, levels and ball, to this share of the ball's radius."""
         found = self._in_box(points)
         if self.norm.p == np.inf:
             return found
@@ -287,9 +295,11 @@ class Region:
         some, sources = self.of(far), points[far]
         if self.norm.p == 1:
             inward = some._inward(sources)
-            found[far] = some._shortened(lambda rows, share: _towards_zero(sources[rows], inward[rows], share), sources)
+            found[far] = some._shortened(
+                lambda rows, share: _towards_zero(sources[rows], inward[rows], share), sources, close
+            )
         else:
-            found[far] = some._shortened(lambda rows, share: sources[rows] / (1 + share[:, None]), sources)
+            found[far] = some._shortened(lambda rows, share: sources[rows] / (1 + share[:, None]), sources, close)
         return found
 
     def _inward(self, points: Array) -> Array:
@@ -301,7 +311,7 @@ class Region:
             inward[people, each.place.start + each.current] = 1.0
         return inward
 
-    def _shortened(self, moved: object, points: Array) -> Array:
+    def _shortened(self, moved: object, points: Array, close: float) -> Array:
         """Return P_K(moved(λ)) with the λ at which everybody's length is its budget.
 
         1/length is all but linear in λ for p = 2 (exactly so in a ball) and length for p = 1, so secants find λ soon;
@@ -322,7 +332,7 @@ class Region:
             some = self.of(open_rows)
             places = some._in_box(moved(open_rows, share[open_rows]))  # type: ignore[operator]
             lengths = self.norm.length(places)
-            done = np.abs(lengths - radii[open_rows]) <= CLOSE * radii[open_rows]
+            done = np.abs(lengths - radii[open_rows]) <= close * radii[open_rows]
             long = lengths > radii[open_rows]
             # Within the budget is good enough once the bracket has no numbers left.
             shut = ~long & (np.nextafter(low[open_rows], np.inf) >= share[open_rows])

@@ -91,21 +91,25 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refi
 
     columns, unmoved = model.columns(people), np.asarray(people.features, dtype=np.float64)
 
-    def scaled_like(fitted: Array, rows: Array) -> Array:
+    def scaled_like(fitted: Array) -> Callable[[Array], Array]:
         if not columns.any():
-            return rows
+            return lambda rows: rows
         # What was there before any change was fitted to everyone, leavers included.
         weights = people.first_weights if fitted is unmoved else people.weights
         scaler = StandardScaler().fit(fitted[:, columns], sample_weight=weights)
-        found = rows.copy()
-        found[:, columns] = scaler.transform(rows[:, columns])
-        return found
 
-    last = unmoved if model.frozen else features
-    inner = refit(model.model, people.with_features(scaled_like(unmoved, unmoved)), scaled_like(last, features))
+        def scaled(rows: Array) -> Array:
+            found = rows.copy()
+            found[:, columns] = scaler.transform(rows[:, columns])
+            return found
+
+        return scaled
+
+    before, now = scaled_like(unmoved), scaled_like(unmoved if model.frozen else features)
+    inner = refit(model.model, people.with_features(before(unmoved)), now(features))
 
     def judged(query: Array, target: Array) -> Testimony:
-        told = inner.testify(scaled_like(last, query[None])[0], target)
+        told = inner.testify(now(query[None])[0], target)
         return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
 
     return Refit(judged)

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-FEW, MORE = 2_000, 20_000  # members' moves, as numbers
+FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 
 
 def propose_collective(
@@ -142,7 +142,7 @@ def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
     if isinstance(model, Differentiable) and not model.convex:
         return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
     if problem.limits is not None:  # moves are made whole afterwards, so that the last digits do not matter
-        return {"max_steps": 100, "tolerance": 1e-4, "restarts": 0}
+        return {"max_steps": 100, "tolerance": 1e-4 if numbers <= MANY else 1e-3, "restarts": 0}
     restarts = (24, 8, 0) if isinstance(problem.model, Linear) else (8, 0, 0)
     size = 0 if numbers <= FEW else 1 if numbers <= MORE else 2
     steps, tolerance = (2_000, 1e-7) if size == 0 else (500, 1e-6)

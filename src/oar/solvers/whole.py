@@ -56,6 +56,10 @@ class Whole:
         for each in self.region.levels:
             self.plain[each.place] = False
 
+    def of(self, rows: NDArray[np.intp]) -> Whole:
+        """Return the same of some of the people."""
+        return Whole(self.measured.of(rows))
+
     def response(self, slopes: Array) -> Array:
         """Return everyone's whole moves (n, d) that gain most by the slopes, all but."""
         region = self.region
@@ -103,21 +107,21 @@ class Whole:
             offered = np.where(possible, worth, 0.0)[:, self.offered]
             order = self.offered[np.argsort(-offered, axis=1, kind="stable")]
             whole = np.zeros_like(slopes)
-            for place in order.T[:MOST_LARGE]:
-                takes = possible[people, place]
-                if not takes.any():
-                    break
-                further = whole.copy()
-                further[people, place] += np.where(takes, np.sign(slopes[people, place]) * large[people, place], 0.0)
+            for places in order.T[:MOST_LARGE]:
+                rows = np.flatnonzero(possible[people, places])  # only they can do any better than before
+                further, place = whole[rows], places[rows]
+                further[np.arange(rows.size), place] += np.sign(slopes[rows, place]) * large[rows, place]
                 for each, goal in zip(region.levels, goals, strict=True):
-                    here = takes & (place == each.place.start)
+                    here = np.flatnonzero(place == each.place.start)
                     further[here, each.place] = 0.0
-                    further[here, each.place.start + goal[here]] += each.size
-                    further[here, each.place.start + each.current[here]] -= each.size
-                whole = np.where(self.fits(further)[:, None], further, whole)
-                moves = self._and_little_steps(whole, slopes)
-                better = np.einsum("nd,nd->n", slopes, moves - best) > 0
-                best = np.where(better[:, None], moves, best)
+                    further[here, each.place.start + goal[rows[here]]] += each.size
+                    further[here, each.place.start + each.current[rows[here]]] -= each.size
+                fits = np.flatnonzero(self.of(rows).fits(further))
+                rows, further = rows[fits], further[fits]
+                whole[rows] = further
+                moves = self.of(rows)._and_little_steps(further, slopes[rows])
+                better = np.einsum("nd,nd->n", slopes[rows], moves - best[rows]) > 0
+                best[rows[better]] = moves[better]
         return best
 
     def _and_little_steps(self, whole: Array, slopes: Array) -> Array:
@@ -359,7 +363,16 @@ def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None
         search.steps += 1
         if search.on_step is not None:
             search.on_step(search.steps, here.step.loss, here.gap)
-    return replace(here, gap=search.limits.gap(here.moves, here.step.slopes), ended=ended)
+    return replace(here, gap=_gap_bound(search, here), ended=ended)
+
+
+def _gap_bound(search: Search, here: Reached) -> float:
+    """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
+    limits = search.limits
+    assert isinstance(limits, RegionLimits)
+    if here.moves.size > MANY:
+        limits = replace(limits, region=limits.region.without_links())
+    return limits.gap(here.moves, here.step.slopes)
 
 
 def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: Outcome | None = None) -> Reached:
