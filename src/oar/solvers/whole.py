@@ -87,7 +87,8 @@ class Whole:
             moves[:, each.place] = 0.0
             moves[people, each.place.start + goal] += share
             moves[people, each.place.start + each.current] -= share
-        return self._with_what_fits(np.where(self.discrete, moves, 0.0), moves)
+        whole = self.repaired(np.where(self.discrete, moves, 0.0))
+        return self._and_rest(np.where(self._fits_together(whole)[:, None], whole, 0.0), moves)
 
     def _in_a_ball(self, slopes: Array, rates: Array, sizes: Array, goals: list[NDArray[np.intp]]) -> Array:
         """Return whole responses for p = 2: a few large steps first, and little steps with what they leave.
@@ -103,11 +104,13 @@ class Whole:
             gains[:, each.place.start] = rates[:, each.place.start] * each.size
         possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (SQUARE * sizes >= large * (1 - ALMOST))
         best = self._and_little_steps(np.zeros_like(slopes), slopes)
+        last = np.full((len(slopes), MOST_LARGE), -1)
         for worth in (gains / np.where(large > 0, large, 1.0) ** 2, gains):
             offered = np.where(possible, worth, 0.0)[:, self.offered]
-            order = self.offered[np.argsort(-offered, axis=1, kind="stable")]
-            whole = np.zeros_like(slopes)
-            for places in order.T[:MOST_LARGE]:
+            order = self.offered[np.argsort(-offered, axis=1, kind="stable")[:, :MOST_LARGE]]
+            possible &= (order != last[:, : order.shape[1]]).any(axis=1)[:, None]  # who has not tried these
+            last, whole = order, np.zeros_like(slopes)
+            for places in order.T:
                 rows = np.flatnonzero(possible[people, places])  # only they can do any better than before
                 further, place = whole[rows], places[rows]
                 further[np.arange(rows.size), place] += np.sign(slopes[rows, place]) * large[rows, place]
@@ -116,7 +119,7 @@ class Whole:
                     further[here, each.place] = 0.0
                     further[here, each.place.start + goal[rows[here]]] += each.size
                     further[here, each.place.start + each.current[rows[here]]] -= each.size
-                fits = np.flatnonzero(self.of(rows).fits(further))
+                fits = np.flatnonzero(self.of(rows)._fits_together(further))
                 rows, further = rows[fits], further[fits]
                 whole[rows] = further
                 moves = self.of(rows)._and_little_steps(further, slopes[rows])
@@ -136,13 +139,10 @@ class Whole:
         unit = np.where(self.steps > 0, self.steps, 1.0)
         stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
         both = self.repaired(whole + stepped)
-        together = np.where(self.fits(both)[:, None], both, whole)
-        return self._with_what_fits(together, aim)
+        return self._and_rest(np.where(self._fits_together(both)[:, None], both, whole), aim)
 
-    def _with_what_fits(self, whole: Array, aim: Array) -> Array:
-        """Return whole moves, given up where not allowed, with as much of the rest of the aim as they leave."""
-        whole = self.repaired(whole)
-        whole = np.where(self.fits(whole)[:, None], whole, 0.0)
+    def _and_rest(self, whole: Array, aim: Array) -> Array:
+        """Return whole moves that are allowed, with as much of the rest of the aim as they leave."""
         if self.discrete.all():
             return whole
         return whole + self.shrunk(whole, np.where(self.discrete, 0.0, aim))
@@ -179,14 +179,17 @@ class Whole:
     def fits(self, whole: Array) -> Mask:
         """Report whose whole moves (n, d) are allowed, if nothing else moves."""
         region = self.region
-        fine = region.norm.length(whole) <= region.radii * (1 + 1e-12)
-        boxed = np.ones(whole.shape[1], dtype=bool)
+        inside = (whole >= region.lower - ALMOST * self.steps) & (whole <= region.upper + ALMOST * self.steps)
+        fine = (inside | ~self.plain).all(axis=1)  # levels have no box, only some that may be taken
         for each in region.levels:
-            boxed[each.place] = False  # levels have no box, only some that may be taken
             taken = whole[:, each.place] > 0.5 * each.size
             fine &= ~(taken & (region.upper[:, each.place] <= 0)).any(axis=1)
-        inside = (whole >= region.lower - ALMOST * self.steps) & (whole <= region.upper + ALMOST * self.steps)
-        fine &= (inside | ~boxed).all(axis=1)
+        return fine & self._fits_together(whole)
+
+    def _fits_together(self, whole: Array) -> Mask:
+        """Report whose whole moves are allowed, if each of them is by itself: by budget, links and rules."""
+        region = self.region
+        fine = region.norm.length(whole) <= region.radii * (1 + 1e-12)
         if len(region.links):
             slack = ALMOST * (np.abs(whole) @ np.abs(region.links).T)
             fine &= (whole @ region.links.T <= region.room + slack).all(axis=1)
