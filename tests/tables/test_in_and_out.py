@@ -139,7 +139,7 @@ def test_gradients_in_cost_are_those_of_true_refits(norm, frozen, values, weight
         frame["outcome"] = rng.normal(size=len(frame))
         inner = models.Ridge(l2=0.05)
     limits = {"income": oar.Limit(unit=500, cost=2), "purpose": oar.Limit(cost=3), "age": oar.Limit(unit=3)}
-    limits["region"] = oar.Limit(immutable=True)
+    limits["town"] = oar.Limit(immutable=True)
     people = oar.Population.from_frame(frame, "outcome", weights="weight" if weighted else None)
     query = oar.Query(row, 1.3, budget=0.5, within=0.1) if values else oar.Query(row, "yes", budget=0.5)
     model = models.Scaled(inner, frozen=frozen)

@@ -415,7 +415,7 @@ def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Arra
     for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
         other = whole.response(other_slopes)
         gain, _ = _estimated(search, here, slopes, other)
-        better = gain > gains
+        better = gain > gains + ALMOST * np.abs(gains)  # equal ones by the order in which they come, not by rounding
         gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
     settled = whole.settled(best, here.moves)
     if settled is not best:
@@ -434,7 +434,7 @@ def _shared(
     training, _, query, target, _ = search.asked
     worth = gains * np.append(search.training.weights, 1.0)
     order = np.argsort(-worth, kind="stable")
-    gainers = int((worth > 0).sum())
+    gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
     memory = None if search.loop.from_scratch else here.step.memory
     best: tuple[Outcome, Array, float] | None = None
     part, enough = min(1.0, 2 * share), (1 - search.loop.tolerance) * here.step.loss
