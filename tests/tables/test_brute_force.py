@@ -4,9 +4,9 @@ Every combination of what one to three participants may do is refitted here by a
 own. Whole moves together are a hard combinatorial problem, and `oar.collective` a local search, so the promises are
 about shares: how often it finds the best, and how much of the possible improvement it misses.
 
-The bounds were set after measuring, with room, and guard against getting worse; they are no target. Over samples of 16,
-24 and (one participant) 40 tables the best was found in 69% to 92%, the mean share missed was up to 0.053, and the
-largest 0.605, by a single participant with 13 choices.
+The bounds were set after measuring, with room, and guard against getting worse; they are no target. Over 24 tables the
+best was always found for one participant, and for two and three in 91 % to 100 %; the mean share missed was up to 0.009,
+and the largest 0.211.
 """
 
 import itertools
@@ -164,9 +164,23 @@ def test_collective_moves_miss_little_of_the_best(norm, participants, capsys):
     missed = np.array(missed)
     with capsys.disabled():
         _print(f"collective, p = {norm}, {participants} participants", missed)
-    assert (missed < 1e-5).mean() >= 0.6
-    assert missed.mean() <= 0.08
-    assert missed.max() <= 0.75
+    assert (missed < 1e-5).mean() >= (0.99 if participants == 1 else 0.85)
+    assert missed.mean() <= 0.03
+    assert missed.max() <= 0.3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_a_larger_ball_allows_is_used(seed):
+    """Whatever keeps to a budget in p = 1 keeps to it in p = 2 and in p = ∞."""
+    loans = oar.datasets.german_credit()
+    frame = loans.frame.sample(60, random_state=seed)
+    row = frame[frame["credit"] == "bad"].drop(columns="credit").iloc[0]
+    people = oar.Population.from_frame(frame, loans.target, schema=loans.schema)
+    model, losses = models.Scaled(models.SoftmaxRegression(l2=0.1)), []
+    for norm in (1, 2, np.inf):
+        action = oar.Perturb(0.3, norm=norm, limits=loans.limits)
+        losses.append(oar.collective(oar.Problem(people, model, oar.Query(row, "good"), action)).loss)
+    assert losses == sorted(losses, reverse=True)
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])

@@ -34,13 +34,14 @@ from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
+from oar.solvers.exchanges import made_whole
 from oar.solvers.loop import BEGIN, FAR, LoopSettings, Reached, reach_of
 from oar.solvers.member_limits import Limits
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import Search, Start
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 from oar.solvers.starts import other_starts
-from oar.solvers.whole import Whole, made_whole
+from oar.solvers.whole import Whole
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10

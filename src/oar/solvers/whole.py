@@ -1,20 +1,12 @@
 """Moves that a table allows: whole categories, whole steps.
 
 Best responses stay whole: everyone fills its budget with what gains most for its cost, in whole steps (a knapsack,
-filled greedily). In place of a common share of the way, a share of the people goes all of it: those with the highest
-estimated gains, as many as lower the loss most; a refit decides. What need not be whole is re-optimised in between,
-with what is left of everyone's budget. With few people the same is done column by column at the end.
-
-Where the loop has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the level
-with the largest share, whole steps towards staying, and what no longer fits is given up), and exchanges go on from
-there; the better of that and of exchanges from where everybody stands counts.
+filled greedily). `exchanges` is the search among them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -22,22 +14,14 @@ from numpy.typing import NDArray
 
 from oar.actions.measured import Measured
 from oar.actions.region import Region
-from oar.errors import NumericsError
-from oar.models.in_cost import InCost
-from oar.signals.base import Outcome, refit
-from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
-from oar.solvers.search import SLOWLY, Search
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rounding
-REST_STEPS = 10
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
-LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
-FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses
-PRECISION = 1e-8
+MOST_FILLED = 4  # rounds
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
 
 
@@ -130,16 +114,43 @@ class Whole:
     def _and_little_steps(self, whole: Array, slopes: Array) -> Array:
         """Return whole moves, and with what they leave, everything else along its slopes, in whole steps."""
         region = self.region
-        left = np.sqrt(np.maximum(region.radii**2 - np.einsum("nd,nd->n", whole, whole), 0.0))
+        left = np.maximum(region.radii**2 - np.einsum("nd,nd->n", whole, whole), 0.0)
         along = np.where((whole == 0) & self.plain, slopes, 0.0)
-        along = np.where(np.where(along > 0, region.upper > 0, region.lower < 0), along, 0.0)
-        lengths = np.sqrt(np.einsum("nd,nd->n", along, along))
-        aim = left[:, None] * (along / np.where(lengths > 0, lengths, 1.0)[:, None])
-        aim = np.clip(aim, region.lower, region.upper)
-        unit = np.where(self.steps > 0, self.steps, 1.0)
-        stepped = np.where(self.discrete, np.trunc(aim / unit + ALMOST * np.sign(aim)) * unit, 0.0)
-        both = self.repaired(whole + stepped)
+        aim = np.zeros_like(whole)
+        for _ in range(MOST_FILLED):  # what ends at a bound leaves the rest of the ball to the others
+            lengths = np.sqrt(np.einsum("nd,nd->n", along, along))
+            further = np.sqrt(left)[:, None] * (along / np.where(lengths > 0, lengths, 1.0)[:, None])
+            inside = np.clip(further, region.lower, region.upper)
+            aim = np.where(along != 0, inside, aim)
+            bound = (inside != further) & (along != 0)
+            if not bound.any():
+                break
+            along = np.where(bound, 0.0, along)
+            left = np.maximum(left - np.einsum("nd,nd->n", np.where(bound, aim, 0.0), aim), 0.0)
+        both = self.repaired(whole + self._in_steps(aim))
         return self._and_rest(np.where(self._fits_together(both)[:, None], both, whole), aim)
+
+    def _in_steps(self, aim: Array) -> Array:
+        """Return an aim (n, d) in whole steps, the largest first: what they cannot use is left to smaller ones.
+
+        Writes what is left for coordinates without steps into their part of the aim.
+        """
+        region, stepped = self.region, np.zeros_like(aim)
+        order = np.argsort(-self.steps, kind="stable")
+        order = order[np.abs(aim).max(axis=0, initial=0.0)[order] > 0]
+        # What each column and those still to come would take of ε²
+        takes = np.cumsum(aim[:, order[::-1]] ** 2, axis=1)[:, ::-1]
+        left = takes[:, 0].copy() if order.size else np.zeros(len(aim))
+        for column, ahead in zip(order, takes.T, strict=True):
+            step = self.steps[column]
+            more = np.divide(left, ahead, out=np.ones_like(left), where=(left > ahead) & (ahead > 0))
+            grown = np.clip(aim[:, column] * np.sqrt(more), region.lower[:, column], region.upper[:, column])
+            if step > 0:
+                grown = stepped[:, column] = np.trunc(grown / step + ALMOST * np.sign(grown)) * step
+            else:
+                aim[:, column] = grown
+            left = np.maximum(left - grown**2, 0.0)
+        return stepped
 
     def _and_rest(self, whole: Array, aim: Array) -> Array:
         """Return whole moves that are allowed, with as much of the rest of the aim as they leave."""
@@ -322,154 +333,3 @@ class Whole:
             other[:] = np.where(self.fits(other)[:, None], other, whole)
             if (other != whole).any():
                 yield other
-
-
-def made_whole(search: Search, measured: Measured, unmoved: Outcome) -> None:
-    """Replace what a search has reached by the best whole moves found from there, and from staying."""
-    whole = Whole(measured)
-    if not whole.discrete.any() and measured.where is None:
-        return
-    if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
-        assert isinstance(search.limits, RegionLimits)
-        search.limits = replace(search.limits, region=measured.unruled)
-        search.asked = (*search.asked[:-1], search.limits)
-    relaxed = search.best
-    ends = [_exchanged(search, whole, np.zeros_like(relaxed.moves), unmoved)]
-    if relaxed.moves.any():
-        ends.append(_exchanged(search, whole, relaxed.moves))
-    search.reached = [min(ends, key=lambda reached: reached.step.loss)]
-
-
-def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None = None) -> Reached:
-    """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at the start, if it is known.
-
-    A start that is known is whole already, and plausible.
-    """
-    fixed = whole.rounded(start)
-    if whole.measured.where is not None:
-        fixed = whole.settled(fixed, np.zeros_like(fixed))
-        start = whole.settled(fixed + whole.shrunk(fixed, np.where(whole.discrete, 0.0, start)), fixed)
-    here = _with_rest(search, whole, fixed, start, began)
-    share, ended = 1.0, "steps"
-    for _ in range(search.loop.max_steps):
-        if time.monotonic() > search.loop.deadline:
-            ended = "time"
-            break
-        found = _shared(search, here, *_responses(search, whole, here), share)
-        if found is None and here.moves.size <= FEW:
-            found = _shared(search, here, *_best_columns(search, whole, here), 1.0)
-        if found is None:
-            ended = "closed"
-            break
-        outcome, moves, share = found
-        here = _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, outcome)
-        search.steps += 1
-        if search.on_step is not None:
-            search.on_step(search.steps, here.step.loss, here.gap)
-    return replace(here, gap=_gap_bound(search, here), ended=ended)
-
-
-def _gap_bound(search: Search, here: Reached) -> float:
-    """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
-    limits = search.limits
-    assert isinstance(limits, RegionLimits)
-    if here.moves.size > MANY:
-        limits = replace(limits, region=limits.region.without_links())
-    return limits.gap(here.moves, here.step.slopes)
-
-
-def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: Outcome | None = None) -> Reached:
-    """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
-    training, signal, query, target, everyones = search.asked
-    if whole.discrete.all():
-        if began is None:
-            began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
-        return Reached(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
-    assert isinstance(training, InCost)
-    assert isinstance(everyones, RegionLimits)
-    limits = RegionLimits(whole.rest(fixed), everyones.weights)
-    asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
-    inner = Search(asked, replace(search.loop, response="spectral"), None)
-    found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)
-    found = replace(found, moves=found.moves + fixed)
-    if whole.measured.where is None:
-        return found
-    settled = whole.settled(found.moves, about)  # where it began is plausible
-    if (settled == found.moves).all():
-        return found
-    ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
-    best = min(ends, key=lambda end: end.step.loss)
-    return replace(best, moves=best.moves + fixed)
-
-
-def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
-    """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
-
-    A score is not linear in a whole step. So unless there are many people, there is a second response, to the slopes
-    half-way between here and where the first leads, and a third, to those there; the best by an estimate from both ends
-    counts.
-    """
-    slopes = -here.step.slopes
-    best = whole.response(slopes)
-    gains, there = _estimated(search, here, slopes, best)
-    for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
-        other = whole.response(other_slopes)
-        gain, _ = _estimated(search, here, slopes, other)
-        better = gain > gains + ALMOST * np.abs(gains)  # equal ones by the order in which they come, not by rounding
-        gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
-    settled = whole.settled(best, here.moves)
-    if settled is not best:
-        gains, _ = _estimated(search, here, slopes, settled)
-    return settled, gains
-
-
-def _shared(
-    search: Search, here: Reached, aims: Array, gains: Array, share: float
-) -> tuple[Outcome, Array, float] | None:
-    """Return what an exchange leads to that lowers the loss: its outcome, the moves, and the share of the gainers.
-
-    Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as long
-    as that does better. None where no share lowers the loss.
-    """
-    training, _, query, target, _ = search.asked
-    worth = gains * np.append(search.training.weights, 1.0)
-    order = np.argsort(-worth, kind="stable")
-    gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
-    memory = None if search.loop.from_scratch else here.step.memory
-    best: tuple[Outcome, Array, float] | None = None
-    part, enough = min(1.0, 2 * share), (1 - search.loop.tolerance) * here.step.loss
-    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
-        some = order[: int(np.ceil(part * gainers))]
-        moves = here.moves.copy()
-        moves[some] = aims[some]
-        with suppress(NumericsError):
-            outcome = refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
-            if best is not None and outcome.loss >= best[0].loss:
-                break
-            if outcome.loss < enough:
-                best = outcome, moves, part
-        part /= 2
-    return best
-
-
-def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
-    """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
-    slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
-    gains, aims = np.zeros(len(rest)), here.moves.copy()
-    for other in whole.others(here.moves - rest):
-        moves = whole.settled(other + whole.shrunk(other, rest), here.moves)
-        gain, _ = _estimated(search, here, slopes, moves)
-        better = gain > gains * (1 + ALMOST)
-        gains, aims[better] = np.where(better, gain, gains), moves[better]
-    return aims, gains
-
-
-def _estimated(search: Search, here: Reached, slopes: Array, moves: Array) -> tuple[Array, Array]:
-    """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
-    way = moves - here.moves
-    training, signal = search.training, here.step.signal
-    there = slopes.copy()
-    if signal is not None:
-        with suppress(NumericsError):
-            there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
-    return 0.5 * np.einsum("nd,nd->n", slopes + there, way), there
