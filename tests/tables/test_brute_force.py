@@ -5,8 +5,8 @@ own. Whole moves together are a hard combinatorial problem, and `oar.collective`
 about shares: how often it finds the best, and how much of the possible improvement it misses.
 
 The bounds were set after measuring, with room, and guard against getting worse; they are no target. Over 24 tables the
-best was always found for one participant, and for two and three in 91 % to 100 %; the mean share missed was up to 0.009,
-and the largest 0.211.
+best was always found for one participant, and for two and three in 91 % to 100 %. The mean share missed was up to
+0.009, and the largest 0.211.
 """
 
 import itertools
