@@ -10,7 +10,7 @@ import numpy as np
 
 from oar.actions.limits import Limit, Limits
 from oar.actions.perturb import Perturb
-from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, total
+from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
 from oar.people.encoding import Row
@@ -51,6 +51,7 @@ class Cheapest:
             self.limits.plausible.check(people.size)
         self._ready: Ready | None = None
         self._judge = Judge(people, model)
+        self._places = places_of(people, self.limits)
 
     def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
         """Return the cheapest way for one person.
@@ -102,7 +103,7 @@ class Cheapest:
         price = total(costs, cost)
         broken = [
             *broken_limits(self.people, self.limits, own, *rows),
-            *not_plausible(self.people, self.limits, *rows),
+            *not_plausible(self.people, self._places, *rows),
         ]
         if price < bound:
             bound = price if price >= bound * (1 - COST_SLACK) else bound

@@ -78,10 +78,15 @@ def test_distances_are_what_is_documented():
     strangers = where.distances(features, np.full(40, -1))
     np.testing.assert_allclose(strangers, np.sort(table, axis=1)[:, 2], rtol=1e-9, atol=1e-12)
     # The audit's distances are its own.
-    columns = [(asked.people.encoding.places[name], 1.0) for name in SCHEMA.names]
-    scaled = features / np.where(features.std(axis=0) > 0, 1.0, 1.0)
-    places = Places(scaled, columns, 3, 0.8)
-    assert places.kth(scaled, np.arange(40)).shape == (40,)
+    columns, costs = [], {"income": 2.0, "job": 3.0}
+    for column in SCHEMA:
+        place = asked.people.encoding.places[column.name]
+        unit = 1.0 if column.kind in ("boolean", "category") else features[:, place].std()
+        columns.append((place, costs.get(column.name, 1.0) / unit))
+    places = Places(features, columns, 3, 0.8)
+    np.testing.assert_allclose(places.own, own, rtol=1e-9, atol=1e-12)
+    assert places.usual == pytest.approx(np.quantile(own, 0.8))
+    np.testing.assert_allclose(places.kth(features, np.full(40, -1)), strangers, rtol=1e-9, atol=1e-12)
 
 
 def test_people_far_out_may_stay_and_come_nearer():

@@ -94,19 +94,22 @@ class Neighbourhood:
         self.own = self.distances(features, np.arange(len(features)))
         self.far = float(np.quantile(self.own, plausible.share))
 
-    def distances(self, rows: Array, who: Rows) -> Array:
-        """Return how far the k-th nearest is from rows (m, d); `who` are members, left out of their own, or NOBODY."""
+    def distances(self, rows: Array, who: Rows, most: float = np.inf) -> Array:
+        """Return how far the k-th nearest is from rows (m, d), ∞ beyond `most`: it need not be looked for there.
+
+        `who` are members, left out of their own, or NOBODY.
+        """
         if not len(rows):
             return np.zeros(0)
-        near, found = self._tree.query(rows * self.scales, k=self.neighbours + 1)
+        places = rows * self.scales
+        near, found = self._tree.query(places, k=self.neighbours + 1, distance_upper_bound=most, workers=-1)
         itself = (found == who[:, None]).any(axis=1)
         # Where a member is among its k + 1 nearest, the last of them is the k-th of the others.
         return np.where(itself, near[:, -1], near[:, -2])
 
     def near(self, rows: Array, who: Rows, before: Array) -> Mask:
         """Report which rows (m, d) are plausible for people who stand at `before` (m, d)."""
-        far = self.distances(rows, who)
-        fine = np.asarray(far <= self.far * (1 + ROUNDING))
+        fine = self.distances(rows, who, self.far * (1 + ROUNDING)) <= self.far * (1 + ROUNDING)
         rest = np.flatnonzero(~fine)
-        fine[rest] = far[rest] <= self.distances(before[rest], who[rest]) * (1 + ROUNDING)
+        fine[rest] = self.distances(rows[rest], who[rest]) <= self.distances(before[rest], who[rest]) * (1 + ROUNDING)
         return fine

@@ -111,25 +111,31 @@ def broken_limits(
     return tuple(found)
 
 
-def not_plausible(
-    people: Population, limits: Limits, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Return in words if a row ends where people are not, and farther from them than it stood."""
+def places_of(people: Population, limits: Limits) -> Places | None:
+    """Return where people are; None where people may go anywhere."""
     asked, encoding = limits.plausible, people.encoding
-    if asked is None or all(before[name] == after[name] for name in before):
-        return ()
+    if asked is None:
+        return None
     assert encoding is not None
     columns = []
     for column in encoding.schema:
         place, limit = encoding.places[column.name], limits.columns.get(column.name, Limit())
         unit = 1.0 if column.kind in ("boolean", "category") else limit.unit or _deviation(people, place.start)
         columns.append((place, float(limit.cost) / unit))
-    places = Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+    return Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+
+
+def not_plausible(
+    people: Population, places: Places | None, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return in words if a row ends where people are not, and farther from them than it stood."""
+    if places is None or all(before[name] == after[name] for name in before):
+        return ()
     rows = np.vstack([people.vector(row, "row") for row in (before, after)])
     own, far = places.kth(rows, np.array([-1, -1]))
     if far <= max(own, places.usual) * (1 + 10 * SLACK):
         return ()
-    return (f"the row is where fewer than {asked.neighbours} people are near: {far:g} away, not {places.usual:g}",)
+    return (f"the row is where fewer than {places.neighbours} people are near: {far:g} away, not {places.usual:g}",)
 
 
 def _broken_rule(

@@ -182,13 +182,17 @@ class TableLimits:
         }[said.operator]
 
     def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
-        """Look for neighbours of everyone who has moved, in distances counted one by one."""
+        """Look for neighbours of everyone who has moved."""
         asked = self.limits.plausible
         moved = np.flatnonzero((before != after).any(axis=1))
         if asked is None or not moved.size:
             return
-        far = self._places.kth(after[moved], np.array(people)[moved])
-        own = self._places.kth(before[moved], np.array(people)[moved])
+        who = np.array(people)[moved]
+        far = self._places.kth(after[moved], who)
+        own = np.zeros_like(far)
+        members = who >= 0
+        own[members] = self._places.own[who[members]]
+        own[~members] = self._places.kth(before[moved][~members], who[~members])
         away = np.zeros(len(before), dtype=bool)
         away[moved] = ~(far <= np.maximum(self._places.usual, own) * (1 + 10 * ROUNDING))
         self._note(away, names, f"goes where fewer than {asked.neighbours} people are near")
