@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from oar.actions.measured import Measured
 from oar.errors import NumericsError
 from oar.models.in_cost import InCost
+from oar.problem import Problem
 from oar.signals.base import Outcome, refit
 from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import SLOWLY, Search
+from oar.solvers.starts import other_ways
 from oar.solvers.whole import ALMOST, Whole
 
 Array = NDArray[np.float64]
@@ -39,8 +41,8 @@ MOST_ROUNDS = 10
 MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
-def made_whole(search: Search, measured: Measured, unmoved: Outcome) -> None:
-    """Replace what a search has reached by the best whole moves found from there, and from staying."""
+def made_whole(problem: Problem, search: Search, measured: Measured, unmoved: Outcome) -> None:
+    """Replace what a search has reached by the best whole moves found from there, from staying, and the other way."""
     whole = Whole(measured)
     if not whole.discrete.any() and measured.where is None:
         return
@@ -53,7 +55,24 @@ def made_whole(search: Search, measured: Measured, unmoved: Outcome) -> None:
     if relaxed.moves.any():
         ends.append(_exchanged(search, whole, relaxed.moves))
     best = min(ends, key=lambda reached: reached.step.loss)
+    for start in _other_ways(problem, search, whole, best, unmoved):
+        with suppress(NumericsError):
+            best = min(best, _exchanged(search, whole, start), key=lambda reached: reached.step.loss)
     search.reached = [_one_by_one(search, whole, best)]
+
+
+def _other_ways(problem: Problem, search: Search, whole: Whole, best: Reached, unmoved: Outcome) -> Iterator[Array]:
+    """Yield whole moves the other way that are better than the best; with many people only where nothing else was."""
+    training, signal, query, target, _ = search.asked
+    stuck = best.step.loss >= unmoved.loss
+    if search.loop.max_steps <= 1 or (best.moves.size > MANY and not stuck):
+        return
+    slopes = best.step.slopes if stuck else signal.differentiate(training, unmoved, None).slopes
+    for moves in other_ways(problem, slopes, lambda gradient: whole.response(-gradient)):
+        start = whole.settled(moves, np.zeros_like(moves))
+        with suppress(NumericsError):
+            if refit(training, start[:-1], query + start[-1], target, None, PRECISION).loss < best.step.loss:
+                yield start
 
 
 def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None = None) -> Reached:

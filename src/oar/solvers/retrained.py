@@ -99,7 +99,7 @@ def solve(
     if not whole_only:
         search.carried_on()
     if measured is not None:
-        made_whole(search, measured, unmoved)
+        made_whole(problem, search, measured, unmoved)
     best, final = _judged_tightly(search, stay, unmoved)
     # Rules only choose among moves, so what is proved goes by the limits without them.
     stuck = measured is not None and RegionLimits(measured.unruled, limits.weights).nobody_moves

@@ -20,6 +20,7 @@ from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.people import Population
 from oar.problem import Problem
+from oar.signals.base import refit
 from oar.solvers.ball import opened
 from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
@@ -37,6 +38,7 @@ WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where ever
 MOST_REOPENED = 5
 SCREENED, SCREENING = 4, 15  # times as many starts as are asked for, and for how many steps
 MOST_AXES = 20
+PRECISION = 1e-8
 MOST_ONE_BY_ONE = 500  # numbers: of members' moves
 
 
@@ -110,8 +112,10 @@ def _other_corners(search: Search) -> Iterator[Start]:
 def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
     people, limits = problem.people, search.limits
-    if isinstance(limits, RegionLimits):
-        return  # where each has limits of its own, few may all move alike
+    if isinstance(limits, RegionLimits):  # where each has limits of its own, few may all move alike
+        if search.loop.max_steps > 1:
+            yield from _found_better(search, other_ways(problem, search.best.step.slopes, limits.respond))
+        return
     # People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
     reach = shared + float(limits.radii[-1])
@@ -122,6 +126,29 @@ def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> 
     if own.loss < search.best.step.loss or getattr(settings, "restarts", False):
         shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
         yield Start(limits.project(shares[:, None] * own.move))
+
+
+def other_ways(problem: Problem, slopes: Array, respond: Callable[[Array], Array]) -> Iterator[Array]:
+    """Yield everyone's full response, but those of one class all go the other way; then everyone does.
+
+    A class that may not move away from the query may go past it: the loss rises at first, and no slope tells.
+    """
+    there, back = respond(slopes), respond(-slopes)
+    if not problem.regresses:
+        codes = np.append(problem.people.codes(0, problem.people.size), -1)
+        for code in range(len(problem.people.classes)):
+            yield np.where((codes == code)[:, None], back, there)
+    yield back
+
+
+def _found_better(search: Search, found: Iterator[Array]) -> Iterator[Start]:
+    """Yield moves as starts that are better than the best by a refit of their own."""
+    training, _, query, target, _ = search.asked
+    for moves in found:
+        with suppress(NumericsError):
+            outcome = refit(training, moves[:-1], query + moves[-1], target, None, PRECISION)
+            if outcome.loss < search.best.step.loss:
+                yield Start(moves)
 
 
 def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
