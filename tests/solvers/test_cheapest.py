@@ -451,6 +451,17 @@ def test_who_is_outside_a_bound_may_stay_there_but_not_go_further():
     assert worse.row["children"].item() <= 9
 
 
+@pytest.mark.parametrize("kind", ["l1", "l2", "l0"])
+def test_where_there_are_switches_alone_the_cheapest_is_found(kind):
+    frame = pandas.DataFrame({"b": [True, False] * 6, "c": ["u", "v", "w"] * 4, "t": [1, 0] * 5 + [0, 1]})
+    advice = oar.cheapest(
+        oar.Population.from_frame(frame, "t"), models.SoftmaxRegression(l2=0.1), oar.Query({"b": False, "c": "v"}, 1),
+        cost=kind,
+    )  # fmt: skip
+    assert advice.proved
+    assert advice.cost == 1
+
+
 def test_weights_count_in_the_spread():
     frame = table().assign(weight=lambda rows: np.where(rows["income"] > 30, 3.0, 0.5))
     people = oar.Population.from_frame(frame.drop(columns="score"), target="label", weights="weight", schema=SCHEMA)

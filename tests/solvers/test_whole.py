@@ -77,6 +77,32 @@ def test_responses_are_close_to_the_best_of_all_whole_moves(norm, radius):
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_that_are_no_whole_number_of_steps_away_are_kept(norm, seed):
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame({"k": rng.integers(0, 5, 40), "m": rng.normal(0, 40, 40).round(1), "t": np.arange(40) % 2})
+    limits = {"k": Limit(upper=3.8), "m": Limit(lower=-60, upper=60, step=26)}
+    people = oar.Population.from_frame(frame, "t")
+    for model in (oar.NearestCentroid(), oar.SoftmaxRegression(l2=0.01)):
+        query = oar.Query({"k": 1, "m": 1.5}, 1)
+        result = oar.collective(oar.Problem(people, model, query, oar.Perturb(1.0, norm=norm, limits=limits)))
+        after, before = result.plan.table(), frame.drop(columns="t")
+        for name, least, most in (("k", -np.inf, 3.8), ("m", -60, 60)):
+            moved = after[name] != before[name]
+            assert after[name][moved].between(least, most).all()
+        assert not result.audit.violations
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_class_that_may_not_move_away_goes_past_the_query(whole):
+    incomes = np.array([0, -100, 100, 10_000, 9_900, 10_100]) + (0 if whole else 0.5)
+    people = oar.Population.from_frame(pandas.DataFrame({"income": incomes, "y": ["no"] * 3 + ["yes"] * 3}), "y")
+    action = oar.Perturb(1.0, norm=1, limits={"income": Limit(direction="up", unit=1_000)})
+    result = oar.collective(oar.Problem(people, oar.NearestCentroid(), oar.Query({"income": 300}, "yes"), action))
+    np.testing.assert_array_equal(result.plan.moves().to_numpy()[:, 0], [1_000] * 3 + [0] * 3)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
 def test_rounded_moves_are_whole_and_allowed(norm):
     members = people()
     limits = Limits({"months": Limit(step=2, direction="up")}, links=["change(months) <= change(income) / 100 + 3"])

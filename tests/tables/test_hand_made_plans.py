@@ -92,6 +92,31 @@ def test_moves_that_are_no_numbers_are_reported(model, value, name):
         assert not found.success
 
 
+def test_what_may_only_fall_does_not_rise():
+    limits = {"age": oar.Limit(direction="down", unit=10)}
+    assert verdict({("a", "age"): -1.0}, limits=limits).violations == ()
+    assert "person 0 raises 'age', which may only fall" in verdict({("a", "age"): 1.0}, limits=limits).violations
+
+
+@pytest.mark.parametrize(("steps", "fine"), [(2, True), (2 + 1e-9, True), (2.001, False), (2.25, False), (0.9, False)])
+def test_multiples_are_whole(steps, fine):
+    found = verdict({("a", "income"): 5.0 * steps}).violations
+    assert found == (() if fine else ("person 0 moves 'income' by no multiple of 5",))
+
+
+def test_who_goes_a_little_too_far_from_others_is_seen():
+    """Alone, with the k-th nearest of the others just inside and just outside of what is usual."""
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 4.0, 9.0], "y": ["no", "yes", "no", "yes", "no"]})
+    limits = oar.Limits({"x": oar.Limit(unit=1.0)}, plausible=oar.Plausible(neighbours=1, share=0.6))
+    people = oar.Population.from_frame(frame, "y")
+    asked = oar.Problem(people, MODEL, oar.Query({"x": 0.0}, "yes"), oar.Perturb(50.0, limits=limits))
+    # Own distances are 1, 1, 1, 2 and 5: 1.4 is usual. The first goes beyond the last one, at 9.
+    for move, fine in ((9 + 1.39, True), (9 + 1.42, False)):
+        moves = np.zeros((5, 1))
+        moves[0] = move
+        assert (oar.audit(MemberPlan(asked, np.zeros(1), moves)).violations == ()) is fine
+
+
 def test_the_audit_says_what_the_query_breaks():
     half = {"purpose=car": -0.5, "purpose=home": 0.5}
     assert "the query has a mixture of levels in 'purpose'" in verdict({}, half).violations

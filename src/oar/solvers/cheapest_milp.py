@@ -401,7 +401,8 @@ class _Squares:
         `cost` is that of the best change so far, infinite where there is none yet.
         """
         unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
-        rows, room = np.array(list(self.rows.values())), np.array(list(self.room.values())) / unit
+        rows = np.array(list(self.rows.values())).reshape(len(self.rows), self.costs.size)
+        room = np.array(list(self.room.values())) / unit
         rows[:, :parts] /= unit
         costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
         # Nothing that is cheaper has an entry that alone costs more.

@@ -82,11 +82,11 @@ class Whole:
         """
         region, people = self.region, np.arange(len(slopes))
         large = np.broadcast_to(self.steps, rates.shape).copy()
-        gains = rates * large
+        gains, room = rates * large, sizes.copy()
         for each in region.levels:
-            large[:, each.place.start] = SQUARE * each.size
+            large[:, each.place.start] = room[:, each.place.start] = SQUARE * each.size
             gains[:, each.place.start] = rates[:, each.place.start] * each.size
-        possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (SQUARE * sizes >= large * (1 - ALMOST))
+        possible = (rates > 0) & (large > LARGE * region.radii[:, None]) & (room >= large * (1 - ALMOST))
         best = self._and_little_steps(np.zeros_like(slopes), slopes)
         last = np.full((len(slopes), MOST_LARGE), -1)
         for worth in (gains / np.where(large > 0, large, 1.0) ** 2, gains):
