@@ -88,8 +88,8 @@ def test_bounds_that_are_no_whole_number_of_steps_away_are_kept(norm, seed):
         result = oar.collective(oar.Problem(people, model, query, oar.Perturb(1.0, norm=norm, limits=limits)))
         after, before = result.plan.table(), frame.drop(columns="t")
         for name, least, most in (("k", -np.inf, 3.8), ("m", -60, 60)):
-            moved = after[name] != before[name]
-            assert after[name][moved].between(least, most).all()
+            inside = before[name].between(least, most)  # who is outside may come nearer
+            assert after[name][inside].between(least, most).all()
         assert not result.audit.violations
 
 
