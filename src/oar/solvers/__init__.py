@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from oar.actions.limits import Limit
 from oar.errors import OptionError
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
 from oar.models.linear import Linear
-from oar.plans import Proposal
+from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import centroid, levers, own_move, own_table, paper, projected_gradient, query_moves, retrained
@@ -96,7 +98,15 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
-    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step)
+    starts = []
+    if query and problem.limits is not None and not isinstance(chosen, OneShot):
+        # Members and query do no worse together than either does alone if they start from there.
+        alone = (
+            _propose_retrained(problem, solver, signal, False, on_step).plan,
+            _as_asked(own_table.solve, problem, ProjectedGradient()).plan,
+        )
+        starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
+    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts)
 
 
 def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:

@@ -13,7 +13,7 @@ there; the better of that and of exchanges from where everybody stands counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,8 +41,13 @@ MOST_ROUNDS = 10
 MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
-def made_whole(problem: Problem, search: Search, measured: Measured, unmoved: Outcome) -> None:
-    """Replace what a search has reached by the best whole moves found from there, from staying, and the other way."""
+def made_whole(
+    problem: Problem, search: Search, measured: Measured, unmoved: Outcome, known: Sequence[Array] = ()
+) -> None:
+    """Replace what a search has reached by the best whole moves found from there, from staying, and the other way.
+
+    `known` are more moves (n + 1, d) to start from, in cost.
+    """
     whole = Whole(measured)
     if not whole.discrete.any() and measured.where is None:
         return
@@ -54,6 +59,7 @@ def made_whole(problem: Problem, search: Search, measured: Measured, unmoved: Ou
     ends = [_exchanged(search, whole, np.zeros_like(relaxed.moves), unmoved)]
     if relaxed.moves.any():
         ends.append(_exchanged(search, whole, relaxed.moves))
+    ends += [_exchanged(search, whole, start) for start in known if start.any()]
     best = min(ends, key=lambda reached: reached.step.loss)
     for start in _other_ways(problem, search, whole, best, unmoved):
         with suppress(NumericsError):

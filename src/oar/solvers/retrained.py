@@ -18,8 +18,10 @@ on an approximate gradient certifies nothing, and is not called finished.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,8 +68,12 @@ def solve(
     signal: Any,
     query: bool,
     on_step: OnStep | None = None,
+    starts: Sequence[Array] = (),
 ) -> Proposal:
-    """Move the members, and the query too if `query`, to the least goal loss found."""
+    """Move the members, and the query too if `query`, to the least goal loss found.
+
+    On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
+    """
     people = problem.people
     training = problem.model.training(people)  # type: ignore[union-attr]
     maker, chosen = as_signal(signal, training)
@@ -91,7 +97,9 @@ def solve(
         search.reached = [Reached(stay, step, np.inf, 0, 0, [step.loss], "steps")]
     else:
         search.run(Start(stay, FAR), unmoved)
-    for start in () if whole_only else other_starts(problem, settings, search, unmoved.fit):
+    known = [] if measured is None else [start[:, measured.columns] * measured.costs for start in starts]
+    others = other_starts(problem, settings, search, unmoved.fit)
+    for start in () if whole_only else chain(map(Start, known), others):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
         if search.best.step.loss <= problem.model.least_loss:  # type: ignore[union-attr]
@@ -99,7 +107,7 @@ def solve(
     if not whole_only:
         search.carried_on()
     if measured is not None:
-        made_whole(problem, search, measured, unmoved)
+        made_whole(problem, search, measured, unmoved, known)
     best, final = _judged_tightly(search, stay, unmoved)
     # Rules only choose among moves, so what is proved goes by the limits without them.
     stuck = measured is not None and RegionLimits(measured.unruled, limits.weights).nobody_moves
