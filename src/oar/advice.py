@@ -14,7 +14,7 @@ from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_aga
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
 from oar.people.encoding import Row
-from oar.people.tables import is_frame, is_series
+from oar.people.tables import index_of_row
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
 from oar.solvers.cheapest import Ready, Way
@@ -65,7 +65,7 @@ class Cheapest:
         choose("cost", cost, COSTS)
         problem = self._problem(query)
         theirs = self._own(own)
-        before = self.people.encoding.decode_row(problem.query_features, _index_of(query.features))  # type: ignore[union-attr]
+        before = self.people.encoding.decode_row(problem.query_features, index_of_row(query.features))  # type: ignore[union-attr]
         told = self._judge.judge(problem, before.values)
         if told.reached or not told.converged:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
@@ -208,14 +208,3 @@ def _told(told: Verdict, broken: Sequence[str] = ()) -> dict[str, Any]:
         "margin": told.lead,
         "witness": told.witness,
     }
-
-
-def _index_of(features: Any) -> Any:
-    """Return the caller's index of the query's row, or None."""
-    import pandas
-
-    if is_frame(features):
-        return features.index
-    if is_series(features) and features.name is not None:
-        return pandas.Index([features.name])
-    return None

@@ -69,6 +69,7 @@ class Population:
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
         self._classes_have_weight = self.weights is None and self._rows is None
         self._encoding: Encoding | None = None
+        self._target: str | None = None
         self._first_weights: NDArray[np.float64] | None = None
 
     @classmethod
@@ -94,7 +95,7 @@ class Population:
         """
         framed = read_frame(frame, target, schema, weights, missing)
         people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding = framed.encoding
+        people._encoding, people._target = framed.encoding, target
         return people
 
     @classmethod
@@ -247,6 +248,11 @@ class Population:
     def schema(self) -> Schema | None:
         """What the table's columns are; None where features were numbers all along."""
         return None if self._encoding is None else self._encoding.schema
+
+    @property
+    def target(self) -> str | None:
+        """The name of the table's column of labels; None where features were numbers all along."""
+        return self._target
 
     def vector(self, row: Any, argument: str) -> NDArray[np.float64]:
         """Return one person's features (d,): a row of the table, or numbers in the order of the features."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.plans.card import Card
 from oar.plans.plan import MemberPlan
+from oar.plans.table_out import changed_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,10 @@ class LeverPlan(MemberPlan):
     def leavers(self) -> Any:
         """Return who leaves: n booleans, a Series where there is an index."""
         return self.problem.people.column(self.away.copy())
+
+    def changes(self) -> Any:
+        """Return what changes, for people with a schema: features, labels and who leaves, as in every plan."""
+        return changed_cells(self, self.targets, self.away)
 
     def card(self) -> Card:
         """Refuse: a card tells members how to move, and nothing else."""

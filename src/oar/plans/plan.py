@@ -15,7 +15,7 @@ from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
-from oar.plans.table_out import changed_cells, moved_table
+from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 
 
@@ -59,8 +59,17 @@ class Plan:
         return moved_table(self)
 
     def changes(self) -> Any:
-        """Return what changes, for people with a schema: a DataFrame of person, column, before and after."""
+        """Return what changes, for people with a schema: a DataFrame of person, column, before and after.
+
+        Members are called by their index, and the query, which comes last, is "query". A label that changes is a row
+        of the target's column (a soft one a dict of classes and shares), and who leaves has a row of the column
+        "all data", from "given" to "withheld".
+        """
         return changed_cells(self)
+
+    def query_row(self) -> Any:
+        """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
+        return query_after(self)
 
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""
