@@ -49,10 +49,7 @@ class Status(StrEnum):
         return member
 
     ACHIEVED = "achieved", "A fresh refit on the moved data gives the query the goal prediction."
-    ALREADY = (
-        "already",
-        "The query has the goal prediction without any move; the goal loss was lowered all the same.",
-    )
+    ALREADY = "already", "The query has the goal prediction without any move."
     IMPROVED = (
         "improved",
         "The goal loss fell, but the goal was not reached, and nothing proves that it cannot be: "

@@ -9,6 +9,9 @@ from oar.errors import Status
 from oar.plans.plan import Plan
 from oar.problem import Problem
 
+SAME = 1e-9  # share of a loss by which it must change to have changed
+NO_PROMISE = "a collective is not promised to do as well as an individual"  # as solvers note it
+
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
@@ -169,8 +172,17 @@ class Result:
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
-        suffices = "" if self.status is Status.ALREADY else self.proposal.suffices
-        return " ".join(sentence for sentence in (self.status.advice, ended, suffices) if sentence)
+        already = self.status is Status.ALREADY
+        fell = self.loss < self.loss_before - SAME * abs(self.loss_before)
+        lowered = f"The goal loss {'was lowered all the same' if fell else 'did not fall'}." if already else ""
+        suffices = "" if already else self.proposal.suffices
+        promise = "" if self._promised else f"Here {NO_PROMISE}: compare oar.individual."
+        return " ".join(sentence for sentence in (self.status.advice, lowered, ended, suffices, promise) if sentence)
+
+    @property
+    def _promised(self) -> bool:
+        """Whether nothing speaks against a collective's doing at least as well as an individual, as limits do."""
+        return NO_PROMISE not in self.proposal.note
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
@@ -185,5 +197,6 @@ class Result:
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
-            f"{' (proved optimal)' if self.exact else ''}, {gap})"
+            f"{' (proved optimal)' if self.exact else ''}, {gap}"
+            f"{'' if self._promised else '; an individual may do better'})"
         )
