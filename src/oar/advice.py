@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.errors import DataError, OptionError, Status, choose
@@ -30,11 +30,11 @@ class Cheapest:
     Args:
         people: made by `oar.Population.from_frame` or `read`, so that columns are known.
         model: of oar.models.
-        limits: what may be done to the columns; None for everything that the columns are. Own limits in them are of
-            members, and not looked at here.
+        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
+            None for everything that the columns are. Own limits in them are of members, and not looked at here.
     """
 
-    def __init__(self, people: Population, model: Any, limits: Limits | None = None) -> None:
+    def __init__(self, people: Population, model: Any, limits: Any = None) -> None:
         """Check what can be checked without a query."""
         if not isinstance(people, Population):
             raise DataError(f"people: must be an oar.Population(…), got an object of type {type(people).__name__}.")
@@ -43,10 +43,8 @@ class Cheapest:
                 "people: must be a table, whose columns are known, got an array of numbers; use "
                 "oar.Population.from_frame(frame, target=…)."
             )
-        if limits is not None and not isinstance(limits, Limits):
-            raise DataError(f"limits: must be Limits(…) or None, got an object of type {type(limits).__name__}.")
         self.people, self.model = people, model
-        self.limits = Limits() if limits is None else dataclasses.replace(limits, own={})
+        self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
         self._ready: Ready | None = None
@@ -153,7 +151,7 @@ def cheapest(
     people: Population,
     model: Any,
     query: Query | Sequence[Query],
-    limits: Limits | None = None,
+    limits: Any = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -167,7 +165,8 @@ def cheapest(
         people: made by `oar.Population.from_frame` or `read`.
         model: of oar.models.
         query: the person, and the goal; or several.
-        limits: what may be done to the columns; None for whatever the columns can be.
+        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
+            None for whatever the columns can be.
         cost: "l1", "l2" or "l0", of the costs that limits give to columns: a standard deviation of a number (or its
             `unit`), a flip of a boolean and a switch of a category cost 1 unless `cost` says otherwise.
         own: limits of this person (or of all of several), by column, in place of everybody's.

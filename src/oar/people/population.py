@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Population:
         frame: Any,
         target: str,
         *,
-        schema: Schema | None = None,
+        schema: Schema | str | Path | None = None,
         weights: str | None = None,
         missing: str = "refuse",
     ) -> Population:
@@ -89,7 +90,8 @@ class Population:
         Args:
             frame: a DataFrame, one row a person.
             target: the column of labels, or of values to be regressed.
-            schema: what the other columns are; None to infer it (print `people.schema`, and correct it).
+            schema: what the other columns are, as `oar.Schema` or its TOML file; None to infer it (print
+                `people.schema`, and correct it).
             weights: a column of training weights; None means that all weigh 1.
             missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes.
         """
@@ -104,7 +106,7 @@ class Population:
         path: Any,
         target: str,
         *,
-        schema: Schema | None = None,
+        schema: Schema | str | Path | None = None,
         weights: str | None = None,
         missing: str = "refuse",
         **options: Any,
