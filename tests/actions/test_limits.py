@@ -226,6 +226,33 @@ def test_limits_can_be_copied_and_pickled():
     assert list(inspect.signature(Limit).parameters)[:2] == ["immutable", "lower"]
 
 
+def test_limits_are_printed_as_a_table():
+    limits = Limits(
+        {
+            "income": Limit(direction="up", lower=0, step=50),
+            "grade": Limit(upper="middle", cost=2, unit=1),
+            "purpose": Limit(levels=("car", "other"), cost=3),
+            "owns": Limit(),
+        },
+        links="age <= income",
+        rules="if owns then income >= 3",
+        own={"p1": {}, "p2": {}},
+        plausible=oar.Plausible(5, 0.9),
+    )
+    assert str(limits).splitlines() == [
+        "column     limit",
+        "income     only up; at least 0; in steps of 50",
+        "grade      at most middle; a change by 1 costs 2",
+        "purpose    may become car, other; a change costs 3",
+        "owns       free",
+        "link       age <= income",
+        "rule       if owns then income >= 3",
+        "own        limits of 2 people",
+        "plausible  as near to 5 others as 90 % of the people",
+    ]
+    assert "Limit(" in repr(limits)
+
+
 def test_a_query_outside_an_ordinals_bounds_is_told_in_levels():
     row = {"age": 30, "income": 2_000.0, "owns": True, "grade": "high", "purpose": "car"}
     action = oar.Perturb(1.0, limits={"grade": Limit(upper="middle")})

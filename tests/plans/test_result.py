@@ -32,6 +32,24 @@ def test_a_collective_on_a_table_says_that_an_individual_may_do_better(people):
     assert "individual may" not in repr(alone)
 
 
+def test_a_plan_and_its_audit_are_short_in_print(people):
+    problem = asked(people, 1_900.0, "yes")
+    strike = oar.Problem(people, problem.model, problem.query, [oar.Relabel(most=1), oar.Withhold(most=2)])
+    result = oar.collective(strike)
+    said = f"{result.audit.relabelled} label changes; {result.audit.leavers} members leave; the query stays)"
+    assert repr(result.plan) == f"LeverPlan(0 of 30 members move; {said}"
+    alone = oar.individual(problem)
+    assert repr(alone.plan) == "MemberPlan(0 of 30 members move; the query moves)"
+    lines = dict(line.split("  ", 1) for line in str(alone.audit).splitlines())
+    assert list(lines) == ["success", "prediction", "goal loss", "acts", "limits", "refitted by"]
+    assert lines["goal loss"].strip() == f"{alone.loss_before:.4g} → {alone.loss:.4g}"
+    assert lines["acts"].strip().startswith("0 members move")
+    centroids = oar.Problem(
+        oar.Population([[0.0], [1.0]], ["a", "b"]), oar.NearestCentroid(), oar.Query([0.4], "b"), oar.Perturb(0.1)
+    )
+    assert repr(oar.collective(centroids).plan) == "ClassPlan(2 of 2 classes move; the query stays)"
+
+
 def test_a_loss_that_stays_was_not_lowered(people):
     fixed = {name: oar.Limit(immutable=True) for name in ("income", "owns")}
     stays = oar.collective(asked(people, 3_000.0, "yes", limits=fixed))

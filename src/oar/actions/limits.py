@@ -38,7 +38,7 @@ from oar.errors import DataError, OptionError, StorageError, choose, with_near_n
 from oar.people.encoding import LARGEST, Encoding
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
-from oar.people.wording import nearest, shown
+from oar.people.wording import counted, lined_up, nearest, shown
 
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
@@ -93,6 +93,25 @@ class Limit:
                     f"immutable and {others[0]}: contradict each other, because what is immutable does not move; "
                     "leave one out."
                 )
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> print(Limit(direction="up", upper=9_000, cost=2, unit=100))
+        only up; at most 9000; a change by 100 costs 2
+        """
+        levels = None if self.levels is None else ", ".join(str(level) for level in self.levels)
+        costs = (self.cost, self.unit) != (1.0, None)
+        words = (
+            "immutable" if self.immutable else "",
+            "" if self.direction is None else f"only {self.direction}",
+            "" if self.lower is None else f"at least {self.lower}",
+            "" if self.upper is None else f"at most {self.upper}",
+            "" if self.step is None else f"in steps of {self.step:g}",
+            "" if levels is None else f"may become {levels or 'nothing else'}",
+            f"a change{'' if self.unit is None else f' by {self.unit:g}'} costs {self.cost:g}" if costs else "",
+        )
+        return "; ".join(word for word in words if word) or "free"
 
     @staticmethod
     def of(value: Any, column: str) -> Limit:
@@ -180,6 +199,25 @@ class Limits:
                 raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
+
+    def __str__(self) -> str:
+        """Show a table: the columns and what is said of each, then links, rules, own limits and plausibility.
+
+        >>> print(Limits({"age": Limit(immutable=True)}, links=["savings <= income"], plausible=0.95))
+        column     limit
+        age        immutable
+        link       savings <= income
+        plausible  as near to 10 others as 95 % of the people
+        """
+        rows = [("column", "limit"), *((str(name), str(limit)) for name, limit in self.columns.items())]
+        rows += [("link", text) for text in self.links]
+        rows += [("rule", text) for text in self.rules]
+        if self.own:
+            rows.append(("own", f"limits of {counted(len(self.own), 'person', 'people')}"))
+        if self.plausible is not None:
+            near = self.plausible
+            rows.append(("plausible", f"as near to {near.neighbours} others as {100 * near.share:g} % of the people"))
+        return lined_up(rows) if len(rows) > 1 else "no limits but what the columns are"
 
     @property
     def parsed(self) -> tuple[Link, ...]:

@@ -19,7 +19,7 @@ from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Moves for members and query.
 
@@ -53,6 +53,15 @@ class Plan:
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Show who acts, in one line; moves are for `moves` and `changes`."""
+        query = f"the query {'moves' if self.query_move.any() else 'stays'}"
+        return f"{type(self).__name__}({'; '.join([*self._actors(), query])})"
+
+    def _actors(self) -> list[str]:
+        """Return who of the members does what."""
+        return []
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
@@ -109,7 +118,7 @@ class Plan:
         return MemberPlan(problem, self.query_move, moves)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemberPlan(Plan):
     """A move for each person, one by one.
 
@@ -144,6 +153,10 @@ class MemberPlan(Plan):
         """Return the moves of some consecutive people of the problem's population."""
         return self.each[chunk.start : chunk.stop]
 
+    def _actors(self) -> list[str]:
+        movers = int(np.count_nonzero(self.each.any(axis=1)))
+        return [f"{movers:,} of {self.problem.people.size:,} members move"]
+
     def card(self) -> Card:
         """Return what can be published: the signal (θ, v), average directions, norm and common budget; not of tables.
 
@@ -154,7 +167,7 @@ class MemberPlan(Plan):
         return publish(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPlan(Plan):
     """One direction a class.
 
@@ -235,6 +248,10 @@ class ClassPlan(Plan):
         moves = self.directions.take(codes, axis=0)
         moves *= radii[:, None]
         return moves
+
+    def _actors(self) -> list[str]:
+        moving = [label for label, way in zip(self.problem.people.classes, self.directions, strict=True) if way.any()]
+        return [f"{len(moving)} of {len(self.directions)} classes move"]
 
     def card(self) -> Card:
         """Return what can be published: directions, norm and common budget, and nobody's data.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.errors import Status
+from oar.people.wording import counted, lined_up
 from oar.plans.plan import Plan
 from oar.problem import Problem
 
@@ -84,6 +85,24 @@ class Audit:
     converged: bool = True
     relabelled: int = 0
     leavers: int = 0
+
+    def __str__(self) -> str:
+        """Show a table of what the refit found."""
+        acts = [f"{counted(self.movers, 'member moves', 'members move')} (effort {self.effort:.4g})"]
+        acts += [counted(self.relabelled, "label changes", "labels change")] if self.relabelled else []
+        acts += [counted(self.leavers, "member leaves", "members leave")] if self.leavers else []
+        rows = [
+            (
+                "success",
+                f"{'yes' if self.success else 'no'} (before any move: {'yes' if self.success_before else 'no'})",
+            ),
+            ("prediction", f"{self.prediction_before!r} → {self.prediction!r}, margin {self.margin:.4g}"),
+            ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
+            ("acts", ", ".join(acts)),
+            ("limits", "; ".join(self.violations) if self.violations else "all kept"),
+            ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
+        ]
+        return lined_up(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +210,9 @@ class Result:
         levers, audit = self.problem.levers, self.audit
         changes = ""
         if levers is not None and levers.relabel is not None:
-            changes += f"; {audit.relabelled} label{' changes' if audit.relabelled == 1 else 's change'}"
+            changes += "; " + counted(audit.relabelled, "label changes", "labels change")
         if levers is not None and levers.withhold is not None:
-            changes += f"; {audit.leavers} member{' leaves' if audit.leavers == 1 else 's leave'}"
+            changes += "; " + counted(audit.leavers, "member leaves", "members leave")
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
