@@ -194,6 +194,18 @@ def test_the_example_of_schema_works(table):
     assert people.schema == written
 
 
+def test_schema_does_not_write_over_a_file_unless_it_is_told_to(table):
+    command, file = ["schema", "people.csv", "--target", "approved", "--output", "s.toml"], table.parent / "s.toml"
+    file.write_text("edited")
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert file.read_text() == "edited"
+    assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
+    people = oar.Population.read(table, "approved", schema=file, missing="drop")
+    assert people.schema == oar.Schema.load(file)
+
+
 def test_schema_without_a_target_describes_every_column_and_writes_nothing(table):
     result = CliRunner().invoke(app, ["schema", "people.csv"])
     assert result.exit_code == 0

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.errors import DataError, OptionError, Status, choose
 from oar.people import Population
 from oar.people.encoding import Row
-from oar.people.tables import is_frame, is_series
+from oar.people.tables import index_of_row
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
 from oar.solvers.cheapest import Ready, Way
@@ -30,11 +30,11 @@ class Cheapest:
     Args:
         people: made by `oar.Population.from_frame` or `read`, so that columns are known.
         model: of oar.models.
-        limits: what may be done to the columns; None for everything that the columns are. Own limits in them are of
-            members, and not looked at here.
+        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
+            None for everything that the columns are. Own limits in them are of members, and not looked at here.
     """
 
-    def __init__(self, people: Population, model: Any, limits: Limits | None = None) -> None:
+    def __init__(self, people: Population, model: Any, limits: Any = None) -> None:
         """Check what can be checked without a query."""
         if not isinstance(people, Population):
             raise DataError(f"people: must be an oar.Population(…), got an object of type {type(people).__name__}.")
@@ -43,10 +43,8 @@ class Cheapest:
                 "people: must be a table, whose columns are known, got an array of numbers; use "
                 "oar.Population.from_frame(frame, target=…)."
             )
-        if limits is not None and not isinstance(limits, Limits):
-            raise DataError(f"limits: must be Limits(…) or None, got an object of type {type(limits).__name__}.")
         self.people, self.model = people, model
-        self.limits = Limits() if limits is None else dataclasses.replace(limits, own={})
+        self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
         self._ready: Ready | None = None
@@ -65,7 +63,7 @@ class Cheapest:
         choose("cost", cost, COSTS)
         problem = self._problem(query)
         theirs = self._own(own)
-        before = self.people.encoding.decode_row(problem.query_features, _index_of(query.features))  # type: ignore[union-attr]
+        before = self.people.encoding.decode_row(problem.query_features, index_of_row(query.features))  # type: ignore[union-attr]
         told = self._judge.judge(problem, before.values)
         if told.reached or not told.converged:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
@@ -153,7 +151,7 @@ def cheapest(
     people: Population,
     model: Any,
     query: Query | Sequence[Query],
-    limits: Limits | None = None,
+    limits: Any = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -167,7 +165,8 @@ def cheapest(
         people: made by `oar.Population.from_frame` or `read`.
         model: of oar.models.
         query: the person, and the goal; or several.
-        limits: what may be done to the columns; None for whatever the columns can be.
+        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
+            None for whatever the columns can be.
         cost: "l1", "l2" or "l0", of the costs that limits give to columns: a standard deviation of a number (or its
             `unit`), a flip of a boolean and a switch of a category cost 1 unless `cost` says otherwise.
         own: limits of this person (or of all of several), by column, in place of everybody's.
@@ -208,14 +207,3 @@ def _told(told: Verdict, broken: Sequence[str] = ()) -> dict[str, Any]:
         "margin": told.lead,
         "witness": told.witness,
     }
-
-
-def _index_of(features: Any) -> Any:
-    """Return the caller's index of the query's row, or None."""
-    import pandas
-
-    if is_frame(features):
-        return features.index
-    if is_series(features) and features.name is not None:
-        return pandas.Index([features.name])
-    return None

@@ -135,6 +135,7 @@ def schema(
     output: Annotated[
         Path | None, typer.Option(help="TOML file to write the schema to, to be edited.", show_default=False)
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
     sep: Annotated[
         str | None, typer.Option(help="What is between cells.  [default: a comma; a tab in .tsv]", show_default=False)
     ] = None,
@@ -145,7 +146,7 @@ def schema(
     """Show what the columns of a table seem to be: numbers, integers, booleans, ordered levels or categories.
 
     Correct what was guessed wrong in the file that --output writes, and read the table with it:
-    oar.Population.read("people.csv", "approved", schema=oar.Schema.load("schema.toml")).
+    oar.Population.read("people.csv", "approved", schema="schema.toml").
     """
     with _clear_endings():
         from oar.people import Schema, read_table
@@ -156,7 +157,7 @@ def schema(
         frame = read_table(file, **{name: value for name, value in given.items() if value is not None})
         inferred = Schema.infer(features_of(frame, target))
         if output is not None:
-            inferred.save(output)
+            inferred.save(output, overwrite=force)
     typer.echo(inferred)
     gaps = int(frame.isna().any(axis=1).sum())
     if gaps:

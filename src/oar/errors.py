@@ -5,9 +5,14 @@ Every message follows one grammar: the argument's name, what it must be, what wa
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import functools
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind")
 
 
 class OARError(Exception):
@@ -49,10 +54,7 @@ class Status(StrEnum):
         return member
 
     ACHIEVED = "achieved", "A fresh refit on the moved data gives the query the goal prediction."
-    ALREADY = (
-        "already",
-        "The query has the goal prediction without any move; the goal loss was lowered all the same.",
-    )
+    ALREADY = "already", "The query has the goal prediction without any move."
     IMPROVED = (
         "improved",
         "The goal loss fell, but the goal was not reached, and nothing proves that it cannot be: "
@@ -97,3 +99,28 @@ def choose(argument: str, got: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")
+
+
+def with_near_names(kind: type[Kind]) -> type[Kind]:
+    """Have a dataclass refuse a misspelt argument with the nearest name, in place of Python's TypeError.
+
+    >>> @with_near_names
+    ... @dataclasses.dataclass
+    ... class Point:
+    ...     height: float = 0.0
+    >>> Point(hieght=1.0)
+    Traceback (most recent call last):
+    ...
+    oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
+    """
+    made: Any = kind.__init__
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+
+    @functools.wraps(made)
+    def checked(self: Any, *values: Any, **settings: Any) -> None:
+        for name in settings:
+            choose(kind.__name__, name, names)
+        made(self, *values, **settings)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits
-from oar.actions.measured import Measured, check_inside, distance_scales, measure, spreads_of
+from oar.actions.measured import Measured, distance_scales, measure, spreads_of
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError
@@ -181,7 +181,7 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        check_inside(checked, self.people.encoding, self.query_features)
+        checked.check_query(self.people.encoding, self.query_features)
         if checked.plausible is not None:
             checked.plausible.check(self.people.size)
         return checked

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from oar.audit import audit
+from oar.models import NearestCentroid
+from oar.models.differentiable import need_jax
 from oar.plans import Proposal, Result
 from oar.problem import Problem
 from oar.progress import step_line
@@ -18,6 +20,8 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
         problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
     """
+    if problem.levers is None:
+        _check_jax(problem)
     return _audited(propose_individual(problem, solver))
 
 
@@ -32,6 +36,7 @@ def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", 
             from `oar.signals`.
         progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
     """
+    _check_jax(problem)
     with step_line("collective", progress) as on_step:
         proposal = propose_collective(problem, solver, signal, on_step)
     return _audited(proposal)
@@ -47,9 +52,17 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         signal: as in `collective`.
         progress: as in `collective`.
     """
+    if problem.levers is None:
+        _check_jax(problem)
     with step_line("joint", progress) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
     return _audited(proposal)
+
+
+def _check_jax(problem: Problem) -> None:
+    """Raise, in the user's own words, where the moves of a table need JAX, and it is not there."""
+    if isinstance(problem.model, NearestCentroid) and problem.people.encoding is not None and problem.moves:
+        need_jax("NearestCentroid on a table, whose moves are planned by gradients,")
 
 
 def _audited(proposal: Proposal) -> Result:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import inspect
+import pickle
+
 import numpy as np
 import pandas
 import pytest
@@ -82,7 +87,7 @@ def test_what_cannot_be_is_named(limits, message):
     [
         ({}, ["age <= income", "age >= income + 1"], ("age <= income", "age >= income")),
         ({"age": {"lower": 30}}, ["age <= 20"], ("age <= 20", "age lower = 30")),
-        ({"grade": {"upper": "low"}}, ["grade >= 1"], ("grade >= 1", "grade upper = 0")),
+        ({"grade": {"upper": "low"}}, ["grade >= 1"], ("grade >= 1", "grade upper = 'low'")),
     ],
 )
 def test_limits_that_contradict_each_other_are_named_as_a_pair(limits, links, pair):
@@ -177,8 +182,89 @@ def test_the_words_of_other_tools():
     limits = from_actionable_recourse(SCHEMA, words)
     assert limits.columns["age"].immutable
     assert limits.columns["income"] == Limit(lower=0, upper=9_000, direction="up", step=50)
+    same = {"age": {"actionable": np.bool_(False)}, "income": {"actionable": True, "step_direction": np.int64(1)}}
+    assert from_actionable_recourse(SCHEMA, same).columns["age"].immutable
     with pytest.raises(OptionError, match="Did you mean 'step_direction'"):
         from_actionable_recourse(SCHEMA, {"age": {"step_directoin": 1}})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"income": {"actionable": "no"}}, "actions.income actionable: must be True or False, got 'no'"),
+        ({"income": {"actionable": 0}}, "actions.income actionable: must be True or False, got 0"),
+        ({"income": {"step_direction": "1"}}, "step_direction: must be -1, 0 or 1, got '1'"),
+        ({"income": {"step_direction": True}}, "step_direction: must be -1, 0 or 1, got True"),
+        ({"income": {"step_direction": 2}}, "step_direction: must be -1, 0 or 1, got 2"),
+        ({"income": {"lb": "much"}}, "actions.income lb: must be a finite number.* got 'much'"),
+        ({"income": {"actionable": False, "ub": True}}, "actions.income ub: must be a finite number.* got True"),
+        ({"income": {"lb": 5, "ub": 3}}, "income lower and upper: contradict"),
+        ({"income": False}, "actions.income: must be a mapping"),
+    ],
+)
+def test_another_tools_words_are_not_guessed_at(words, message):
+    with pytest.raises(OptionError, match=message):
+        from_actionable_recourse(SCHEMA, words)
+
+
+@pytest.mark.parametrize(
+    ("make", "near"),
+    [
+        (lambda: Limit(imutable=True), "Limit: must be one of .*, got 'imutable'. Did you mean 'immutable'"),
+        (lambda: Limits(colums={}), "Did you mean 'columns'"),
+        (lambda: oar.Plausible(neighbors=3), "Did you mean 'neighbours'"),
+    ],
+)
+def test_a_misspelt_setting_is_named(make, near):
+    with pytest.raises(OptionError, match=near):
+        make()
+
+
+def test_limits_can_be_copied_and_pickled():
+    limits = Limits({"age": Limit(immutable=True)}, rules=["if owns then income >= 3"], plausible=0.9)
+    assert pickle.loads(pickle.dumps(limits)) == copy.deepcopy(limits) == dataclasses.replace(limits) == limits
+    assert list(inspect.signature(Limit).parameters)[:2] == ["immutable", "lower"]
+
+
+def test_limits_are_printed_as_a_table():
+    limits = Limits(
+        {
+            "income": Limit(direction="up", lower=0, step=50),
+            "grade": Limit(upper="middle", cost=2, unit=1),
+            "purpose": Limit(levels=("car", "other"), cost=3),
+            "owns": Limit(),
+        },
+        links="age <= income",
+        rules="if owns then income >= 3",
+        own={"p1": {}, "p2": {}},
+        plausible=oar.Plausible(5, 0.9),
+    )
+    assert str(limits).splitlines() == [
+        "column     limit",
+        "income     only up; at least 0; in steps of 50",
+        "grade      at most middle; a change by 1 costs 2",
+        "purpose    may become car, other; a change costs 3",
+        "owns       free",
+        "link       age <= income",
+        "rule       if owns then income >= 3",
+        "own        limits of 2 people",
+        "plausible  as near to 5 others as 90 % of the people",
+    ]
+    assert "Limit(" in repr(limits)
+
+
+def test_a_query_outside_an_ordinals_bounds_is_told_in_levels():
+    row = {"age": 30, "income": 2_000.0, "owns": True, "grade": "high", "purpose": "car"}
+    action = oar.Perturb(1.0, limits={"grade": Limit(upper="middle")})
+    with pytest.raises(DataError, match="'grade' must be at most 'middle', as its limits say, got 'high'"):
+        oar.Problem(people(), oar.SoftmaxRegression(), oar.Query(row, "yes"), action)
+    with pytest.raises(DataError, match="'income' must be at least 3000, as its limits say, got 2000"):
+        oar.Problem(
+            people(),
+            oar.SoftmaxRegression(),
+            oar.Query(row, "yes"),
+            oar.Perturb(1.0, limits={"income": {"lower": 3_000}}),
+        )
 
 
 def test_limits_from_a_file(tmp_path):

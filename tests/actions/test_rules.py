@@ -77,7 +77,7 @@ def test_rules_are_a_list():
     ("columns", "rule", "pair"),
     [
         ({"income": {"lower": 30}}, "if owns then income <= 20", "income lower = 30"),
-        ({"grade": {"upper": "low"}}, "if owns then grade > 'low'", "grade upper = 0"),
+        ({"grade": {"upper": "low"}}, "if owns then grade > 'low'", "grade upper = 'low'"),
         ({"income": {"upper": 5}}, "if owns then income >= 10 + 2", "income upper = 5"),
     ],
 )

@@ -6,10 +6,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import oar
-from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
+from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
 
 IRIS = oar.datasets.iris()
 UNITS = np.array([1.0, 1e3, 1e-2, 1.0])
@@ -81,3 +83,34 @@ def test_a_fit_that_does_not_end_is_refused():
         kinked.fit(oar.Population(IRIS.features, Y))
     with pytest.raises(oar.DataError, match="at least two classes"):
         kinked.fit(oar.Population(IRIS.features, np.zeros(150)))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_scaled_model_is_scikit_learns_pipeline(frozen):
+    people = oar.Population(X, Y)
+    for model, estimator in (
+        (SoftmaxRegression(l2=0.01), LogisticRegression(C=1 / (0.01 * len(X)), tol=1e-10, max_iter=10_000)),
+        (GaussianNaiveBayes(), GaussianNB()),
+    ):
+        scaled, pipeline = Scaled(model, frozen), make_pipeline(StandardScaler(), estimator).fit(X, Y)
+        fitted = scaled.fit(people)
+        np.testing.assert_allclose(scaled.probabilities(fitted, X), pipeline.predict_proba(X), atol=1e-5)
+        np.testing.assert_array_equal(scaled.predict(fitted, X), pipeline.predict(X))
+        losses = -pipeline.predict_log_proba(X)[:, 1]
+        np.testing.assert_allclose(scaled.goal_loss(fitted, X, 1), losses, rtol=1e-3, atol=1e-5)
+
+
+def test_a_scaled_regression_is_scikit_learns_pipeline():
+    model, values = Scaled(Ridge(l2=0.1)), IRIS.features[:, 3]
+    fitted = model.fit(oar.Population(X[:, :3], values))
+    pipeline = make_pipeline(StandardScaler(), SklearnRidge(alpha=0.1 * len(X))).fit(X[:, :3], values)
+    assert fitted.shape == (1, 4)
+    np.testing.assert_allclose(model.predict(fitted, X[:, :3])[:, 0], pipeline.predict(X[:, :3]), rtol=1e-6)
+
+
+def test_a_scaled_network_is_the_network_on_scaled_features():
+    network, standard = MLP((3,), l2=0.01), (X - X.mean(axis=0)) / X.std(axis=0)
+    behind = network.fit(oar.Population(standard, Y))
+    fitted = Scaled(network).fit(oar.Population(X, Y))
+    found = Scaled(network).probabilities(fitted, X)
+    np.testing.assert_allclose(found, network.probabilities(behind, standard), atol=1e-6)

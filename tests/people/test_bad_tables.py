@@ -114,6 +114,14 @@ class TestFiles:
         assert "name its encoding, such as encoding='latin-1'" in refusal(oar.StorageError, read, path)
         assert read(path, encoding="latin-1").schema["purpose"].levels == ("café", "car")
 
+    def test_a_byte_is_named_by_its_place_in_the_file(self, tmp_path):
+        content = GOOD + b"1200,car,no\n" * 200_000 + "1200,é,yes\n".encode("latin-1")
+        place = content.index(b"\xe9")
+        message = refusal(oar.StorageError, read, write(tmp_path, content))
+        assert f"byte 0xe9 at position {place:,};" in message
+        packed = refusal(oar.StorageError, read, write(tmp_path, gzip.compress(content), "people.csv.gz"))
+        assert "byte 0xe9; name its encoding" in packed
+
     def test_utf_16_bytes(self, tmp_path):
         path = write(tmp_path, GOOD.decode().encode("utf-16"))
         assert "name its encoding, such as encoding='utf-16'" in refusal(oar.StorageError, read, path)
@@ -264,6 +272,20 @@ class TestColumns:
         frame = read_table(path).astype({"income": "category"})
         assert len(self.population(frame).schema["income"].levels) == 31
 
+    def test_a_word_among_few_numbers(self, tmp_path):
+        path = write(tmp_path, "age,approved\n1,no\nfoo,yes\n5,no\n7,yes\n")
+        message = refusal(oar.DataError, read, path)
+        assert "column 'age': must hold one kind of values, got 3 different numbers written as text" in message
+        assert "'foo'" in message
+        assert read(path, dtype={"age": "category"}).dimensions == 4
+
+    @pytest.mark.parametrize(
+        "values", [["1", "2", "none"], ["a", "b", "c", "1", "2", "3"], ["1", "2", "3", "4 or more"]]
+    )
+    def test_some_numbers_may_be_categories(self, values):
+        people = self.population(people_frame(len(values), rooms=values))
+        assert people.schema["rooms"].levels == tuple(sorted(values))
+
     def test_few_codes_may_be_categories(self):
         people = self.population(people_frame(rooms=["1", "2", "3", "4+"] * 2))
         assert people.schema["rooms"].levels == ("1", "2", "3", "4+")
@@ -292,6 +314,18 @@ class TestColumns:
             message = self.refused(frame, missing=missing, schema=schema)
             assert "column 'empty'" in message
             assert "must have at least one value, got only missing ones; drop" in message
+
+    def test_labels_are_not_filled_in_nor_said_to_be(self):
+        frame = people_frame().assign(approved=["no", None, "yes", "no"] * 2)
+        message = self.refused(frame)
+        assert "column 'approved' is never filled in: choose missing='drop'" in message
+        assert "impute" not in message
+        assert "or choose missing='drop'" in self.refused(frame, missing="impute")
+        assert self.population(frame, missing="drop").size == 6
+
+    @pytest.mark.parametrize("columns", [{"age": "integer"}, ["age"], 3, "schema.toml"])
+    def test_a_schema_of_what_is_no_column(self, columns):
+        assert "columns: must be oar.people.Column(name, kind) each" in refusal(oar.DataError, Schema, columns)
 
     def test_weights_are_not_filled_in(self):
         frame = people_frame(count=[1.0, np.nan] * 4)

@@ -116,7 +116,9 @@ def gapped():
 
 def test_missing_values_are_refused_dropped_or_filled_in_as_chosen():
     frame = gapped()
-    with pytest.raises(oar.DataError, match="missing values in 3 of 9 rows, the first in column 'income', row 'p1'"):
+    with pytest.raises(
+        oar.DataError, match="missing values, got some in 3 of 9 rows, the first in column 'income', row 'p1'"
+    ):
         oar.Population.from_frame(frame, "approved")
     assert oar.Population.from_frame(frame, "approved", missing="drop").size == 6
     filled = oar.Population.from_frame(frame, "approved", missing="impute")

@@ -201,10 +201,7 @@ ROW = dict(ROWS.iloc[0])
         ({"query": oar.Query(ROW | {"more": 1}, goal="yes")}, "got 'more' too"),
         ({"query": oar.Query(ROWS.iloc[:2], goal="yes")}, "must be one person, got a frame of 2 rows"),
         ({"query": oar.Query(np.full(8, 0.5), goal="yes")}, "query features: must be a person"),
-        (
-            {"limits": {"income": Limit(immutable=True)}},
-            r"limits: must be Limits\(…\) or None, got an object of type dict",
-        ),
+        ({"limits": 3}, r"limits: must be an oar.Limits\(…\), a mapping of columns .* or a TOML file, got 3"),
         ({"limits": Limits({"incme": Limit(immutable=True)})}, "Did you mean 'income'"),
         ({"limits": Limits({"owns": Limit(step=2)})}, "limits.owns step: is for"),
         ({"cost": "l3"}, "cost: must be one of 'l1', 'l2', 'l0', got 'l3'"),
@@ -309,3 +306,13 @@ def test_units_of_money_and_of_cost_do_not_matter(size, kind):
     assert one.proved
     assert two.proved
     assert two.cost * size == pytest.approx(one.cost, rel=1e-5)
+
+
+def test_limits_may_be_a_mapping_or_a_file(tmp_path):
+    file = tmp_path / "limits.toml"
+    file.write_text("[columns.income]\nimmutable = true\n")
+    ways = [Limits({"income": Limit(immutable=True)}), {"income": {"immutable": True}}, file, str(file)]
+    found = [oar.cheapest(PEOPLE, MODEL, oar.Query(ROW, goal="yes"), limits) for limits in ways]
+    assert "income" not in found[0].costs
+    assert len({advice.cost for advice in found}) == 1
+    assert oar.cheapest(PEOPLE, MODEL, oar.Query(ROW, goal="yes")).cost < found[0].cost

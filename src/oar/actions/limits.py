@@ -29,20 +29,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
-from oar.errors import DataError, OptionError, StorageError, choose
-from oar.people.encoding import LARGEST
+from oar.errors import DataError, OptionError, StorageError, choose, with_near_names
+from oar.people.encoding import LARGEST, Encoding
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
-from oar.people.wording import nearest, shown
+from oar.people.wording import counted, lined_up, nearest, shown
 
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Limit:
     """What may be done to one column.
@@ -92,6 +94,25 @@ class Limit:
                     "leave one out."
                 )
 
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> print(Limit(direction="up", upper=9_000, cost=2, unit=100))
+        only up; at most 9000; a change by 100 costs 2
+        """
+        levels = None if self.levels is None else ", ".join(str(level) for level in self.levels)
+        costs = (self.cost, self.unit) != (1.0, None)
+        words = (
+            "immutable" if self.immutable else "",
+            "" if self.direction is None else f"only {self.direction}",
+            "" if self.lower is None else f"at least {self.lower}",
+            "" if self.upper is None else f"at most {self.upper}",
+            "" if self.step is None else f"in steps of {self.step:g}",
+            "" if levels is None else f"may become {levels or 'nothing else'}",
+            f"a change{'' if self.unit is None else f' by {self.unit:g}'} costs {self.cost:g}" if costs else "",
+        )
+        return "; ".join(word for word in words if word) or "free"
+
     @staticmethod
     def of(value: Any, column: str) -> Limit:
         """Read a limit, or a mapping of its settings as a TOML file gives it."""
@@ -134,6 +155,7 @@ _FOR = {
 }
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Limits:
     """What everybody may do, and what some may do otherwise.
@@ -177,6 +199,25 @@ class Limits:
                 raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
+
+    def __str__(self) -> str:
+        """Show a table: the columns and what is said of each, then links, rules, own limits and plausibility.
+
+        >>> print(Limits({"age": Limit(immutable=True)}, links=["savings <= income"], plausible=0.95))
+        column     limit
+        age        immutable
+        link       savings <= income
+        plausible  as near to 10 others as 95 % of the people
+        """
+        rows = [("column", "limit"), *((str(name), str(limit)) for name, limit in self.columns.items())]
+        rows += [("link", text) for text in self.links]
+        rows += [("rule", text) for text in self.rules]
+        if self.own:
+            rows.append(("own", f"limits of {counted(len(self.own), 'person', 'people')}"))
+        if self.plausible is not None:
+            near = self.plausible
+            rows.append(("plausible", f"as near to {near.neighbours} others as {100 * near.share:g} % of the people"))
+        return lined_up(rows) if len(rows) > 1 else "no limits but what the columns are"
 
     @property
     def parsed(self) -> tuple[Link, ...]:
@@ -257,35 +298,33 @@ class Limits:
                 ("upper", limit.upper, lambda way, bound: way.low > bound),
             ):
                 if bound is not None and all(out(way, bound) for way in ways):
-                    raise OptionError(
-                        f"limits: '{name} {setting} = {bound:g}' and {rule.text!r} contradict each other; change one "
-                        "of them."
-                    )
+                    text = f"{name} {setting} = {said(schema[name], bound)}"
+                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _check_rules_links(self, rule: Rule, schema: Schema) -> None:
         spans = _spans(schema)
         assert isinstance(rule.consequence, tuple)
         for link in rule.consequence:
-            for text, factors, constant in self._bounds():
-                said = link.expression
-                if said.values and not _can_both_hold((said.values, said.constant), (factors, constant), spans):
+            for text, factors, constant in self._bounds(schema):
+                one = link.expression
+                if one.values and not _can_both_hold((one.values, one.constant), (factors, constant), spans):
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
-    def _bounds(self) -> list[tuple[str, dict[str, float], float]]:
+    def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
         """Return the columns' bounds as statements factors · values + constant ≤ 0."""
         found = []
         for name, limit in self.columns.items():
             if limit.lower is not None:
-                found.append((f"{name} lower = {limit.lower:g}", {name: -1.0}, float(limit.lower)))
+                found.append((f"{name} lower = {said(schema[name], limit.lower)}", {name: -1.0}, float(limit.lower)))
             if limit.upper is not None:
-                found.append((f"{name} upper = {limit.upper:g}", {name: 1.0}, -float(limit.upper)))
+                found.append((f"{name} upper = {said(schema[name], limit.upper)}", {name: 1.0}, -float(limit.upper)))
         return found
 
     def _check_pairs(self, schema: Schema) -> None:
         """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
         statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
         statements = [each for each in statements if each[1]]
-        statements += self._bounds()
+        statements += self._bounds(schema)
         spans = _spans(schema)
         for place, (text, factors, constant) in enumerate(statements):
             for other_text, other_factors, other_constant in statements[:place]:
@@ -293,6 +332,26 @@ class Limits:
                     (factors, constant), (other_factors, other_constant), spans
                 ):
                     raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
+
+    def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
+        """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way in is planned.
+
+        These limits must be checked ones, with bounds as coordinates.
+        """
+        for name, limit in self.columns.items():
+            column = encoding.schema[name]
+            if column.kind == "category":
+                continue
+            value = float(row[encoding.places[name].start])
+            for bound, word, outside in (
+                (limit.lower, "at least", limit.lower is not None and value < limit.lower),
+                (limit.upper, "at most", limit.upper is not None and value > limit.upper),
+            ):
+                if outside:
+                    raise DataError(
+                        f"query features: {name!r} must be {word} {said(column, bound)}, as its limits say, got "
+                        f"{said(column, value)}; correct the query, or widen the limits."
+                    )
 
     @staticmethod
     def load(path: str | Path) -> Limits:
@@ -311,6 +370,19 @@ class Limits:
             content.get("rules", []),
             content.get("plausible"),
         )
+
+
+def as_limits(limits: Any) -> Limits | None:
+    """Read what stands for limits wherever they are asked for: limits, a mapping of columns, a TOML file, or None."""
+    if limits is None or isinstance(limits, Limits):
+        return limits
+    if isinstance(limits, str | Path):
+        return Limits.load(limits)
+    if isinstance(limits, Mapping):
+        return Limits(limits)
+    raise DataError(
+        f"limits: must be an oar.Limits(…), a mapping of columns to oar.Limit(…), or a TOML file, got {shown(limits)}."
+    )
 
 
 def from_dice(
@@ -341,22 +413,29 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
     """Return limits in actionable-recourse's words: `actionable`, `step_direction`, `lb`, `ub` and `step_size`."""
     columns = {}
     for name, words in actions.items():
-        _column(schema, name, "actions")
+        column = _column(schema, name, "actions")
+        if not isinstance(words, Mapping):
+            raise OptionError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
         for key in words:
             choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
-        if not words.get("actionable", True):
-            columns[name] = Limit(immutable=True)
-            continue
-        way = words.get("step_direction", 0)
-        if way not in (-1, 0, 1):
-            raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {way!r}.")
-        columns[name] = Limit(
-            lower=words.get("lb"),
-            upper=words.get("ub"),
-            direction={-1: "down", 0: None, 1: "up"}[way],
-            step=words.get("step_size"),
-        )
-    return Limits(columns)
+        actionable, way = words.get("actionable", True), words.get("step_direction", 0)
+        if not isinstance(actionable, bool | np.bool_):
+            raise OptionError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
+        if not _is_number(way) or way not in (-1, 0, 1):
+            raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {shown(way)}.")
+        for key in ("lb", "ub"):
+            _bound(column, words.get(key), f"actions.{name} {key}")
+        columns[name] = Limit(immutable=True)
+        if actionable:
+            columns[name] = Limit(
+                lower=words.get("lb"),
+                upper=words.get("ub"),
+                direction={-1: "down", 0: None, 1: "up"}[way],
+                step=words.get("step_size"),
+            )
+    limits = Limits(columns)
+    limits.check(schema)
+    return limits
 
 
 def _column(schema: Schema, name: Any, where: str) -> Column:
@@ -393,6 +472,11 @@ def _bound(column: Column, value: Any, where: str) -> float | None:
     if not _is_number(value) or not abs(value) <= LARGEST:
         raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
+
+
+def said(column: Column, coordinate: float) -> str:
+    """Return a coordinate in the table's words: the number, or an ordinal's level."""
+    return shown(column.levels[round(coordinate)]) if column.kind == "ordinal" else f"{coordinate:g}"
 
 
 def _spans(schema: Schema) -> dict[str, tuple[float, float]]:

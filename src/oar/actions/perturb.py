@@ -6,15 +6,13 @@ and the schema allow is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits import Limits
+from oar.actions.limits import as_limits
 from oar.actions.norms import Norm
 from oar.actions.participation import check_participants, participation_mask
 from oar.errors import DataError
@@ -52,7 +50,7 @@ class Perturb:
         """Check what can be checked without the people."""
         object.__setattr__(self, "norm", Norm.of(self.norm))
         check_participants(self.participants, self.seed)
-        object.__setattr__(self, "limits", _as_limits(self.limits))
+        object.__setattr__(self, "limits", as_limits(self.limits))
         if is_single_budget(self.budget):
             object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
 
@@ -124,18 +122,6 @@ def check_budget(budget: Any, argument: str) -> float:
     if not 0.0 <= value <= LARGEST_BUDGET:
         raise DataError(f"{argument}: must be finite and ≥ 0 (and at most {LARGEST_BUDGET:g}), got {budget}.")
     return value
-
-
-def _as_limits(limits: Any) -> Limits | None:
-    if limits is None or isinstance(limits, Limits):
-        return limits
-    if isinstance(limits, str | Path):
-        return Limits.load(limits)
-    if isinstance(limits, Mapping):
-        return Limits(limits)
-    raise DataError(
-        f"limits: must be an oar.Limits(…), a mapping of columns to oar.Limit(…), or a TOML file, got {limits!r}."
-    )
 
 
 def _brief(value: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,6 +25,7 @@ ROUNDING = 1e-10  # share of a distance
 NOBODY = -1  # stands for somebody who is no member
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Plausible:
     """How near others must be after a move.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
-from oar.models.scaled_training import FLAT, ScaledTraining
+from oar.models.scaled_training import FLAT, ScaledParameters, ScaledTraining
 from oar.models.settings import check_flag
 from oar.people import Population
 
@@ -78,6 +78,18 @@ class Scaled(Differentiable):
         """Whether targets are real values rather than classes."""
         return self.model.regresses
 
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return the model's outputs (o,) for one person, whose features are as they were given."""
+        return self.model.outputs(*_inner(parameters, features))
+
+    def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return the model's training loss of one person."""
+        return self.model.example_loss(*_inner(parameters, features), target)
+
+    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return the model's loss at the query."""
+        return self.model.query_loss(*_inner(parameters, features), target)
+
     def target_rows(self, targets: Any) -> Any:
         """Return what the model's outputs are compared with."""
         return self.model.target_rows(targets)
@@ -109,6 +121,13 @@ class Scaled(Differentiable):
         inner = self.model.training(people.with_features(scaled))
         followed = np.zeros_like(columns) if self.frozen else columns
         return ScaledTraining(inner, scaled, centres, scales, followed)
+
+
+def _inner(parameters: Any, features: Any) -> tuple[Any, Any]:
+    """Return the model's own parameters, and features as it sees them; a matrix of a linear model does both."""
+    if isinstance(parameters, ScaledParameters):
+        return parameters.model, parameters.scaled(features)
+    return parameters, features
 
 
 def unscaled(model: Any) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,23 @@ class Seen:
     values: Array
     scaled: Columns
     last: tuple[bytes, Any] | None = None
+
+
+class ScaledParameters(NamedTuple):
+    """What a scaler and the model behind it have learned.
+
+    Attributes:
+        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
+        model: the model's own parameters, which apply to scaled features.
+    """
+
+    centres: Any
+    scales: Any
+    model: Any
+
+    def scaled(self, features: Any) -> Any:
+        """Return features as the model sees them."""
+        return (features - self.centres) / self.scales
 
 
 class ScaledTraining:
@@ -251,3 +268,13 @@ class ScaledTraining:
         found[:, :-1] /= self._scales
         found[:, -1] -= found[:, :-1] @ self._centres
         return found
+
+    def parameters(self, flat: Array) -> Any:
+        """Return flat parameters as they apply to features as they were given: of linear models (W, b)."""
+        if hasattr(self.inner, "matrix"):
+            return self.matrix(flat)
+        theta, mean, square = self._split(flat)
+        centres, scales, columns = self._centres.copy(), self._scales.copy(), self._columns
+        centres[columns] += scales[columns] * mean
+        scales[columns] *= self._spread(mean, square)
+        return ScaledParameters(centres, scales, self.inner.parameters(theta))  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,17 +24,18 @@ class Framed(NamedTuple):
     encoding: Encoding
 
 
-def read_frame(frame: Any, target: str, schema: Schema | None, weights: str | None, missing: str) -> Framed:
+def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missing: str) -> Framed:
     """Check a table and encode it."""
     import pandas
 
     if target is None:
         raise DataError("target: must be the name of the column of labels, got None.")
     columns = features_of(frame, target, weights)
+    if isinstance(schema, str | Path):
+        schema = Schema.load(schema)
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(
-            f"schema: must be an oar.Schema, got {type(schema).__name__}; use oar.Schema.load(path) or "
-            "oar.Schema.infer(frame)."
+            f"schema: must be an oar.Schema or a TOML file, got {type(schema).__name__}; use oar.Schema.infer(frame)."
         )
     if schema is not None and target in schema.names:
         raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")

@@ -39,10 +39,15 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
     if missing == "refuse":
         name = next(name for name in frame.columns if gaps[name].any())
         row, count = frame.index[gaps[name]][0], int(gaps.any(axis=1).sum())
+        unlabelled = [name for name in never_filled if gaps[name].any()]
+        remedy = (
+            f"; column {shown(unlabelled[0])} is never filled in: choose missing='drop' to leave these people out."
+            if unlabelled
+            else "; choose missing='drop' to leave these people out, or missing='impute' to fill in medians and modes."
+        )
         raise DataError(
-            f"frame: has missing values in {count} of {len(frame)} rows, the first in column {shown(name)}, row "
-            f"{shown(row)}; choose missing='drop' to leave these people out, or missing='impute' to fill in medians "
-            "and modes."
+            f"frame: must not have missing values, got some in {count} of {len(frame)} rows, the first in column "
+            f"{shown(name)}, row {shown(row)}{remedy}"
         )
     if missing == "drop":
         kept = frame[~gaps.any(axis=1)]
@@ -57,7 +62,7 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
         if gaps[name].any():
             raise DataError(
                 f"frame: column {shown(name)} has missing values, and a label or a weight is not filled in; drop these "
-                "rows first."
+                "rows first (df.dropna(subset=[…])), or choose missing='drop'."
             )
     filled = frame.copy()
     for column in schema or Schema.infer(frame.drop(columns=list(never_filled))):

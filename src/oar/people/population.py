@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class Population:
         self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
         self._classes_have_weight = self.weights is None and self._rows is None
         self._encoding: Encoding | None = None
+        self._target: str | None = None
         self._first_weights: NDArray[np.float64] | None = None
 
     @classmethod
@@ -77,7 +79,7 @@ class Population:
         frame: Any,
         target: str,
         *,
-        schema: Schema | None = None,
+        schema: Schema | str | Path | None = None,
         weights: str | None = None,
         missing: str = "refuse",
     ) -> Population:
@@ -88,13 +90,14 @@ class Population:
         Args:
             frame: a DataFrame, one row a person.
             target: the column of labels, or of values to be regressed.
-            schema: what the other columns are; None to infer it (print `people.schema`, and correct it).
+            schema: what the other columns are, as `oar.Schema` or its TOML file; None to infer it (print
+                `people.schema`, and correct it).
             weights: a column of training weights; None means that all weigh 1.
             missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes.
         """
         framed = read_frame(frame, target, schema, weights, missing)
         people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding = framed.encoding
+        people._encoding, people._target = framed.encoding, target
         return people
 
     @classmethod
@@ -103,7 +106,7 @@ class Population:
         path: Any,
         target: str,
         *,
-        schema: Schema | None = None,
+        schema: Schema | str | Path | None = None,
         weights: str | None = None,
         missing: str = "refuse",
         **options: Any,
@@ -247,6 +250,11 @@ class Population:
     def schema(self) -> Schema | None:
         """What the table's columns are; None where features were numbers all along."""
         return None if self._encoding is None else self._encoding.schema
+
+    @property
+    def target(self) -> str | None:
+        """The name of the table's column of labels; None where features were numbers all along."""
+        return self._target
 
     def vector(self, row: Any, argument: str) -> NDArray[np.float64]:
         """Return one person's features (d,): a row of the table, or numbers in the order of the features."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import inspect
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ from oar.errors import DataError, OptionError, StorageError, choose
 from oar.people.wording import nearest, repeated, shown
 
 LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
+BLOCK = 1 << 20  # bytes
 DELIMITERS = (";", "\t", "|", ",", " ")
 # What says where a line and a cell end: the header is read once more with these, and nothing else.
 LAYOUT = (
@@ -103,11 +105,32 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
             start = file.read(4)
         likely = next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "latin-1")
         raise StorageError(
-            f"path: {path} is not {error.encoding}: byte {error.object[error.start]:#04x} at {error.start}; "
+            f"path: {path} is not {error.encoding}: byte {error.object[error.start]:#04x}{_place(path, error)}; "
             f"name its encoding, such as encoding={likely!r}."
         ) from None
     except (pandas.errors.ParserError, OSError, EOFError, LookupError, ValueError) as error:
         raise StorageError(f"path: {path} cannot be read as a table: {str(error).strip()[:500]}") from None
+
+
+def _place(path: Path, error: UnicodeDecodeError) -> str:
+    """Return where in the file a byte is that cannot be decoded: pandas only knows where in the block that it read.
+
+    Nothing is said of a compressed file, of which nobody could look up the place.
+    """
+    decoder, before = codecs.getincrementaldecoder(error.encoding)(), 0
+    with open(path, "rb") as file:
+        while True:
+            block = file.read(BLOCK)
+            waiting = len(decoder.getstate()[0])  # bytes of a letter that the last block began
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as found:
+                if found.object[found.start] != error.object[error.start]:
+                    return ""
+                return f" at position {before - waiting + found.start:,}"
+            if not block:
+                return ""
+            before += len(block)
 
 
 def _parquet(path: Path, options: dict[str, Any]) -> Any:

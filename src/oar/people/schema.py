@@ -17,7 +17,7 @@ import dataclasses
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,10 @@ KINDS = ("number", "integer", "boolean", "ordinal", "category")
 WITH_LEVELS = ("ordinal", "category")
 MOST_LEVELS = 100  # a category with more looks like a name or an identifier
 MOST_NUMBERS = 10  # a category with more levels that are numbers looks like a number with some other word in between
+FEWEST_NUMBERS = 3  # so many, and most of the levels, do too where no other level has a digit
 LONGEST_LEVEL = 1_000  # characters; more is a document
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}([,.' \u00a0\u202f]\d{3})+)([.,]\d*)?([eE][+-]?\d+)?")
+_DIGIT = re.compile(r"\d")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\2\d{4})([ T]\d{1,2}:\d{2}.*)?")
 _DATES = "column {name!r}: dates are not features; turn them into numbers, such as days or an age."
 GAPS = frozenset({"", "?", "-", "--", "."})  # what files say for a missing value, and pandas does not know
@@ -93,8 +95,15 @@ class Schema:
     columns: tuple[Column, ...]
 
     def __post_init__(self) -> None:
-        """Refuse two columns of one name."""
-        object.__setattr__(self, "columns", tuple(self.columns))
+        """Refuse what is no column, and two columns of one name."""
+        columns = tuple(self.columns) if isinstance(self.columns, Iterable) else (self.columns,)
+        for column in columns:
+            if not isinstance(column, Column):
+                raise DataError(
+                    f"columns: must be oar.people.Column(name, kind) each, got {shown(column)}; of a mapping of "
+                    'names, use oar.Schema.from_tables({"age": {"kind": "integer"}}).'
+                )
+        object.__setattr__(self, "columns", columns)
         twice = repeated(self.names)
         if twice is not None:
             raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
@@ -146,8 +155,13 @@ class Schema:
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks) + "\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema as a TOML file."""
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the schema as a TOML file; without `overwrite`, refuse one that is there already."""
+        if not overwrite and Path(path).exists():
+            raise StorageError(
+                f"path: must be a file that is not there yet, got {path}, which may have been edited; name another "
+                "one, or write over it with overwrite=True (on the command line, --force)."
+            )
         with replace_atomically(Path(path)) as file:
             file.write(self.to_toml().encode())
 
@@ -276,7 +290,9 @@ def _check_texts(name: str, levels: list[str]) -> None:
     if all(_DATE.fullmatch(level.strip()) for level in levels):
         raise DataError(f"{_DATES.format(name=name)} If these are categories, convert it with astype('category').")
     gaps = bool(numbers) and {level.strip() for level in others} <= GAPS
-    if others and (gaps or len(numbers) > MOST_NUMBERS):
+    # "1", "2", "3" and "4+" are groups; "1", "5", "7" and "foo" are numbers and a slip.
+    slip = len(numbers) >= FEWEST_NUMBERS and len(numbers) > len(others) and not any(map(_DIGIT.search, others))
+    if others and (gaps or slip or len(numbers) > MOST_NUMBERS):
         raise DataError(
             f"column {name!r}: must hold one kind of values, got {len(numbers)} different numbers written as text, "
             f"such as {shown(numbers[0])}, and {shown(others[0])}; if that means a missing value, read the file with "

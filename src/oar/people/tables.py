@@ -189,3 +189,14 @@ def check_index(values: Any, index: Any, argument: str) -> None:
             f"{argument}: its index must equal the index of the features, got another one; "
             "use .reindex(X.index), or .to_numpy() if the order is already right."
         )
+
+
+def index_of_row(row: Any) -> Any:
+    """Return the caller's index of one person, or None."""
+    import pandas
+
+    if is_frame(row):
+        return row.index
+    if is_series(row) and row.name is not None:
+        return pandas.Index([row.name])
+    return None

@@ -37,6 +37,27 @@ def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") ->
     return f" {question} {found[0]!r}?" if found else ""
 
 
+def lined_up(rows: Iterable[tuple[str, str]]) -> str:
+    """Return pairs of texts as a table of two columns.
+
+    >>> print(lined_up([("age", "immutable"), ("income", "only up")]))
+    age     immutable
+    income  only up
+    """
+    pairs = list(rows)
+    width = max((len(first) for first, _ in pairs), default=0)
+    return "\n".join(f"{first:<{width}}  {second}".rstrip() for first, second in pairs)
+
+
+def counted(number: int, one: str, more: str) -> str:
+    """Return a number with the words that go with it.
+
+    >>> counted(1, "member moves", "members move"), counted(2_000, "member moves", "members move")
+    ('1 member moves', '2,000 members move')
+    """
+    return f"{number:,} {one if number == 1 else more}"
+
+
 def repeated(names: Iterable[Any]) -> Any:
     """Return the first name that occurs for the second time, or None."""
     seen = set()

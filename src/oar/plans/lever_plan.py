@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.wording import counted
 from oar.plans.card import Card
 from oar.plans.plan import MemberPlan
+from oar.plans.table_out import changed_cells
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeverPlan(MemberPlan):
     """Everyone's move, everyone's label, and who leaves.
 
@@ -47,6 +49,20 @@ class LeverPlan(MemberPlan):
     def leavers(self) -> Any:
         """Return who leaves: n booleans, a Series where there is an index."""
         return self.problem.people.column(self.away.copy())
+
+    def changes(self) -> Any:
+        """Return what changes, for people with a schema: features, labels and who leaves, as in every plan."""
+        return changed_cells(self, self.targets, self.away)
+
+    def _actors(self) -> list[str]:
+        people = self.problem.people
+        labels = people.value_rows() if self.problem.regresses else people.class_rows()
+        relabelled, leavers = int((labels != self.targets).any(axis=1).sum()), int(self.away.sum())
+        return [
+            *super()._actors(),
+            counted(relabelled, "label changes", "labels change"),
+            counted(leavers, "member leaves", "members leave"),
+        ]
 
     def card(self) -> Card:
         """Refuse: a card tells members how to move, and nothing else."""

@@ -15,11 +15,11 @@ from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
-from oar.plans.table_out import changed_cells, moved_table
+from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Moves for members and query.
 
@@ -54,13 +54,31 @@ class Plan:
         """Return the moves of some consecutive people of the problem's population."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        """Show who acts, in one line; moves are for `moves` and `changes`."""
+        query = f"the query {'moves' if self.query_move.any() else 'stays'}"
+        return f"{type(self).__name__}({'; '.join([*self._actors(), query])})"
+
+    def _actors(self) -> list[str]:
+        """Return who of the members does what."""
+        return []
+
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
         return moved_table(self)
 
     def changes(self) -> Any:
-        """Return what changes, for people with a schema: a DataFrame of person, column, before and after."""
+        """Return what changes, for people with a schema: a DataFrame of person, column, before and after.
+
+        Members are called by their index, and the query, which comes last, is "query". A label that changes is a row
+        of the target's column (a soft one a dict of classes and shares), and who leaves has a row of the column
+        "all data", from "given" to "withheld".
+        """
         return changed_cells(self)
+
+    def query_row(self) -> Any:
+        """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
+        return query_after(self)
 
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""
@@ -100,7 +118,7 @@ class Plan:
         return MemberPlan(problem, self.query_move, moves)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemberPlan(Plan):
     """A move for each person, one by one.
 
@@ -135,6 +153,10 @@ class MemberPlan(Plan):
         """Return the moves of some consecutive people of the problem's population."""
         return self.each[chunk.start : chunk.stop]
 
+    def _actors(self) -> list[str]:
+        movers = int(np.count_nonzero(self.each.any(axis=1)))
+        return [f"{movers:,} of {self.problem.people.size:,} members move"]
+
     def card(self) -> Card:
         """Return what can be published: the signal (θ, v), average directions, norm and common budget; not of tables.
 
@@ -145,7 +167,7 @@ class MemberPlan(Plan):
         return publish(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPlan(Plan):
     """One direction a class.
 
@@ -226,6 +248,10 @@ class ClassPlan(Plan):
         moves = self.directions.take(codes, axis=0)
         moves *= radii[:, None]
         return moves
+
+    def _actors(self) -> list[str]:
+        moving = [label for label, way in zip(self.problem.people.classes, self.directions, strict=True) if way.any()]
+        return [f"{len(moving)} of {len(self.directions)} classes move"]
 
     def card(self) -> Card:
         """Return what can be published: directions, norm and common budget, and nobody's data.

@@ -42,8 +42,8 @@ def publish(plan: MemberPlan) -> Card:
     model = problem.model
     if problem.limits is not None:
         raise DataError(
-            "plan: it was made for a table with limits, and a card knows only balls; hand members their rows of "
-            "plan.changes()."
+            "plan: it must be for an array of numbers to have a card, got one for a table, and a card knows only "
+            "balls, not whole steps and levels; hand members their rows of plan.changes()."
         )
     assert isinstance(model, Differentiable)
     if not plan.each.any():

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.errors import Status
+from oar.people.wording import counted, lined_up
 from oar.plans.plan import Plan
 from oar.problem import Problem
+
+SAME = 1e-9  # share of a loss by which it must change to have changed
+NO_PROMISE = "a collective is not promised to do as well as an individual"  # as solvers note it
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,24 @@ class Audit:
     converged: bool = True
     relabelled: int = 0
     leavers: int = 0
+
+    def __str__(self) -> str:
+        """Show a table of what the refit found."""
+        acts = [f"{counted(self.movers, 'member moves', 'members move')} (effort {self.effort:.4g})"]
+        acts += [counted(self.relabelled, "label changes", "labels change")] if self.relabelled else []
+        acts += [counted(self.leavers, "member leaves", "members leave")] if self.leavers else []
+        rows = [
+            (
+                "success",
+                f"{'yes' if self.success else 'no'} (before any move: {'yes' if self.success_before else 'no'})",
+            ),
+            ("prediction", f"{self.prediction_before!r} → {self.prediction!r}, margin {self.margin:.4g}"),
+            ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
+            ("acts", ", ".join(acts)),
+            ("limits", "; ".join(self.violations) if self.violations else "all kept"),
+            ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
+        ]
+        return lined_up(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +191,17 @@ class Result:
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
-        suffices = "" if self.status is Status.ALREADY else self.proposal.suffices
-        return " ".join(sentence for sentence in (self.status.advice, ended, suffices) if sentence)
+        already = self.status is Status.ALREADY
+        fell = self.loss < self.loss_before - SAME * abs(self.loss_before)
+        lowered = f"The goal loss {'was lowered all the same' if fell else 'did not fall'}." if already else ""
+        suffices = "" if already else self.proposal.suffices
+        promise = "" if self._promised else f"Here {NO_PROMISE}: compare oar.individual."
+        return " ".join(sentence for sentence in (self.status.advice, lowered, ended, suffices, promise) if sentence)
+
+    @property
+    def _promised(self) -> bool:
+        """Whether nothing speaks against a collective's doing at least as well as an individual, as limits do."""
+        return NO_PROMISE not in self.proposal.note
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
@@ -179,11 +210,12 @@ class Result:
         levers, audit = self.problem.levers, self.audit
         changes = ""
         if levers is not None and levers.relabel is not None:
-            changes += f"; {audit.relabelled} label{' changes' if audit.relabelled == 1 else 's change'}"
+            changes += "; " + counted(audit.relabelled, "label changes", "labels change")
         if levers is not None and levers.withhold is not None:
-            changes += f"; {audit.leavers} member{' leaves' if audit.leavers == 1 else 's leave'}"
+            changes += "; " + counted(audit.leavers, "member leaves", "members leave")
         return (
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
-            f"{' (proved optimal)' if self.exact else ''}, {gap})"
+            f"{' (proved optimal)' if self.exact else ''}, {gap}"
+            f"{'' if self._promised else '; an individual may do better'})"
         )

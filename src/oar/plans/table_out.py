@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.encoding import Encoding
+from oar.people.tables import index_of_row
 
 if TYPE_CHECKING:
     from oar.plans.plan import Plan
+
+Array = NDArray[np.float64]
+QUERY = "query"  # who it is in a table of changes
+LEAVER = "all data", "given", "withheld"  # column, before and after of somebody who leaves
 
 
 def moved_table(plan: Plan) -> Any:
@@ -19,24 +25,75 @@ def moved_table(plan: Plan) -> Any:
     return encoding.decode(_after(plan), people.index)
 
 
-def changed_cells(plan: Plan) -> Any:
-    """Return a DataFrame with one row for each value that changes: who, which column, before, after."""
+def query_after(plan: Plan) -> Any:
+    """Return a DataFrame of one row: the query after its own move, with the index that it came with."""
+    point = plan.problem.query_features + plan.query_move
+    return _encoding(plan).decode_row(point, index_of_row(plan.problem.query.features)).frame
+
+
+def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.bool_] | None = None) -> Any:
+    """Return a DataFrame with one row for each value that changes: who, which column, before, after.
+
+    Members come in their order, each with its values, its label and whether it leaves; the query comes last.
+
+    Args:
+        plan: the moves.
+        targets: everyone's label after it, (n, k) shares or values; None where labels stay.
+        away: (n,), who leaves; None where everybody stays.
+    """
     import pandas
 
-    encoding, people = _encoding(plan), plan.problem.people
-    before, after = encoding.decode(_before(plan), people.index), encoding.decode(_after(plan), people.index)
+    people = plan.problem.people
+    names = pandas.RangeIndex(people.size) if people.index is None else people.index
+    parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
+    if targets is not None:
+        parts.append(_changed_labels(plan, targets, names))
+    if away is not None:
+        rows = np.flatnonzero(away)
+        parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
+    query = plan.problem.query_features[None]
+    own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
+    return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
+
+
+def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) -> list[Any]:
+    """Return the features that differ, column by column, each with the positions of its people as index."""
+    old, new = encoding.decode(before), encoding.decode(after)
     parts = []
     for name in encoding.schema.names:
         place = encoding.places[name]
-        rows = np.flatnonzero((_before(plan)[:, place] != _after(plan)[:, place]).any(axis=1))
-        old, new = before[name].iloc[rows], after[name].iloc[rows]
-        parts.append(
-            pandas.DataFrame(
-                {"person": old.index, "column": name, "before": old.to_numpy(object), "after": new.to_numpy(object)},
-                index=rows,
-            )
-        )
-    return pandas.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+        rows = np.flatnonzero((before[:, place] != after[:, place]).any(axis=1))
+        parts.append(_cells(names, rows, name, *(table[name].iloc[rows].to_numpy(object) for table in (old, new))))
+    return parts
+
+
+def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
+    """Return the labels that differ; a soft label is a dict of classes and their shares."""
+    people, values = plan.problem.people, plan.problem.regresses
+    before = people.value_rows() if values else people.class_rows()
+    rows = np.flatnonzero((before != targets).any(axis=1))
+
+    def label(row: Array) -> Any:
+        if values:
+            return float(row[0])
+        shares = {each: float(share) for each, share in zip(people.classes, row, strict=True) if share}
+        return next(iter(shares)) if len(shares) == 1 else shares
+
+    return _cells(
+        names, rows, people.target, [label(row) for row in before[rows]], [label(row) for row in targets[rows]]
+    )
+
+
+def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: Any) -> Any:
+    import pandas
+
+    cells = {
+        "person": pandas.Series(names[rows], index=rows, dtype=object),
+        "column": pandas.Series(column, index=rows, dtype=object),
+        "before": pandas.Series(before, index=rows, dtype=object),
+        "after": pandas.Series(after, index=rows, dtype=object),
+    }
+    return pandas.DataFrame(cells, index=rows)
 
 
 def _encoding(plan: Plan) -> Encoding:
@@ -49,9 +106,9 @@ def _encoding(plan: Plan) -> Encoding:
     return encoding
 
 
-def _before(plan: Plan) -> Any:
+def _before(plan: Plan) -> Array:
     return np.asarray(plan.problem.people.features, dtype=np.float64)
 
 
-def _after(plan: Plan) -> Any:
+def _after(plan: Plan) -> Array:
     return _before(plan) + np.asarray(plan.moves(), dtype=np.float64)
