@@ -165,7 +165,7 @@ def test_costs_are_what_a_move_costs():
 def test_own_limits_are_of_people_who_are_there():
     with pytest.raises(DataError, match="nobody of that name"):
         measured(Limits({}, own={"p99": {"age": Limit(immutable=True)}}))
-    with pytest.raises(DataError, match="same for everybody"):
+    with pytest.raises(OptionError, match="same for everybody"):
         measured(Limits({}, own={"p3": {"age": Limit(cost=3)}}))
 
 
@@ -324,3 +324,29 @@ def test_costs_and_bounds_that_overflow_are_refused(value):
     if value > 1:
         with pytest.raises(OptionError, match="income upper: must be a finite number, of at most 1e\\+100, got"):
             Limits({"income": Limit(upper=value)}).check(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"links": ["change(age) <= -2"]}, "must let people stay as they are"),
+        ({"columns": {"age": Limit(immutable=True)}, "links": ["change(age) >= 1"]}, "must let people stay"),
+        ({"links": ["age >= 30.2", "age <= 30.8"]}, "'age >= 30.2' and 'age <= 30.8' contradict each other"),
+        ({"links": ["age >= 50"], "own": {"p3": {"age": Limit(upper=40)}, "p4": {"age": Limit(upper=60)}}},
+         "'own.p3.age upper = 40' and 'age >= 50' contradict each other"),
+        ({"own": {"p3": {"age": Limit(step=3)}}}, "own.p3.age step: is the same for everybody"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused_by_name(limits, said):
+    with pytest.raises(OptionError) as caught:
+        Limits(**limits).check(SCHEMA)
+    assert said in str(caught.value)
+
+
+def test_other_tools_words_are_not_guessed_at():
+    with pytest.raises(DataError, match="must be a list"):
+        from_dice(SCHEMA, "all", {"purpose": "car"})
+    with pytest.raises(OptionError, match="income"):
+        from_dice(SCHEMA, "all", {"income": [3_000, 1_000]})
+    with pytest.raises(OptionError, match="links: must be a list"):
+        Limits(links=3)

@@ -106,11 +106,11 @@ def test_multiples_are_whole(steps, fine):
 
 def test_who_goes_a_little_too_far_from_others_is_seen():
     """Alone, with the k-th nearest of the others just inside and just outside of what is usual."""
-    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 4.0, 9.0], "y": ["no", "yes", "no", "yes", "no"]})
+    frame = pd.DataFrame({"x": [0.5, 1.5, 2.5, 4.5, 9.5], "y": ["no", "yes", "no", "yes", "no"]})
     limits = oar.Limits({"x": oar.Limit(unit=1.0)}, plausible=oar.Plausible(neighbours=1, share=0.6))
     people = oar.Population.from_frame(frame, "y")
-    asked = oar.Problem(people, MODEL, oar.Query({"x": 0.0}, "yes"), oar.Perturb(50.0, limits=limits))
-    # Own distances are 1, 1, 1, 2 and 5: 1.4 is usual. The first goes beyond the last one, at 9.
+    asked = oar.Problem(people, MODEL, oar.Query({"x": 0.5}, "yes"), oar.Perturb(50.0, limits=limits))
+    # Own distances are 1, 1, 1, 2 and 5: 1.4 is usual. The first goes beyond the last one, which is 9 away.
     for move, fine in ((9 + 1.39, True), (9 + 1.42, False)):
         moves = np.zeros((5, 1))
         moves[0] = move

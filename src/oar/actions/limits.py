@@ -181,15 +181,13 @@ class Limits:
             raise OptionError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
         columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", columns)
-        links = (self.links,) if isinstance(self.links, str) else tuple(self.links)
-        object.__setattr__(self, "links", links)
-        _ = self.parsed
-        if isinstance(self.rules, str):
-            object.__setattr__(self, "rules", (self.rules,))
-        if isinstance(self.rules, Mapping) or not isinstance(self.rules, Iterable):
-            raise OptionError(f"rules: must be a list of texts 'if … then …', got {self.rules!r}.")
-        object.__setattr__(self, "rules", tuple(self.rules))
-        _ = self.parsed_rules
+        for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
+            texts = getattr(self, name)
+            texts = (texts,) if isinstance(texts, str) else texts
+            if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+                raise OptionError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+            object.__setattr__(self, name, tuple(texts))
+        _ = self.parsed, self.parsed_rules
         object.__setattr__(self, "plausible", Plausible.of(self.plausible))
         if not isinstance(self.own, Mapping):
             raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
@@ -251,10 +249,45 @@ class Limits:
                     raise OptionError(
                         f"links: {name!r} is a category, which has no value to compare; got {link.text!r}."
                     )
+            if not link.expression.values and link.expression.constant > 0:
+                raise OptionError(
+                    f"links: must let people stay as they are, got {link.text!r}, which nobody keeps who does; plans "
+                    "never oblige anybody to move, so leave it out."
+                )
         checked = dataclasses.replace(self, columns=columns, own=own)
         checked._check_pairs(schema)
         checked._check_rules(schema)
+        checked._check_own(schema)
         return checked
+
+    def _check_own(self, schema: Schema) -> None:
+        """Refuse own costs and steps (one ball and one grid for all), and own bounds that contradict a link.
+
+        A link that the narrowest of people's own bounds can keep, all of them can.
+        """
+        tightest: dict[tuple[str, str], tuple[float, Any]] = {}
+        for person, limits in self.own.items():
+            for name, limit in limits.items():
+                everybodys = self.columns.get(name, Limit())
+                for setting in ("cost", "unit", "step"):
+                    if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
+                        raise OptionError(
+                            f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
+                            f"{person!r} a budget of its own."
+                        )
+                for setting, sign in (("lower", -1.0), ("upper", 1.0)):
+                    bound = getattr(limit, setting)
+                    if bound is not None:
+                        here = sign * bound, person
+                        tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
+        spans, whole = _spans(schema), _whole(schema)
+        for (name, setting), (bound, person) in tightest.items():
+            sign = -1.0 if setting == "lower" else 1.0
+            for link in self.parsed:
+                says = link.expression.values, link.expression.constant
+                if name in says[0] and not _can_both_hold(({name: sign}, -bound), says, spans, whole):
+                    text = f"own.{person}.{name} {setting} = {said(schema[name], sign * bound)}"
+                    raise OptionError(f"limits: {text!r} and {link.text!r} contradict each other; change one of them.")
 
     def naming(self, index: Any, size: int) -> Limits:
         """Return these limits with own ones by the values of the people's index; None stands for their positions.
@@ -307,7 +340,9 @@ class Limits:
         for link in rule.consequence:
             for text, factors, constant in self._bounds(schema):
                 one = link.expression
-                if one.values and not _can_both_hold((one.values, one.constant), (factors, constant), spans):
+                if one.values and not _can_both_hold(
+                    (one.values, one.constant), (factors, constant), spans, _whole(schema)
+                ):
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
@@ -325,11 +360,11 @@ class Limits:
         statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
         statements = [each for each in statements if each[1]]
         statements += self._bounds(schema)
-        spans = _spans(schema)
+        spans, whole = _spans(schema), _whole(schema)
         for place, (text, factors, constant) in enumerate(statements):
             for other_text, other_factors, other_constant in statements[:place]:
                 if text != other_text and not _can_both_hold(
-                    (factors, constant), (other_factors, other_constant), spans
+                    (factors, constant), (other_factors, other_constant), spans, whole
                 ):
                     raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
 
@@ -400,13 +435,18 @@ def from_dice(
             raise OptionError(
                 f"permitted_range and features_to_vary: contradict each other about {name!r}; leave it out of one."
             )
+        if isinstance(span, str) or not isinstance(span, Iterable):
+            raise DataError(f"permitted_range.{name}: must be a list, of levels or of two bounds, got {span!r}.")
+        span = list(span)
         if column.kind == "category":
             columns[name] = Limit(levels=tuple(span))
         elif len(span) == 2:
             columns[name] = Limit(lower=span[0], upper=span[1])
         else:
             raise DataError(f"permitted_range.{name}: must be the lowest and the highest value, got {span!r}.")
-    return Limits(columns)
+    limits = Limits(columns)
+    limits.check(schema)
+    return limits
 
 
 def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, Any]]) -> Limits:
@@ -489,9 +529,12 @@ def _spans(schema: Schema) -> dict[str, tuple[float, float]]:
 
 
 def _can_both_hold(
-    one: tuple[dict[str, float], float], other: tuple[dict[str, float], float], spans: dict[str, tuple[float, float]]
+    one: tuple[dict[str, float], float],
+    other: tuple[dict[str, float], float],
+    spans: dict[str, tuple[float, float]],
+    whole: frozenset[str],
 ) -> bool:
-    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a linear programme if they share columns."""
+    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a programme if they share columns."""
     from scipy.optimize import linprog
 
     if not one[0].keys() & other[0].keys():
@@ -503,8 +546,14 @@ def _can_both_hold(
         rows.append([factors.get(name, 0.0) / unit for name in names])
         rights.append(-constant / unit)
     bounds = [spans.get(name, (None, None)) for name in names]
-    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, method="highs")
+    integers = [int(name in whole) for name in names]
+    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, integrality=integers, method="highs")
     return found.status != 2
+
+
+def _whole(schema: Schema) -> frozenset[str]:
+    """Return the columns whose values are whole numbers."""
+    return frozenset(column.name for column in schema if column.kind in ("boolean", "integer", "ordinal"))
 
 
 def _least(factors: dict[str, float], constant: float, spans: dict[str, tuple[float, float]]) -> float:

@@ -228,7 +228,6 @@ def measure(
         row = _position(person, len(features), index)
         for name, limit in own.items():
             place, column = encoding.places[name], encoding.schema[name]
-            _check_own(limit, limits.columns.get(name, FREE), person, name)
             bounds = _bounds(column, limit, features[row : row + 1, place])
             if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
@@ -333,13 +332,3 @@ def _position(person: Any, size: int, index: Any) -> int:
     if isinstance(person, int | np.integer) and 0 <= person < size:
         return int(person)
     raise DataError(f"own: must name people by their position, 0 to {size - 1}, got {person!r}.")
-
-
-def _check_own(limit: Limit, everybodys: Limit, person: Any, name: str) -> None:
-    """Costs and steps are everybody's: one ball, and one grid, for all."""
-    for setting in ("cost", "unit", "step"):
-        if getattr(limit, setting) not in (getattr(FREE, setting), getattr(everybodys, setting)):
-            raise DataError(
-                f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give {person!r} a "
-                "budget of its own."
-            )
