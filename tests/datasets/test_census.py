@@ -79,7 +79,7 @@ def test_gaps_are_dropped_filled_in_or_refused(tmp_path):
     filled = adult(tmp_path, missing="impute").frame
     assert len(filled) == 3
     assert not filled.isna().any().any()
-    with pytest.raises(oar.DataError, match="missing values in 1 of 3 rows, the first in column 'workclass', row 2"):
+    with pytest.raises(oar.DataError, match="got some in 1 of 3 rows, the first in column 'workclass', row 2"):
         adult(tmp_path, missing="refuse")
     with pytest.raises(oar.OptionError, match="missing: must be one of"):
         adult(tmp_path, missing="keep")
