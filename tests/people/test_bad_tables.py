@@ -403,3 +403,12 @@ class TestColumns:
         message = refusal(oar.DataError, read, path)
         assert f"got numbers written as text, such as {min(texts[:2])!r}; read the file with thousands=" in message
         assert read(path, **options).features[:2, 0].tolist() == [1200, 3100.5]
+
+
+def test_decimal_commas_are_not_taken_for_categories(tmp_path):
+    path = tmp_path / "commas.csv"
+    path.write_text("x;t\n" + "\n".join(f"{i % 9},{i % 7};{i % 2}" for i in range(90)))
+    with pytest.raises(DataError, match="decimal=','"):
+        Population.read(path, "t", sep=";")
+    people = Population.read(path, "t", sep=";", decimal=",")
+    assert people.schema["x"].kind == "number"

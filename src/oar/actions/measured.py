@@ -258,23 +258,6 @@ def spreads_of(features: Array, weights: Array) -> Array:
     return spreads
 
 
-def check_inside(limits: Limits, encoding: Encoding, row: Array) -> None:
-    """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way back in is planned."""
-    for name, limit in limits.columns.items():
-        if encoding.schema[name].kind == "category":
-            continue
-        value = float(row[encoding.places[name].start])
-        for bound, word, outside in (
-            (limit.lower, "at least", limit.lower is not None and value < limit.lower),
-            (limit.upper, "at most", limit.upper is not None and value > limit.upper),
-        ):
-            if outside:
-                raise DataError(
-                    f"query features: {name!r} must be {word} {bound:g}, as its limits say, got {value:g}; correct the "
-                    "query, or widen the limits."
-                )
-
-
 def _bounds(column: Column, limit: Limit, values: Array) -> tuple[Array, Array]:
     """Return how far coordinates (n, w) may fall and rise; 0 is always between."""
     stay = np.zeros_like(values)

@@ -280,11 +280,11 @@ def _check_texts(name: str, levels: list[str]) -> None:
             "the column, or group its values."
         )
     numbers = [level for level in levels if _NUMBER.fullmatch(level.strip())]
-    grouped = [level for level in numbers if _GROUPED.fullmatch(level.strip())]
+    grouped = [level for level in numbers if _GROUPED.fullmatch(level.strip()) or "," in level]
     if grouped and len(numbers) == len(levels):
         raise DataError(
             f"column {name!r}: must be numbers or categories, got numbers written as text, such as {shown(grouped[0])}"
-            "; read the file with thousands=… (and decimal=… where it is not a point), or convert the column."
+            "; read the file with thousands=… or, where it is not a point, decimal=','; or convert the column."
         )
     others = [level for level in levels if level not in set(numbers)]
     if all(_DATE.fullmatch(level.strip()) for level in levels):
