@@ -408,7 +408,7 @@ class TestColumns:
 def test_decimal_commas_are_not_taken_for_categories(tmp_path):
     path = tmp_path / "commas.csv"
     path.write_text("x;t\n" + "\n".join(f"{i % 9},{i % 7};{i % 2}" for i in range(90)))
-    with pytest.raises(DataError, match="decimal=','"):
-        Population.read(path, "t", sep=";")
-    people = Population.read(path, "t", sep=";", decimal=",")
+    with pytest.raises(oar.DataError, match="decimal=','"):
+        oar.Population.read(path, "t", sep=";")
+    people = oar.Population.read(path, "t", sep=";", decimal=",")
     assert people.schema["x"].kind == "number"
