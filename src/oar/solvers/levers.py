@@ -100,7 +100,7 @@ class Levering:
 
     def pulled(self) -> list[State]:
         """Return what the levers reach on people who stay: each lever alone, and both together."""
-        relabel, withhold = self.levers.relabel, self.levers.withhold
+        relabel = self.levers.relabel
         if relabel is not None and relabel.soft is not None:
             return self._softly()
         return [self._state(None, self.rows, one) for one in self._anew(self._as_given, self.effort)]

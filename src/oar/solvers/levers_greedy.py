@@ -36,7 +36,7 @@ FEWER = 4  # an exchange tries a shortlist so many times shorter
 BATCH = 8  # a first batch is one in so many of what has been done
 KEPT = 0.5  # of what a batch promised: if the loss falls by that, the next one is twice as large
 BETTER = 3.0  # times its promise: no change is expected to do better than that
-ANYWAY = 8  # one in so many of a shortlist is tried whatever it promises
+ANYWAY = 4  # one in so many of a shortlist is tried whatever it promises; all of one that holds every open change
 DONE = 1e-6  # of the loss at first: what is left above the least possible loss is not worth a refit
 
 
@@ -75,8 +75,13 @@ class LeverSearch:
         self._began, self._enough = ground.refits, least + DONE * abs(ground.loss({}))
 
     @property
+    def _left(self) -> int:
+        """Refits that may still be spent."""
+        return self._effort.refits - (self._ground.refits - self._began)
+
+    @property
     def _short(self) -> bool:
-        return self._ground.refits - self._began >= self._effort.refits
+        return self._left <= 0
 
     def run(self) -> Pulled:
         """Return where the best of the searches from the best first changes ends."""
@@ -124,9 +129,10 @@ class LeverSearch:
         `now` is the loss where they were promised; those that cannot be expected to end `below` a loss are left out.
         """
         best, least = changes, np.inf
+        anyway = most if np.count_nonzero(open_) <= most else most // ANYWAY
         for number, (person, what) in enumerate(_shortlist(promised, open_, 1 if self._ground.exact else most)):
             hoped = BETTER * (now - promised[person, what])
-            if number * ANYWAY >= most and self._ground.loss(changes) - hoped > min(below, least):
+            if number > anyway and self._ground.loss(changes) - hoped > min(below, least):
                 break
             trial = changes | {person: what}
             loss = self._ground.loss(trial)
@@ -142,7 +148,7 @@ class LeverSearch:
 
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
-        while changes and not self._short:
+        while 0 < len(changes) <= self._left:  # it takes a refit to do without each of them
             better = self._exchange(changes, loss) or self._exchange_two(changes, loss)
             if better is None:
                 break
