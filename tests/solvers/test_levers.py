@@ -9,7 +9,7 @@ from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.models import Ridge, SoftmaxRegression
-from oar.solvers import ProjectedGradient
+from oar.solvers import ProjectedGradient, levers, propose_collective
 
 ALL = {"centroid": oar.NearestCentroid()} | CLASSIFIERS
 FEW_STEPS = ProjectedGradient(30, 1e-4, restarts=0)
@@ -98,16 +98,48 @@ def test_nothing_allowed_is_nothing_changed(name):
 @pytest.mark.parametrize("name", ["centroid", "softmax", "scaled", "frozen"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_together_is_never_worse_than_any_alone(name, seed):
-    levers = [oar.Perturb(0.2), oar.Relabel(most=1), oar.Withhold(most=1)]
+    actions = [oar.Perturb(0.2), oar.Relabel(most=1), oar.Withhold(most=1)]
     options = {} if name == "centroid" else {"solver": FEW_STEPS}
-    moves = oar.collective(problem_of(seed, ALL[name], levers[0], 2), **options)
-    alone = [oar.collective(problem_of(seed, ALL[name], lever, 2)) for lever in levers[1:]]
-    pairs = [oar.collective(problem_of(seed, ALL[name], [levers[0], lever], 2), **options) for lever in levers[1:]]
+    moves = oar.collective(problem_of(seed, ALL[name], actions[0], 2), **options)
+    alone = [oar.collective(problem_of(seed, ALL[name], lever, 2)) for lever in actions[1:]]
+    pairs = [oar.collective(problem_of(seed, ALL[name], [actions[0], lever], 2), **options) for lever in actions[1:]]
     for single, pair in zip(alone, pairs, strict=True):
         assert kept(pair, flips=1, leavers=1).loss <= min(moves.loss, single.loss) + 1e-8
-    everything = kept(oar.collective(problem_of(seed, ALL[name], levers, 2), **options), flips=1, leavers=1)
+    everything = kept(oar.collective(problem_of(seed, ALL[name], actions, 2), **options), flips=1, leavers=1)
     assert everything.loss <= min(moves.loss, *(single.loss for single in alone)) + 1e-8
     assert (np.linalg.norm(everything.plan.moves(), axis=1) <= 0.2 * (1 + 1e-9)).all()
+
+
+def test_turns_go_on_from_the_last_ones():
+    """Moves beside other labels and strikes take a few times the refits of these alone, not ten times."""
+    both = [oar.Relabel(most=3), oar.Withhold(most=6)]
+    refits = []
+    for action in (both, [oar.Perturb(0.2), *both]):
+        problem = problem_of(2, SoftmaxRegression(0.05), action, 2, size=100)
+        refits.append(levers.solve(problem, lambda moves: propose_collective(moves, FEW_STEPS)).note.split()[0])
+    alone, beside = (int(number.replace(",", "")) for number in refits)
+    assert beside < 2 * alone
+
+
+def test_moves_that_do_little_are_not_made_again_and_again():
+    """Turns go from the levers alone: one search for moves beside nothing, and one beside them."""
+    asked = []
+
+    def propose(problem):
+        asked.append(problem)
+        return propose_collective(problem, FEW_STEPS)
+
+    action = [oar.Perturb(1e-5), oar.Relabel(most=3)]
+    proposal = levers.solve(problem_of(1, SoftmaxRegression(0.05), action, 2), propose)
+    assert len(asked) == 2
+    assert proposal.claimed_loss < oar.collective(asked[0], solver=FEW_STEPS).loss
+
+
+def test_softer_labels_in_turns_stay_near_those_given():
+    """Later turns start from labels that were softened already, and may not go further than the first."""
+    action = [oar.Perturb(0.5), oar.Relabel(soft=0.2), oar.Withhold(most=2)]
+    result = oar.collective(problem_of(5, SoftmaxRegression(0.05), action, 3), solver=FEW_STEPS)
+    kept(result, soft=0.2, leavers=2)
 
 
 def test_moves_alone_come_out_as_they_always_did():

@@ -20,7 +20,7 @@ class Withhold:
     The last people of a class stay: a model of classes cannot be fitted to one that nobody is left in.
 
     Args:
-        most: how many may leave.
+        most: how many may leave; more than take part means all of them but the last of each class.
         share: or, at most this share of the participants may leave (rounded down).
         participants: who may leave: None (everyone), a boolean mask, a share, or a function of the Population.
         seed: with a share of participants: the seed of the draw (0 if left out).

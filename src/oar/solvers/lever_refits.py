@@ -54,6 +54,7 @@ class Refitting:
         self.weights = given_weights(problem)
         self.refits = self.passes = 0
         self._warm = problem.model.convex  # type: ignore[union-attr]
+        self._begin: Array | None = None  # parameters of the first refit
 
     def check(self) -> None:
         """Raise a NumericsError where already the people as they are have no fit."""
@@ -64,7 +65,7 @@ class Refitting:
         return self.training.moved(moves)
 
     def at(self, features: Any, rows: Array, weights: Array, near: Refit | None = None) -> Refit | None:
-        """Refit, from another one near it; None where that is not possible.
+        """Refit, from another one near it or else from the first one; None where that is not possible.
 
         Where training has many minima it starts from scratch.
         """
@@ -73,10 +74,10 @@ class Refitting:
         targets = np.ascontiguousarray(self.model.target_rows(rows))  # type: ignore[union-attr]
         known = near is not None and self._warm
         training = (near.training if known else self.training).contributing(targets, weights / weights.sum())  # type: ignore[union-attr]
-        begin = near.fit.parameters if known else training.start()  # type: ignore[union-attr]
+        begin = near.fit.parameters if known else self._begin  # type: ignore[union-attr]
         self.refits += 1
         try:
-            fit = training.fit(features, begin, TIGHT)
+            fit = training.fit(features, training.start() if begin is None else begin, TIGHT)
             loss, pull, _ = training.goal(fit.parameters, self.problem.query_features, self.problem.goal_target)
         except (NumericsError, DataError):  # separated by the change, or a class without variance
             return None
@@ -84,6 +85,8 @@ class Refitting:
             self.passes += training.passes
         if fit.residual > CONVERGED or not np.isfinite(loss):
             return None
+        if self._warm and self._begin is None:
+            self._begin = fit.parameters
         return Refit(training, fit, loss, pull)
 
     def signal(self, refit: Refit) -> Array | None:
@@ -126,7 +129,8 @@ class RefittedGround:
         self._refitting, self._rows = refitting, rows
         self._features = refitting.features(moves)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
-        self._last: tuple[frozenset[tuple[int, int]], Refit] | None = None
+        self._last: tuple[frozenset[tuple[int, int]], Refit] | None = None  # where changes were promised
+        self._newest: tuple[frozenset[tuple[int, int]], Refit | None] | None = None
         self.began = refitting.at(self._features, rows, refitting.weights)
 
     @property
@@ -139,6 +143,7 @@ class RefittedGround:
         key = frozenset(changes.items())
         if key not in self._losses:
             refit = self._refit(changes)
+            self._newest = key, refit
             if len(self._losses) >= KEPT:
                 self._losses.clear()
             self._losses[key] = np.inf if refit is None else refit.loss
@@ -154,7 +159,8 @@ class RefittedGround:
     def promised(self, changes: Changes) -> Array:
         """Return (n, k + 1) the loss now plus each change's first-order effect; all equal where there is no signal."""
         key = frozenset(changes.items())
-        refit = self._last[1] if self._last is not None and self._last[0] == key else self._refit(changes)
+        kept = next((one for one in (self._last, self._newest) if one is not None and one[0] == key), None)
+        refit = self._refit(changes) if kept is None else kept[1]
         rows, weights = applied(changes, self._rows, self._refitting.weights)
         found = np.zeros((len(rows), rows.shape[1] + 1))
         if refit is None:

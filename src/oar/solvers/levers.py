@@ -2,9 +2,10 @@
 
 Labels and leavers are chosen by `levers_greedy` and `soft_labels`. Where members may move as well, the solver for moves
 and the levers take turns: moves for the people as they are labelled and present, then levers for the people as they
-have moved. It goes once from the moves alone and once from the levers alone, and everything found on the way is kept in
-mind, single levers included: what is returned is the best of it by true refits, so several levers are never worse than
-any one of them.
+have moved, from the labels and leavers of the turn before and with less effort than at first. It goes from the moves
+alone and from the levers alone, unless one of them does little beside the other, and everything found on the way is
+kept in mind, single levers included: what is returned is the best of it by true refits, so several levers are never
+worse than any one of them.
 
 The loss is not convex in moves, and which members to choose is a combinatorial question: nothing is proved to be
 optimal and nothing to be impossible.
@@ -28,16 +29,18 @@ from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers.lever_centroids import CentroidGround
-from oar.solvers.lever_ground import Ground, Open, applied, given_rows, given_weights
+from oar.solvers.lever_ground import LEAVE, Changes, Ground, Open, applied, given_rows, given_weights
 from oar.solvers.lever_refits import RefittedGround, Refitting
 from oar.solvers.levers_greedy import Effort, LeverSearch, Pulled
-from oar.solvers.soft_labels import soften
+from oar.solvers.soft_labels import Softly, soften
 
 Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
-WORTH_IT = 1e-6  # of the loss: what a round must gain to be followed by another
+WORTH_IT = 1e-3  # of the loss: what a turn must gain to be followed by another
+LITTLE = 0.1  # of the other's gain: from moves or levers that gain less alone no turns are taken
+LATER = 4  # turns have one in so many of the refits that the levers have at first
 NUMBERS = 4_000  # outputs of all people together, up to which a refit is quick
-PLENTY = 1_000  # refits from which on a search is repeated from another first change
+PLENTY = 500  # refits from which on a search is repeated from another first change
 ENDED = (
     "Many refits were spent, and the last changes were made in batches; a smaller limit is searched more thoroughly."
 )
@@ -68,7 +71,9 @@ class Levering:
         self.refitting = None if isinstance(problem.model, NearestCentroid) else Refitting(problem)
         self._looks = 0  # of grounds that are left
         self.effort = _effort(problem)
-        self.unmoved = State(None, self.rows, self.weights, self._ground(self.rows, None).loss({}), gap=np.inf)
+        self._least = getattr(problem.model, "least_loss", -np.inf)
+        self._as_given = self._ground(self.rows, None)
+        self.unmoved = State(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)
 
     @property
     def refits(self) -> int:
@@ -88,58 +93,84 @@ class Levering:
     def judged(self, state: State) -> State:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
         if self.refitting is None:
-            leavers = {int(person): -1 for person in np.flatnonzero((state.weights == 0) & (self.weights > 0))}
-            flips = {
-                int(one): int(state.rows[one].argmax()) for one in np.flatnonzero((state.rows != self.rows).any(axis=1))
-            }
             self._looks += 1
-            return replace(state, loss=self._ground(self.rows, state.moves).loss(flips | leavers))
+            return replace(state, loss=self._ground(self.rows, state.moves).loss(self._changes(state)))
         found = self.refitting.at(self.refitting.features(state.moves), state.rows, state.weights)
         return replace(state, loss=np.inf if found is None else found.loss)
 
-    def pulled(self, moves: Array | None) -> list[State]:
-        """Return what the levers reach on people who moved so: each lever alone, and both together."""
-        relabel, withhold = self.levers.relabel, self.levers.withhold
+    def pulled(self) -> list[State]:
+        """Return what the levers reach on people who stay: each lever alone, and both together."""
+        relabel = self.levers.relabel
         if relabel is not None and relabel.soft is not None:
-            return self._softly(moves)
-        ground = self._ground(self.rows, moves)
-        alone = [Levers(relabel, None), Levers(None, withhold)] if relabel and withhold else [self.levers]
-        found = [self._searched(ground, some, lambda search: search.run()) for some in alone]
-        if len(alone) > 1:
-            best = min(found, key=lambda one: one.loss)
-            found.append(self._searched(ground, self.levers, lambda search: search.refined(best.changes)))
-            found.append(self._searched(ground, self.levers, lambda search: search.run()))
+            return self._softly()
+        return [self._state(None, self.rows, one) for one in self._anew(self._as_given, self.effort)]
+
+    def pulled_further(self, state: State) -> list[State]:
+        """Return what the levers reach from labels and leavers that were good before people moved."""
+        relabel, withhold = self.levers.relabel, self.levers.withhold
+        later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
+        if relabel is not None and relabel.soft is not None:
+            soft = self._softened(state, later)
+            return [soft] if withhold is None else [soft, self._struck(soft, later)]
+        ground, changes = self._ground(self.rows, state.moves), self._changes(state)
+        if not changes:
+            return [self._state(state.moves, self.rows, one) for one in self._anew(ground, later)]
+        found = self._search(ground, self.levers, later).refined(changes)
+        self._count(ground)
+        return [self._state(state.moves, self.rows, found)]
+
+    def _anew(self, ground: Ground, effort: Effort) -> list[Pulled]:
+        """Return what each lever reaches alone, and then both from there."""
+        each = (Levers(self.levers.relabel, None), Levers(None, self.levers.withhold))
+        found = [self._search(ground, some, effort).run() for some in each if some.relabel or some.withhold]
+        if len(found) > 1:
+            found += [self._search(ground, self.levers, effort).refined(one.changes) for one in found]
+        self._count(ground)
+        return found
+
+    def _count(self, ground: Ground) -> None:
         if self.refitting is None:
             self._looks += ground.refits
-        return [self._state(moves, self.rows, one) for one in found]
 
-    def _searched(self, ground: Ground, levers: Levers, run: Callable[[LeverSearch], Pulled]) -> Pulled:
-        open_ = Open(levers, self.rows, self.weights, self.problem.regresses)
-        return run(LeverSearch(ground, open_, self.effort, self._on_step))
+    def _changes(self, state: State) -> Changes:
+        """Return the flips and leavers of a state."""
+        flipped = np.flatnonzero((state.rows != self.rows).any(axis=1))
+        away = np.flatnonzero((state.weights == 0) & (self.weights > 0))
+        return {int(one): int(state.rows[one].argmax()) for one in flipped} | {int(one): LEAVE for one in away}
+
+    def _search(
+        self, ground: Ground, levers: Levers, effort: Effort | None = None, rows: Array | None = None
+    ) -> LeverSearch:
+        open_ = Open(levers, self.rows if rows is None else rows, self.weights, self.problem.regresses)
+        return LeverSearch(ground, open_, effort or self.effort, self._on_step, self._least)
 
     def _state(self, moves: Array | None, rows: Array, pulled: Pulled) -> State:
         changed, weights = applied(pulled.changes, rows, self.weights)
         return State(moves, changed, weights, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
 
-    def _softly(self, moves: Array | None) -> list[State]:
+    def _softly(self) -> list[State]:
         """Soften labels; with strikes, take turns from either."""
-        soft, withhold = self._softened(moves, self.weights), self.levers.withhold
-        if withhold is None:
+        soft = self._softened(self.unmoved, self.effort)
+        if self.levers.withhold is None:
             return [soft]
-        strike = self._struck(moves, self.rows)
-        return [soft, strike, self._struck(moves, soft.rows), self._softened(moves, strike.weights)]
+        strike = self._struck(self.unmoved, self.effort)
+        return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
 
-    def _softened(self, moves: Array | None, weights: Array) -> State:
+    def _softened(self, state: State, effort: Effort) -> State:
+        """Soften the labels of a state further."""
         assert self.refitting is not None
         assert self.levers.relabel is not None
-        features, most = self.refitting.features(moves), max(10, self.effort.refits // 20)
-        found = soften(self.refitting, self.levers.relabel, self.rows, weights, features, most, self._on_step)
-        return State(moves, found.rows, weights, found.loss, found.gap, found.finished, found.steps)
+        limits, features = Softly(self.levers.relabel, self.rows), self.refitting.features(state.moves)
+        most = max(10, effort.refits // 20)
+        found = soften(self.refitting, limits, state.rows, state.weights, features, most, self._on_step)
+        return State(state.moves, found.rows, state.weights, found.loss, found.gap, found.finished, found.steps)
 
-    def _struck(self, moves: Array | None, rows: Array) -> State:
-        ground = self._ground(rows, moves)
-        open_ = Open(Levers(None, self.levers.withhold), rows, self.weights, self.problem.regresses)
-        return self._state(moves, rows, LeverSearch(ground, open_, self.effort, self._on_step).run())
+    def _struck(self, state: State, effort: Effort) -> State:
+        """Choose who leaves, from those who have left, with the labels of a state."""
+        ground = self._ground(state.rows, state.moves)
+        search = self._search(ground, Levers(None, self.levers.withhold), effort, state.rows)
+        away = {person: what for person, what in self._changes(state).items() if what == LEAVE}
+        return self._state(state.moves, state.rows, search.refined(away) if away else search.run())
 
 
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
@@ -151,13 +182,15 @@ def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_ste
         return _proposal(
             levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
         )
-    found = [levering.unmoved, *levering.pulled(None)]
+    found = [levering.unmoved, *levering.pulled()]
     if part_of(problem.action, Perturb) is not None:
         by_levers = min(found, key=lambda state: state.loss)
         by_moves = _moved(levering, levering.unmoved, propose_moves)
         found.append(by_moves)
-        for start, moves_next in ((by_moves, False), (by_levers, True)):
-            found += _turns(levering, start, moves_next, propose_moves)
+        gains = [levering.unmoved.loss - start.loss for start in (by_moves, by_levers)]
+        for start, gain, moves_next in zip((by_moves, by_levers), gains, (False, True), strict=True):
+            if gain >= LITTLE * max(gains):
+                found += _turns(levering, start, moves_next, propose_moves)
     best = min(found, key=lambda state: state.loss)
     return _proposal(levering, best, "")
 
@@ -165,11 +198,11 @@ def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_ste
 def _turns(
     levering: Levering, start: State, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
 ) -> list[State]:
-    """Return the states that moves and levers reach in turns, as long as a round gains something."""
+    """Return the states that moves and levers reach in turns, as long as every turn gains something."""
     found, best = [], start
     for _ in range(2 * ROUNDS):
         before = best.loss
-        reached = [_moved(levering, best, propose_moves)] if moves_next else levering.pulled(best.moves)
+        reached = [_moved(levering, best, propose_moves)] if moves_next else levering.pulled_further(best)
         found += reached
         best = min([best, *reached], key=lambda state: state.loss)
         moves_next = not moves_next
@@ -230,7 +263,7 @@ def _effort(problem: Problem) -> Effort:
         return Effort(40, 6, 1)
     model = unscaled(problem.model)
     quick = isinstance(model, Linear)
-    most = 4_000 if quick else 2_000 if getattr(model, "closed_form", None) is not None else 600
+    most = 2_000 if quick else 1_000 if getattr(model, "closed_form", None) is not None else 600
     outputs = problem.people.size * (1 if problem.regresses else len(problem.people.classes))
-    refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 200, most))
+    refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 50, most))
     return Effort(refits, int(np.clip(refits // 30, 6, 64)), 2 if refits >= PLENTY else 1)

@@ -15,7 +15,7 @@ The gap Σ w̄_i ⟨g_i, y'_i − y_i⟩ ≥ 0 is the certificate: zero at label
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,13 @@ ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of
 INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth a refit
 
 
+class Softly(NamedTuple):
+    """How far labels may go from those that were given (n, k)."""
+
+    limits: RelabelLimits
+    given: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Softened:
     """Labels (n, k) or values (n, m), the true loss, the gap, whether it closed, and steps taken."""
@@ -45,15 +52,15 @@ class Softened:
 
 def soften(
     refitting: Refitting,
-    limits: RelabelLimits,
+    softly: Softly,
     rows: Array,
     weights: Array,
     features: Any,
     most_steps: int,
     on_step: OnStep | None = None,
 ) -> Softened:
-    """Change labels within their limits from `rows`, as given, until the gap closes or steps run out."""
-    given, steps = rows, 0
+    """Change labels within their limits, starting from `rows`, until the gap closes or steps run out."""
+    (limits, given), steps = softly, 0
     refit = refitting.at(features, rows, weights)
     if refit is None:
         return Softened(rows, np.inf, np.inf, False, 0)
