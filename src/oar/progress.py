@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +37,8 @@ def step_line(title: str, shown: bool | None) -> Iterator[OnStep | None]:
     def on_step(number: int, loss: float, gap: float) -> None:
         nonlocal count
         count += 1
-        line = f"{title}: step {count}, goal loss {loss:.6g}, gap {gap:.1e}"
+        certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
+        line = f"{title}: step {count}, goal loss {loss:.6g}{certified}"
         if not console.is_terminal:
             console.print(line)
         elif time.monotonic() - began >= QUIET:
