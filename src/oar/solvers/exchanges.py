@@ -122,10 +122,12 @@ def _one_by_one(search: Search, whole: Whole, here: Reached) -> Reached:
     weights = np.append(training.weights, 1.0)
     for _ in range(MOST_ROUNDS):
         gains, aims = _liked(search, whole, here, min(MOST_EACH, TRIED // movers))
+        possible = np.isfinite(gains) & (weights > 0)
+        worth = np.where(possible, gains, 0.0) * weights
         moves, last = here.moves.copy(), None
-        for place in np.argsort(-gains * weights, axis=None, kind="stable"):
+        for place in np.argsort(np.where(possible, -worth, np.inf), axis=None, kind="stable"):
             number, person = np.unravel_index(place, gains.shape)
-            if gains[number, person] == -np.inf or time.monotonic() > search.loop.deadline:
+            if not possible[number, person] or time.monotonic() > search.loop.deadline:
                 break
             trial = moves.copy()
             trial[person] = aims[number, person]
