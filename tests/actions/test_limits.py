@@ -343,10 +343,13 @@ def test_what_cannot_be_kept_is_refused_by_name(limits, said):
     assert said in str(caught.value)
 
 
-def test_other_tools_words_are_not_guessed_at():
+def test_other_tools_words_are_not_guessed_at(tmp_path):
     with pytest.raises(DataError, match="must be a list"):
         from_dice(SCHEMA, "all", {"purpose": "car"})
     with pytest.raises(OptionError, match="income"):
         from_dice(SCHEMA, "all", {"income": [3_000, 1_000]})
     with pytest.raises(OptionError, match="links: must be a list"):
         Limits(links=3)
+    (tmp_path / "limits.toml").write_text("links = 3")
+    with pytest.raises(OptionError, match="links: must be a list"):
+        Limits.load(tmp_path / "limits.toml")

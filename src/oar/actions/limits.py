@@ -397,10 +397,9 @@ class Limits:
             raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
         for key in content:
             choose(str(path), key, ("columns", "links", "own", "rules", "plausible"))
-        links = content.get("links", [])
         return Limits(
             content.get("columns", {}),
-            tuple([links] if isinstance(links, str) else links),
+            content.get("links", []),
             content.get("own", {}),
             content.get("rules", []),
             content.get("plausible"),

@@ -115,19 +115,24 @@ def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return a text's syntax, and what the placeholders for backticked names stand for."""
     if not isinstance(text, str):
         raise OptionError(f"links: must be text such as 'a <= b', got {shown(text)}.")
+    try:
+        return syntax_of(text)
+    except UNREADABLE as error:
+        raise OptionError(
+            f"links: must be a comparison such as 'a <= b', got {shown(text)} ({why(error)}); put names with spaces "
+            "between backticks."
+        ) from None
+
+
+def syntax_of(text: str) -> tuple[ast.expr, dict[str, str]]:
+    """Return a text's syntax, and what its placeholders for backticked names stand for; raises one of UNREADABLE."""
     names: dict[str, str] = {}
 
     def placeholder(match: re.Match[str]) -> str:
         names[f"_name_{len(names)}_"] = match[1]
         return f"_name_{len(names) - 1}_"
 
-    try:
-        return ast.parse(BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
-    except UNREADABLE as error:
-        raise OptionError(
-            f"links: must be a comparison such as 'a <= b', got {shown(text)} ({why(error)}); put names with spaces "
-            "between backticks."
-        ) from None
+    return ast.parse(BACKTICKED.sub(placeholder, text).strip(), mode="eval").body, names
 
 
 def why(error: BaseException) -> str:

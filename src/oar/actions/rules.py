@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.links import BACKTICKED, UNREADABLE, Link, parse_links, why
+from oar.actions.links import UNREADABLE, Link, parse_links, syntax_of, why
 from oar.errors import OptionError, choose
 from oar.people.encoding import LARGEST, Encoding
 from oar.people.labels import plain
@@ -266,14 +266,8 @@ def parse_rules(texts: Sequence[Any]) -> tuple[Rule, ...]:
 
 
 def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
-    names: dict[str, str] = {}
-
-    def placeholder(match: re.Match[str]) -> str:
-        names[f"_name_{len(names)}_"] = match[1]
-        return f"_name_{len(names) - 1}_"
-
     try:
-        return ast.parse(BACKTICKED.sub(placeholder, part).strip(), mode="eval").body, names
+        return syntax_of(part)
     except UNREADABLE as error:
         raise OptionError(
             f"rules: must be written 'if … then …', such as {EXAMPLE}, got {shown(text)} ({why(error)} in "
