@@ -23,7 +23,7 @@ def test_naive_bayes_is_scikit_learns(smoothing, weights, soft, units):
     people = oar.Population(before, 0.8 * TARGETS + 0.2 / 3 if soft else CODES, weights)
     query, model = after[:2].mean(axis=0), GaussianNaiveBayes(var_smoothing=smoothing)
     outside = witnesses.testify(model, people, after, query, GOAL)
-    own = witnesses._own_training(model, people, after, query, GOAL)
+    own = witnesses._own_refit(model, people, after).testify(query, GOAL)
     assert outside.witness == "scikit-learn GaussianNB"
     np.testing.assert_allclose(outside.outputs, own.outputs, rtol=1e-9, atol=1e-9)
     assert outside.loss == pytest.approx(own.loss, rel=1e-9, abs=1e-9)

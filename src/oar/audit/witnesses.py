@@ -209,10 +209,6 @@ def _residual(model: Differentiable, people: Population, features: Array, estima
     return float(np.hypot(np.linalg.norm(by_feature), np.linalg.norm(by_intercept)))
 
 
-def _own_training(model: Any, people: Population, features: Array, query: Array, target: Array) -> Testimony:
-    return _own_refit(model, people, features).testify(query, target)
-
-
 def _own_refit(model: Any, people: Population, features: Array) -> Refit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
