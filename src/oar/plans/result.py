@@ -11,7 +11,6 @@ from oar.plans.plan import Plan
 from oar.problem import Problem
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
-NO_PROMISE = "a collective is not promised to do as well as an individual"  # as solvers note it
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +30,7 @@ class Proposal:
         ended: a sentence on why the solver ended before it was finished and what would help, or "".
         note: a sentence on how gradients were made, or "".
         residual: the norm of the training gradient at the solver's last refit.
+        promised: whether nothing speaks against a collective's doing at least as well as an individual, as limits do.
     """
 
     plan: Plan
@@ -47,6 +47,7 @@ class Proposal:
     ended: str = ""
     note: str = ""
     residual: float = 0.0
+    promised: bool = True
 
 
 @dataclass(frozen=True)
@@ -195,13 +196,9 @@ class Result:
         fell = self.loss < self.loss_before - SAME * abs(self.loss_before)
         lowered = f"The goal loss {'was lowered all the same' if fell else 'did not fall'}." if already else ""
         suffices = "" if already else self.proposal.suffices
-        promise = "" if self._promised else f"Here {NO_PROMISE}: compare oar.individual."
+        promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
+        promise = "" if self.proposal.promised else promise
         return " ".join(sentence for sentence in (self.status.advice, lowered, ended, suffices, promise) if sentence)
-
-    @property
-    def _promised(self) -> bool:
-        """Whether nothing speaks against a collective's doing at least as well as an individual, as limits do."""
-        return NO_PROMISE not in self.proposal.note
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
@@ -217,5 +214,5 @@ class Result:
             f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap}"
-            f"{'' if self._promised else '; an individual may do better'})"
+            f"{'' if self.proposal.promised else '; an individual may do better'})"
         )

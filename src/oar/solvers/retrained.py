@@ -130,6 +130,7 @@ def solve(
         passes=training.passes,
         note=f"{chosen} {best.step.note}{_dominance(problem)}",
         residual=final.fit.residual,
+        promised=not _dominance(problem),
     )
 
 
