@@ -107,7 +107,7 @@ def test_machines_are_audited_right_at_every_scale(scale, l2):
         query, people = features[:3].mean(axis=0), oar.Population(features, codes)
         expected = at @ (np.append(query, 1.0) / sizes)
         told = witnesses.testify(model, people, features, query, np.array([1.0]))
-        own = witnesses._own_training(model, people, features, query, np.array([1.0]))
+        own = witnesses._own_refit(model, people, features).testify(query, np.array([1.0]))
         assert told.converged
         assert own.converged
         assert told.outputs[0] == pytest.approx(expected, abs=1e-6)
