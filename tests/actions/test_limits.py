@@ -12,10 +12,11 @@ import pandas
 import pytest
 
 import oar
-from oar.actions.limits import Limit, Limits, from_actionable_recourse, from_dice
+from oar.actions.limits import Limit, Limits
 from oar.actions.measured import measure
 from oar.actions.norms import Norm
 from oar.errors import DataError, OptionError
+from oar.limits import from_actionable_recourse, from_dice
 from oar.people.schema import Column, Schema
 
 SCHEMA = Schema(

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
+from oar.actions.possible import Possible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, StorageError, choose, with_near_names
 from oar.people.encoding import LARGEST, Encoding
@@ -77,7 +78,7 @@ class Limit:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
+            if value is not None and not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
                 raise OptionError(
                     f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
                     f"{shown(value)}."
@@ -137,7 +138,7 @@ class Limit:
                 raise OptionError(f"{where} levels: must be of {column.levels}, got {level!r}.")
         if self.step is not None and column.kind == "integer" and self.step != int(self.step):
             raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
-        lower, upper = (_bound(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
+        lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
         if lower is not None and upper is not None and lower > upper:
             raise OptionError(
                 f"{where} lower and upper: contradict each other, {self.lower!r} is above {self.upper!r}."
@@ -237,14 +238,14 @@ class Limits:
         Raises:
             OptionError: naming the limit, or the two that contradict each other, with the nearest column.
         """
-        columns = {name: limit.within(_column(schema, name, "limits")) for name, limit in self.columns.items()}
+        columns = {name: limit.within(column_of(schema, name, "limits")) for name, limit in self.columns.items()}
         own = {
-            person: {name: limit.within(_column(schema, name, f"own.{person}")) for name, limit in limits.items()}
+            person: {name: limit.within(column_of(schema, name, f"own.{person}")) for name, limit in limits.items()}
             for person, limits in self.own.items()
         }
         for link in self.parsed:
             for name in sorted(link.expression.names):
-                column = _column(schema, name, "links")
+                column = column_of(schema, name, "links")
                 if column.kind == "category":
                     raise OptionError(
                         f"links: {name!r} is a category, which has no value to compare; got {link.text!r}."
@@ -280,12 +281,12 @@ class Limits:
                     if bound is not None:
                         here = sign * bound, person
                         tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
-        spans, whole = _spans(schema), _whole(schema)
+        possible = Possible(schema)
         for (name, setting), (bound, person) in tightest.items():
             sign = -1.0 if setting == "lower" else 1.0
             for link in self.parsed:
                 says = link.expression.values, link.expression.constant
-                if name in says[0] and not _can_both_hold(({name: sign}, -bound), says, spans, whole):
+                if name in says[0] and not possible.both(({name: sign}, -bound), says):
                     text = f"own.{person}.{name} {setting} = {said(schema[name], sign * bound)}"
                     raise OptionError(f"limits: {text!r} and {link.text!r} contradict each other; change one of them.")
 
@@ -335,14 +336,12 @@ class Limits:
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _check_rules_links(self, rule: Rule, schema: Schema) -> None:
-        spans = _spans(schema)
+        possible = Possible(schema)
         assert isinstance(rule.consequence, tuple)
         for link in rule.consequence:
             for text, factors, constant in self._bounds(schema):
                 one = link.expression
-                if one.values and not _can_both_hold(
-                    (one.values, one.constant), (factors, constant), spans, _whole(schema)
-                ):
+                if one.values and not possible.both((one.values, one.constant), (factors, constant)):
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
@@ -360,12 +359,11 @@ class Limits:
         statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
         statements = [each for each in statements if each[1]]
         statements += self._bounds(schema)
-        spans, whole = _spans(schema), _whole(schema)
+        possible = Possible(schema)
         for place, (text, factors, constant) in enumerate(statements):
             for other_text, other_factors, other_constant in statements[:place]:
-                if text != other_text and not _can_both_hold(
-                    (factors, constant), (other_factors, other_constant), spans, whole
-                ):
+                both = (factors, constant), (other_factors, other_constant)
+                if text != other_text and not possible.both(*both):
                     raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
 
     def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
@@ -419,65 +417,8 @@ def as_limits(limits: Any) -> Limits | None:
     )
 
 
-def from_dice(
-    schema: Schema, features_to_vary: Any = "all", permitted_range: Mapping[str, Any] | None = None
-) -> Limits:
-    """Return limits in DiCE's words: which features may vary, and within which range or levels."""
-    names = schema.names
-    vary = names if isinstance(features_to_vary, str) and features_to_vary == "all" else tuple(features_to_vary)
-    for name in vary:
-        _column(schema, name, "features_to_vary")
-    columns: dict[str, Limit] = {name: Limit(immutable=True) for name in names if name not in vary}
-    for name, span in (permitted_range or {}).items():
-        column = _column(schema, name, "permitted_range")
-        if name not in vary:
-            raise OptionError(
-                f"permitted_range and features_to_vary: contradict each other about {name!r}; leave it out of one."
-            )
-        if isinstance(span, str) or not isinstance(span, Iterable):
-            raise DataError(f"permitted_range.{name}: must be a list, of levels or of two bounds, got {span!r}.")
-        span = list(span)
-        if column.kind == "category":
-            columns[name] = Limit(levels=tuple(span))
-        elif len(span) == 2:
-            columns[name] = Limit(lower=span[0], upper=span[1])
-        else:
-            raise DataError(f"permitted_range.{name}: must be the lowest and the highest value, got {span!r}.")
-    limits = Limits(columns)
-    limits.check(schema)
-    return limits
-
-
-def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, Any]]) -> Limits:
-    """Return limits in actionable-recourse's words: `actionable`, `step_direction`, `lb`, `ub` and `step_size`."""
-    columns = {}
-    for name, words in actions.items():
-        column = _column(schema, name, "actions")
-        if not isinstance(words, Mapping):
-            raise OptionError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
-        for key in words:
-            choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
-        actionable, way = words.get("actionable", True), words.get("step_direction", 0)
-        if not isinstance(actionable, bool | np.bool_):
-            raise OptionError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
-        if not _is_number(way) or way not in (-1, 0, 1):
-            raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {shown(way)}.")
-        for key in ("lb", "ub"):
-            _bound(column, words.get(key), f"actions.{name} {key}")
-        columns[name] = Limit(immutable=True)
-        if actionable:
-            columns[name] = Limit(
-                lower=words.get("lb"),
-                upper=words.get("ub"),
-                direction={-1: "down", 0: None, 1: "up"}[way],
-                step=words.get("step_size"),
-            )
-    limits = Limits(columns)
-    limits.check(schema)
-    return limits
-
-
-def _column(schema: Schema, name: Any, where: str) -> Column:
+def column_of(schema: Schema, name: Any, where: str) -> Column:
+    """Return a column by its name; raise with the nearest one where there is none."""
     choose(where, name, schema.names)
     return schema[name]
 
@@ -498,7 +439,7 @@ def _position(person: Any, index: Any, texts: Any) -> int:
     return int(places[0])
 
 
-def _bound(column: Column, value: Any, where: str) -> float | None:
+def bound_of(column: Column, value: Any, where: str) -> float | None:
     """Return a bound as a coordinate: the number itself, or the rank of an ordinal's level."""
     if value is None:
         return None
@@ -508,7 +449,7 @@ def _bound(column: Column, value: Any, where: str) -> float | None:
             choose(where, str(level), [str(known) for known in column.levels])
             raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
         return float(column.levels.index(level))
-    if not _is_number(value) or not abs(value) <= LARGEST:
+    if not is_number(value) or not abs(value) <= LARGEST:
         raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
 
@@ -518,54 +459,10 @@ def said(column: Column, coordinate: float) -> str:
     return shown(column.levels[round(coordinate)]) if column.kind == "ordinal" else f"{coordinate:g}"
 
 
-def _spans(schema: Schema) -> dict[str, tuple[float, float]]:
-    """Return the coordinates that columns with few values can have."""
-    return {
-        column.name: (0.0, 1.0) if column.kind == "boolean" else (0.0, len(column.levels) - 1.0)
-        for column in schema
-        if column.kind in ("boolean", "ordinal")
-    }
-
-
-def _can_both_hold(
-    one: tuple[dict[str, float], float],
-    other: tuple[dict[str, float], float],
-    spans: dict[str, tuple[float, float]],
-    whole: frozenset[str],
-) -> bool:
-    """Report whether some values satisfy both α·x + c ≤ 0 and its like: by a programme if they share columns."""
-    from scipy.optimize import linprog
-
-    if not one[0].keys() & other[0].keys():
-        return all(_least(factors, constant, spans) <= 0 for factors, constant in (one, other))
-    names = sorted({*one[0], *other[0]})
-    rows, rights = [], []
-    for factors, constant in (one, other):
-        unit = max(map(abs, factors.values())) or 1.0  # HiGHS takes 1e30 for infinity
-        rows.append([factors.get(name, 0.0) / unit for name in names])
-        rights.append(-constant / unit)
-    bounds = [spans.get(name, (None, None)) for name in names]
-    integers = [int(name in whole) for name in names]
-    found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, integrality=integers, method="highs")
-    return found.status != 2
-
-
-def _whole(schema: Schema) -> frozenset[str]:
-    """Return the columns whose values are whole numbers."""
-    return frozenset(column.name for column in schema if column.kind in ("boolean", "integer", "ordinal"))
-
-
-def _least(factors: dict[str, float], constant: float, spans: dict[str, tuple[float, float]]) -> float:
-    """Return the least α·x + c."""
-    free = (-np.inf, np.inf)
-    return constant + sum(
-        min(factor * end for end in spans.get(name, free)) for name, factor in factors.items() if factor
-    )
-
-
 def _listing(kinds: tuple[str, ...]) -> str:
     return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} and {kinds[-1]}"
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Report whether a value is a number, which True and False are not."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
