@@ -22,6 +22,7 @@ from oar.actions.limits import Limit, Limits
 from oar.actions.perturb import LARGEST_BUDGET, Perturb
 from oar.actions.rules import Comparison, Rule
 from oar.audit.centroids import audit_centroids
+from oar.audit.comparing import holds
 from oar.audit.places import Places
 from oar.audit.retrained import TIE
 from oar.audit.witnesses import Refit, refit
@@ -166,10 +167,7 @@ def _broken_rule(
 def _says(
     said: Comparison, before: Mapping[str, Any], after: Mapping[str, Any], people: Population, surely: bool
 ) -> bool:
-    """Report whether a comparison is true; of numbers, what rounding may have decided is false if `surely`, else true.
-
-    An edge at which a condition begins to apply is meant to the digit; so is one at which a consequence ends.
-    """
+    """Report whether a comparison is true; of numbers, what rounding may have decided is false if `surely`."""
     assert people.schema is not None
     assert people.encoding is not None
     column, value = people.schema[said.name], after[said.name]
@@ -181,17 +179,7 @@ def _says(
     slack = 0.0 if column.whole else 10 * SLACK * size
     if isinstance(value, np.floating):
         slack = max(slack, 4 * float(np.finfo(value.dtype).eps) * abs(now))
-    if said.operator in (("<=", ">=", "==") if surely else ("<", ">", "!=")):
-        slack = 0.0
-    more = -slack if surely else slack
-    return {
-        "<": now < edge + more,
-        "<=": now <= edge + more,
-        ">": now > edge - more,
-        ">=": now >= edge - more,
-        "==": abs(now - edge) <= slack,
-        "!=": abs(now - edge) > slack,
-    }[said.operator]
+    return bool(holds(said.operator, now, edge, slack, surely))
 
 
 def cost_again(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from oar.actions.limits import Limit
 from oar.actions.links import Link
 from oar.actions.rules import Comparison
+from oar.audit.comparing import holds
 from oar.audit.places import Places
 from oar.people import Chunk
 from oar.people.encoding import LARGEST, Encoding
@@ -169,17 +170,7 @@ class TableLimits:
         was, now = before[:, place.start], after[:, place.start]
         value = float(column.levels.index(said.value)) if column.kind == "ordinal" else float(said.value)
         slack = np.zeros_like(now) if column.whole else ROUNDING * (np.abs(was) + np.abs(now))
-        # An edge at which a condition begins to apply is meant to the digit; so is one at which a consequence ends.
-        loose = np.zeros_like(slack) if said.operator in (("<=", ">=", "==") if surely else ("<", ">", "!=")) else slack
-        more = -loose if surely else loose
-        return {
-            "<": now < value + more,
-            "<=": now <= value + more,
-            ">": now > value - more,
-            ">=": now >= value - more,
-            "==": np.abs(now - value) <= loose,
-            "!=": np.abs(now - value) > loose,
-        }[said.operator]
+        return np.asarray(holds(said.operator, now, value, slack, surely))
 
     def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
         """Look for neighbours of everyone who has moved."""
