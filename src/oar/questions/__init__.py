@@ -1,0 +1,6 @@
+"""What people really ask: how far must we go, how many of us, and when is it better than going alone?"""
+
+from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
+from oar.questions.centroids import break_even, minimal_budget, minimal_coalition
+
+__all__ = ["BudgetAnswer", "CoalitionAnswer", "ShareAnswer", "break_even", "minimal_budget", "minimal_coalition"]
