@@ -21,7 +21,7 @@ from oar.paper.extended import Extended, extended_stages, find_extended
 from oar.paper.extended_cases import extended_settings
 from oar.paper.extended_summary import extended_results, extended_section
 from oar.paper.figure1 import FEATURES, figure1
-from oar.paper.outputs import staged
+from oar.report.outputs import staged
 from oar.paper.pairs import all_pairs, choose_pairs
 from oar.paper.settings import ReproductionSettings, reproduction_settings
 from oar.paper.shares import share_curves

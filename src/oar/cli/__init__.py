@@ -1,0 +1,60 @@
+"""The command `oar`: parse, call the library, print. One file a command; what they share is in `options` and `asking`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from oar.cli.endings import clear_endings
+from oar.cli.paper import embed_mnist, reproduce
+from oar.cli.schema import schema
+from oar.version import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Online algorithmic recourse by collective action.",
+    epilog="Example: oar reproduce --out reproduction --quick",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command. Being told to end (SIGTERM) leaves as little behind as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with clear_endings():
+        app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"oar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Online algorithmic recourse by collective action."""
+
+
+app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
+    reproduce
+)
+app.command(
+    short_help="Embed MNIST as the paper does.", epilog="Example: oar embed-mnist --folder mnist --out embedding"
+)(embed_mnist)
+app.command(
+    short_help="Show what the columns of a table are.",
+    epilog="Example: oar schema people.csv --target approved --output schema.toml",
+)(schema)
