@@ -1,4 +1,4 @@
-"""The command `oar`: parse, call the library, print. One file a command; what they share is in `options` and `asking`."""
+"""The command `oar`: parse, call the library, print. One file a command; `options` and `asking` are shared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from oar.cli.endings import clear_endings
 from oar.cli.paper import embed_mnist, reproduce
+from oar.cli.plan import plan
 from oar.cli.schema import schema
 from oar.version import __version__
 
@@ -17,7 +18,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Online algorithmic recourse by collective action.",
-    epilog="Example: oar reproduce --out reproduction --quick",
+    epilog="Example: oar plan --example german-credit",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
@@ -48,6 +49,10 @@ def options(
     """Online algorithmic recourse by collective action."""
 
 
+app.command(
+    short_help="Plan who should change what, and audit it.",
+    epilog="Example: oar plan people.csv --target approved --query 17 --goal yes --budget 0.5 --out plan",
+)(plan)
 app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
     reproduce
 )

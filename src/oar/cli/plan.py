@@ -1,0 +1,148 @@
+"""`oar plan`: from a file of people to a plan, as a folder of files."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oar.cli import options as given
+from oar.cli.asking import Asked
+from oar.cli.endings import clear_endings
+from oar.cli.reading import Layout
+from oar.cli.stages import stages
+from oar.errors import OptionError
+
+if TYPE_CHECKING:
+    from oar.plans import Result
+
+FOLDER = Path("oar-plan")
+Out = Annotated[
+    Path | None, typer.Option(help="Folder to write to; made if it is not there.  [default with --example: oar-plan]")
+]
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(help="A file of people who are not trained on, laid out as DATA: how right is the model about them?"),
+]
+
+
+def plan(
+    data: given.Data = None,
+    target: given.Target = None,
+    query: given.Queries = None,
+    goal: given.Goal = None,
+    budget: given.Budget = None,
+    out: Out = None,
+    norm: given.NormName = None,
+    model: given.ModelName = "softmax",
+    limits: given.LimitsFile = None,
+    schema: given.SchemaFile = None,
+    missing: given.Missing = "refuse",
+    participants: given.Participants = "everyone",
+    seed: given.Seed = 0,
+    group: given.Group = None,
+    held_out: HeldOut = None,
+    several: given.Several = None,
+    probability: given.Probability = None,
+    within: given.Within = None,
+    relabel: given.Relabelled = None,
+    withhold: given.Withheld = None,
+    name: given.Name = None,
+    leave_out: given.LeftOut = None,
+    weights: given.Weights = None,
+    plain: given.Plain = False,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
+    example: given.Example = None,
+    force: given.Force = False,
+) -> None:
+    """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
+
+    Writes plan.json (the card that members answer; nobody's data), moves.csv and moves.parquet (every change, in raw
+    units), audit.json, report.html for the organiser and member.html for members. They appear together when all is
+    done; a plan that was in the folder before is replaced, and other files there are not touched.
+    """
+    with clear_endings(), stages() as stage:
+        layout = Layout(sep, encoding, target, name, tuple(leave_out or ()), weights, schema, missing, plain)
+        asked = Asked(
+            data, layout, example, query, tuple(goal or ()), budget, norm, model, limits, participants, seed, several,
+            probability, within, relabel, withhold,
+        )  # fmt: skip
+        if out is None and example is None:
+            raise OptionError("--out: must be a folder to write to, got none.")
+        folder = out or FOLDER
+        from oar.report.deliver import FILES, REPORT, check_folder, write_all
+        from oar.report.outputs import staged
+
+        check_folder(folder, force)
+        with staged(folder, REPORT, FILES) as unfinished:
+            result, facts, published = _planned(asked, group, held_out, stage)
+            stage("writing")
+            names = write_all(unfinished, result, facts, published)
+    typer.echo(_summary(facts, folder, names))
+
+
+def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Any) -> Any:
+    """Plan, audit, and collect what is told about it."""
+    import oar
+    from oar.report.deliver import publish
+    from oar.report.facts import Origin, facts_of
+
+    stage("reading")
+    source, problem = asked.source, asked.problem
+    groups = {} if group is None else {group: source.groups(group)}
+    stage("planning", own_line=True)
+    result = oar.collective(problem)
+    stage("trying the card")
+    published = publish(result)
+    stage("power")
+    power = _power(result, asked.seed)
+    stage("what happens to others")
+    collateral = None
+    origin = Origin(
+        command=shlex.join(["oar", *sys.argv[1:]]),
+        file=source.file,
+        sha256=source.sha256,
+        rows=len(source.frame),
+        seed=asked.seed,
+        settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
+    )
+    facts = facts_of(result, origin=origin, groups=groups, power=power, collateral=collateral, card=published.facts)
+    return result, facts, published
+
+
+def _power(result: Result, seed: int) -> Any:
+    import oar
+
+    if not hasattr(oar, "power"):
+        return None
+    return oar.power(result, seed=seed)
+
+
+def _summary(facts: Any, folder: Path, names: list[str]) -> str:
+    """Return what is said at the end."""
+    from oar.people.wording import lined_up
+    from oar.pictures.numbers import number, percent
+
+    found, power, asked = facts["outcome"], facts["power"] or {}, facts["asked"]
+    rows = [("prediction", f"{found['prediction_before']!r} → {found['prediction']!r}")]
+    if found["goal_probability"] is not None:
+        chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
+        rows.append(("probability of the goal", " → ".join(chances)))
+    rows.append(("goal loss", f"{number(found['loss_before'])} → {number(found['loss'])}"))
+    acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
+    rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
+    if power.get("at_most_budget") is not None:
+        rows.append(("budget that suffices", f"at most {number(power['at_most_budget'])}"))
+    if power.get("at_most_share") is not None:
+        rows.append(("share that suffices", f"at most {percent(power['at_most_share'])} of those who were asked"))
+    rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
+    if not facts["card"]["written"]:
+        rows.append(("card", facts["card"]["told"]))
+    if "moves.parquet" not in names:
+        rows.append(("moves.parquet", "not written: it needs pyarrow; pip install 'oar-recourse[parquet]'"))
+    return "\n".join([facts["answer"], "", lined_up(rows), "", f"Done. Files in {folder}: {', '.join(names)}"])

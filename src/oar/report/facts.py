@@ -1,0 +1,209 @@
+"""Everything that a report tells, as plain values: what audit.json holds, and all that report.html is made of.
+
+Whoever writes a page from this cannot let a member's row slip into it, because there is none here: only counts, sums
+and what the audit found about the query.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from oar.errors import Status
+from oar.models import LinearSVM
+from oar.models.scaled import unscaled
+from oar.people.labels import plain
+from oar.people.wording import counted
+from oar.plans import Result
+from oar.problem import Problem
+from oar.report.effort import Efforts
+from oar.version import __version__
+
+FORMAT, VERSION = "oar-audit", 1
+OWN_UNITS, COSTS = "the columns' own units", "standard deviations, flips and switches, or as limits say"
+PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "jax")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a plan was made from, so that it can be made again.
+
+    Attributes:
+        command: what was typed. file: the data's name. sha256: of the file's bytes. rows: in it. seed: of all draws.
+        settings: everything that was asked for.
+    """
+
+    command: str
+    file: str
+    sha256: str
+    rows: int
+    seed: int
+    settings: Mapping[str, Any]
+
+
+def facts_of(
+    result: Result,
+    *,
+    origin: Origin,
+    groups: Mapping[str, Any] | None = None,
+    power: Any = None,
+    collateral: Mapping[str, Any] | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Collect what is told about a result.
+
+    Args:
+        result: what was planned and audited.
+        origin: what it was made from.
+        groups: of each column by which burdens are told, everyone's value (n,).
+        power: what `oar.power` found.
+        collateral: what happens to others, as `collateral_facts` gives it.
+        card: whether there is a card, and what it is worth.
+    """
+    efforts = Efforts.of(result.plan)
+    people = result.problem.people
+    by = {} if result.problem.regresses else {people.target or "class": people.labels}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "oar": __version__,
+        "answer": answer(result),
+        "status": str(result.status),
+        "explanation": result.explanation,
+        "asked": _asked(result.problem),
+        "outcome": _outcome(result),
+        "power": None if power is None else power_facts(power),
+        "columns": efforts.by_column(),
+        "burden": {str(name): efforts.by_group(values) for name, values in {**by, **(groups or {})}.items()},
+        "collateral": collateral,
+        "certificate": _certificate(result),
+        "card": card,
+        "repeat": _repeat(origin),
+    }
+
+
+def _asked(problem: Problem) -> dict[str, Any]:
+    people, allowance = problem.people, problem.allowance
+    radii = allowance.everyones(people.size)
+    return {
+        "people": people.size,
+        "features": people.dimensions,
+        "columns": people.dimensions if people.schema is None else len(people.schema),
+        "classes": None if problem.regresses else [plain(label) for label in people.classes],
+        "model": problem.model.name,
+        "goal": told(problem.goal_label),
+        "within": problem.query.within,
+        "budget": float(allowance.budget) if allowance.single else None,
+        "budget_unit": OWN_UNITS if people.encoding is None else COSTS,
+        "norm": str(allowance.norm),
+        "participants": int((radii > 0).sum()),
+        "levers": None if problem.levers is None else repr(problem.action),
+    }
+
+
+def _outcome(result: Result) -> dict[str, Any]:
+    audit = result.audit
+    found = {field.name: told(getattr(audit, field.name)) for field in fields(audit)}
+    return found | {
+        "goal_probability_before": goal_probability(result.problem, audit.loss_before),
+        "goal_probability": goal_probability(result.problem, audit.loss),
+    }
+
+
+def goal_probability(problem: Problem, loss: float) -> float | None:
+    """Return the probability that a goal loss stands for: it is −log p; values and SVMs have none."""
+    if problem.regresses or isinstance(unscaled(problem.model), LinearSVM) or not math.isfinite(loss):
+        return None
+    return math.exp(-loss)
+
+
+def _certificate(result: Result) -> dict[str, Any]:
+    proposal = result.proposal
+    return {
+        "solver": proposal.solver,
+        "exact": proposal.exact,
+        "impossible": proposal.impossible,
+        "finished": proposal.finished,
+        "gap": told(proposal.gap),
+        "bound": told(proposal.bound),
+        "claimed_loss": told(proposal.claimed_loss),
+        "residual": told(proposal.residual),
+        "steps": proposal.steps,
+        "note": proposal.note,
+        "suffices": proposal.suffices,
+        "ended": proposal.ended,
+        "promised": proposal.promised,
+    }
+
+
+def power_facts(power: Any) -> dict[str, Any]:
+    """Return what a power curve says: a row a budget, a column a share."""
+    return {
+        "shares": told(power.shares),
+        "budgets": told(power.budgets),
+        "losses": told(power.losses),
+        "success": told(power.success),
+        "at_most_budget": told(power.at_most_budget),
+        "at_most_share": told(power.at_most_share),
+        "note": power.note,
+    }
+
+
+def _repeat(origin: Origin) -> dict[str, Any]:
+    versions = {"oar": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "command": origin.command,
+        "seed": origin.seed,
+        "data": {"file": origin.file, "sha256": origin.sha256, "rows": origin.rows},
+        "settings": told(dict(origin.settings)),
+        "versions": versions,
+    }
+
+
+def told(value: Any) -> Any:
+    """Return a value as JSON has it: no NaN and no infinity, which are None there."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): told(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [told(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def answer(result: Result) -> str:
+    """Return the answer in one sentence."""
+    audit, problem = result.audit, result.problem
+    goal, now, then = (repr(told(label)) for label in (problem.goal_label, audit.prediction, audit.prediction_before))
+    acts = [counted(audit.movers, "member moves", "members move")] if audit.movers else []
+    acts += [counted(audit.relabelled, "label changes", "labels change")] if audit.relabelled else []
+    acts += [counted(audit.leavers, "member leaves", "members leave")] if audit.leavers else []
+    who = " and ".join(acts) or "nobody does anything"
+    match result.status:
+        case Status.ACHIEVED:
+            return f"Yes: if {who}, the retrained model predicts {now} for who asks, instead of {then}."
+        case Status.ALREADY:
+            return f"Nothing is needed: the model predicts {now} for who asks before anybody moves, and does so after."
+        case Status.IMPOSSIBLE:
+            return f"No, and that is proved: within these limits no moves lead to {goal}; if {who} it stays {now}."
+        case Status.NOT_CONVERGED:
+            return "There is no answer: a refit of the model did not come to an end."
+        case Status.REFUSED:
+            return "There is no answer: the plan that was found breaks a limit."
+        case Status.NOT_IMPROVED:
+            return f"Not found: no moves were found that bring who asks nearer to {goal}; the prediction stays {now}."
+    nearer = "is nearer" if result.loss < result.loss_before else "is no nearer"
+    return f"Not yet: if {who}, the retrained model still predicts {now}; who asks {nearer} to {goal}."

@@ -1,0 +1,107 @@
+"""The report's first sections: what changes for who asks, how little would do, and what other groups could do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oar.pictures.charts import Curve, before_after, curves
+from oar.pictures.markup import Markup, joined, table, tag
+from oar.pictures.numbers import number, percent
+
+Facts = Mapping[str, Any]
+MOST_LINES = 5  # as many as can be told apart
+
+
+def outcome(facts: Facts) -> Markup:
+    """Tell prediction, probability and goal loss, before and after."""
+    found = facts["outcome"]
+    rows = [
+        ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])),
+        ("goal reached", _yes(found["success_before"]), _yes(found["success"])),
+        ("goal loss", number(found["loss_before"]), number(found["loss"])),
+    ]
+    before, after = found["goal_probability_before"], found["goal_probability"]
+    picture: Markup | str = ""
+    if before is not None and after is not None:
+        rows.insert(1, ("probability of the goal", percent(before), percent(after)))
+        name = f"probability of {facts['asked']['goal']}"
+        picture = before_after(name, before, after, f"{name}: {percent(before)} before, {percent(after)} after")
+    people = number(facts["asked"]["people"])
+    acts = [f"{number(found['movers'])} of {people} people move, at an effort of {number(found['effort'])} in all."]
+    if found["relabelled"]:
+        acts.append(f"{number(found['relabelled'])} labels change.")
+    if found["leavers"]:
+        acts.append(f"{number(found['leavers'])} members leave.")
+    return joined([table(["", "before", "after"], rows), picture, tag("p", " ".join(acts))])
+
+
+def least(facts: Facts) -> Markup:
+    """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
+    found, cards = facts["power"] or {}, []
+    if found.get("at_most_budget") is not None:
+        words = "is a budget that suffices if all who were asked take part"
+        cards.append((f"≤ {number(found['at_most_budget'])}", words))
+    if found.get("at_most_share") is not None:
+        people = math.ceil(round(found["at_most_share"] * facts["asked"]["participants"], 6))
+        words = f"of those who were asked suffice at this budget: at most {people:,} people"
+        cards.append((f"≤ {percent(found['at_most_share'])}", words))
+    if not cards:
+        tried = "Nothing smaller than this plan was tried."
+        if not facts["outcome"]["success"]:
+            tried = "The goal is not reached by this plan, nor by any part of it that was tried."
+        return tag("p", tried)
+    boxes = (tag("div", tag("strong", value), tag("span", words)) for value, words in cards)
+    known = "“At most” (≤) is what was found by refits of parts of this plan; a cleverer plan may do with less."
+    return joined([tag("div", *boxes, class_="cards"), tag("p", known, class_="aside")])
+
+
+def power(facts: Facts) -> Markup:
+    """Draw and list success against participation and budget."""
+    found = facts["power"]
+    if found is None:
+        return tag("p", "It was not computed.")
+    chances = None not in (facts["outcome"]["goal_probability"], facts["outcome"]["goal_probability_before"])
+    what = "probability of the goal" if chances else "goal loss (lower is better)"
+    lines = [
+        Curve(f"budget {number(budget)}", [_height(loss, chances) for loss in losses], reached)
+        for budget, losses, reached in zip(found["budgets"], found["losses"], found["success"], strict=True)
+    ]
+    some = _spread(len(lines), MOST_LINES)
+    picture = curves(
+        found["shares"],
+        [lines[row] for row in some],
+        ("share of those who were asked who take part", f"up: {what}; a filled mark: goal reached"),
+        f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
+    )
+    rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
+    header = ["of those who were asked", *map(percent, found["shares"])]
+    numbers = table(header, rows, f"{what}; ✓ goal reached, ✗ not reached")
+    return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
+
+
+def _told(chances: bool) -> Callable[[float | None, bool], str]:
+    def cell(height: float | None, hit: bool) -> str:
+        return f"{'✓' if hit else '✗'} {percent(height) if chances else number(height)}"
+
+    return cell
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Return at most so many places, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+
+
+def _height(loss: float | None, chances: bool) -> float | None:
+    return None if loss is None else math.exp(-loss) if chances else loss
+
+
+def _predicted(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _yes(value: bool) -> str:
+    return "✓ yes" if value else "✗ no"
