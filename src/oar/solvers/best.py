@@ -3,12 +3,14 @@
 For nearest centroid on plain features the choice is exact (`best_centroids`). For other models members are ranked by
 what their full move gains, to first order, at a true refit; the first m are planned for; they are ranked anew by the
 signal after their moves, and so on, as long as the choice is a new one. The same goes from where everyone would have
-moved. The best of all choices by its plan's refit counts, so it is never worse than the first ranking.
+moved. With few people single members are then exchanged: one stays, another answers the signal, and a refit says
+whether that helps. The best of all choices by its plan's refit counts, so it is never worse than the first ranking.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +29,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Propose = Callable[[Problem], Proposal]
 ROUNDS = 4  # plans for choices that follow from the last one
+SWAPPED = 8  # members of the least use, and others of the most, who are exchanged with each other
+FEW = 2_000  # members' moves, as numbers, up to which refits are so quick that exchanges are tried
 
 
 def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
@@ -87,6 +91,31 @@ class Ranking:
         members[self.order(plan)[:number]] = True
         return members
 
+    def swapped(self, members: Mask, plan: MemberPlan) -> Mask | None:
+        """Return the choice with that one member exchanged which a refit likes best; None where it likes none.
+
+        Who stays does not move any more, and who comes in answers the signal; all others move as planned.
+        """
+        answering, order = self.answering, self.order(plan)
+        each = answering.in_cost(plan.each)
+        now = answering.refit(each, plan.query_move)
+        answers = answering.respond(answering.slopes(now, None), answering.budgets)
+        leaving = order[members[order]][::-1][:SWAPPED]
+        coming = order[~members[order]][:SWAPPED]
+        found, least = None, now.loss
+        for leaves in leaving:
+            for comes in coming:
+                moves = each.copy()
+                moves[leaves], moves[comes] = 0.0, answers[comes]
+                loss = answering.refit(moves, plan.query_move, now).loss
+                if loss < least:
+                    found, least = (leaves, comes), loss
+        if found is None:
+            return None
+        other = members.copy()
+        other[found[0]], other[found[1]] = False, True
+        return other
+
 
 def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
     assert problem.best is not None
@@ -113,7 +142,28 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
             latest = propose(problem.with_action(participants=members, seed=None))
             if _loss(latest) < _loss(best):
                 best = latest
+    convex = getattr(problem.model, "convex", True)
+    if convex and problem.people.size * problem.people.dimensions <= FEW:
+        best = _exchanged(problem, propose, ranking, best, tried)
     return _honest(best, problem, impossible=stuck)
+
+
+def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Proposal, tried: list[Mask]) -> Proposal:
+    """Exchange single members as long as a plan for the new choice has a lower loss."""
+    for _ in range(ROUNDS):
+        assert isinstance(best.plan, MemberPlan)
+        members = best.plan.problem.allowance.mask
+        assert members is not None
+        with suppress(NumericsError):
+            swapped = ranking.swapped(members, best.plan)
+            if swapped is not None and not _known(swapped, tried):
+                tried.append(swapped)
+                other = propose(problem.with_action(participants=swapped, seed=None))
+                if _loss(other) < _loss(best):
+                    best = other
+                    continue
+        break
+    return best
 
 
 def _known(members: Mask, tried: list[Mask]) -> bool:
