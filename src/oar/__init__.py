@@ -8,6 +8,7 @@ audits it by really retraining.
 from oar import datasets, limits, models, signals, solvers, testing
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
+from oar.actions.participation import Best
 from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
@@ -24,6 +25,7 @@ from oar.version import __version__
 __all__ = [
     "Advice",
     "Audit",
+    "Best",
     "Card",
     "Cheapest",
     "DataError",

@@ -14,6 +14,7 @@ from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits
 from oar.actions.measured import Measured, distance_scales, measure, spreads_of
+from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError
@@ -126,6 +127,11 @@ class Problem:
         relabel, withhold = part_of(self.action, Relabel), part_of(self.action, Withhold)
         if relabel is None and withhold is None:
             return None
+        if self.best is not None:
+            raise OptionError(
+                f"participants: oar.Best chooses who moves where moving is all, got {self.action!r}; give a mask, or "
+                "leave the other actions out."
+            )
         if relabel is not None and relabel.soft is not None and isinstance(self.model, NearestCentroid):
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
@@ -135,6 +141,15 @@ class Problem:
             None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name),
             None if withhold is None else withhold.limits(self.people),
         )
+
+    @property
+    def best(self) -> Best | None:
+        """How many members are to be chosen, and among whom; None where it is settled who takes part.
+
+        Until they are chosen, `allowance` lets all of those move whom they are chosen from.
+        """
+        perturb = part_of(self.action, Perturb)
+        return perturb.participants if perturb is not None and isinstance(perturb.participants, Best) else None
 
     @property
     def moves(self) -> bool:
@@ -228,7 +243,8 @@ class Problem:
         if perturb is None:
             raise OptionError(f"action: must hold an oar.Perturb(…) to have its settings changed, got {self.action!r}.")
         if "participants" not in changes:
-            changes |= {"participants": self.allowance.mask, "seed": None}
+            drawn = self.allowance.mask
+            changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
         parts = self.action if isinstance(self.action, tuple) else (perturb,)
         return dataclasses.replace(self, action=[changed if part is perturb else part for part in parts])

@@ -35,6 +35,13 @@ MODELS = ("nearest-centroid",)
 
 def write(card: Card, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
+    text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    with replace_atomically(path) as file:
+        file.write(text.encode())
+
+
+def as_json(card: Card) -> dict[str, Any]:
+    """Return what is written: made of dicts, lists, strings, numbers, booleans and None only."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": DIRECTIONS,
@@ -57,9 +64,7 @@ def write(card: Card, path: Path) -> None:
             "parameters": card.broadcast.parameters.tolist(),
             "signal": card.broadcast.signal.tolist(),
         }
-    text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    with replace_atomically(path) as file:
-        file.write(text.encode())
+    return content
 
 
 def read(path: Path) -> Card:

@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import centroid, levers, own_move, own_table, paper, projected_gradient, query_moves, retrained
+from oar.solvers import best, centroid, levers, own_move, own_table, paper, projected_gradient, query_moves, retrained
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
@@ -40,14 +40,27 @@ FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 
 
 def propose_collective(
-    problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
+    problem: Problem,
+    solver: Any = "auto",
+    signal: Any = "auto",
+    on_step: OnStep | None = None,
+    starts: Sequence[np.ndarray] = (),
 ) -> Proposal:
-    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that."""
+    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that.
+
+    On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
+    """
+    if problem.best is not None:
+
+        def chosen_few(few: Problem) -> Proposal:
+            return propose_collective(few, solver, signal, on_step, starts)
+
+        return best.solve(problem, chosen_few, signal, query=False)
     if problem.levers is not None:
         _no_idle_options(problem, solver, signal)
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
     if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
-        return _propose_retrained(problem, solver, signal, False, on_step)
+        return _propose_retrained(problem, solver, signal, False, on_step, starts)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
@@ -75,6 +88,8 @@ def propose_joint(
 ) -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
+    if problem.best is not None:
+        return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
     if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
@@ -89,7 +104,14 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
     return paper.solve(problem, members, query=True)
 
 
-def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
+def _propose_retrained(
+    problem: Problem,
+    solver: Any,
+    signal: Any,
+    query: bool,
+    on_step: OnStep | None,
+    starts: Sequence[np.ndarray] = (),
+) -> Proposal:
     # Of a table, best responses are quick (a knapsack) and whole, and projections are slow.
     usual = FrankWolfe() if _moves_in_steps(problem) else ProjectedGradient()
     chosen = as_solver(solver, usual, (ProjectedGradient, FrankWolfe, OneShot))
@@ -98,14 +120,14 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
-    starts = []
+    starts = list(starts)
     if query and problem.limits is not None and not isinstance(chosen, OneShot):
         # Members and query do no worse together than either does alone if they start from there.
         alone = (
             _propose_retrained(problem, solver, signal, False, on_step).plan,
             _as_asked(own_table.solve, problem, ProjectedGradient()).plan,
         )
-        starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
+        starts += [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
     return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts)
 
 
