@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,12 @@ from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
+from oar.plans.publish_table import everyones_room
 from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
+
+if TYPE_CHECKING:
+    from oar.plans.robustness import Robustness
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +84,34 @@ class Plan:
         """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
         return query_after(self)
 
+    def robustness(
+        self,
+        defection: float = 0.0,
+        noise: float = 0.0,
+        stale: float = 0.0,
+        draws: int = 100,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Robustness:
+        """Return what becomes of this plan where people do not do quite what it says, by a refit for each draw.
+
+        The query makes its own move as planned. Refits are by the model's own training, and limits are not checked.
+
+        Args:
+            defection: the probability with which each who moves, is relabelled or leaves does nothing.
+            noise: the standard deviation of the error in each feature that a member moves, in standard deviations of
+                that feature. Of a table, steps stay whole and within limits, and a switch of a category or a
+                boolean does not happen with this probability (at most 1). Labels and leavers are exact.
+            stale: the probability with which each person, actors included, has gone by the time of the refit, and a
+                copy of somebody drawn from all people has come, with features, label and weight from before the plan.
+            draws: how many refits.
+            seed: of the draws.
+            progress: whether to show draws on stderr; None means "on a terminal".
+        """
+        from oar.plans.robustness import robustness  # which imports this file
+
+        return robustness(self, defection, noise, stale, draws, seed, progress)
+
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""
         raise NotImplementedError
@@ -106,6 +138,13 @@ class Plan:
                 f"card: must be for the plan's features {list(people.names or ())}, got one for "
                 f"{list(card.features or ())}; use plan.card()."
             )
+        theirs_schema = None if card.table is None else card.table.encoding.schema
+        if people.schema != theirs_schema:
+            raise DataError(
+                "card: must be for a table of the plan's columns, kinds and levels"
+                f"{', and the plan is of none' if people.schema is None else ''}, got one for "
+                f"{'plain features' if theirs_schema is None else 'others'}; use plan.card()."
+            )
         goal = tuple(problem.goal_label.tolist()) if isinstance(problem.goal_label, np.ndarray) else problem.goal_label
         if goal != card.goal:
             raise DataError(
@@ -114,7 +153,11 @@ class Plan:
         targets = people.value_rows() if problem.regresses else people.class_rows()
         rows = np.asarray(people.features, dtype=np.float64)
         radii = problem.allowance.everyones(people.size)
-        moves = card.responses(rows, targets, radii if card.budget is None else np.minimum(radii, card.budget))
+        radii = radii if card.budget is None else np.minimum(radii, card.budget)
+        if card.table is None:
+            moves = card.responses(rows, targets, radii)
+        else:
+            moves = card.table_responses(rows, targets, radii, everyones_room(card.table, problem))[0]
         return MemberPlan(problem, self.query_move, moves)
 
 
@@ -158,11 +201,12 @@ class MemberPlan(Plan):
         return [f"{movers:,} of {self.problem.people.size:,} members move"]
 
     def card(self) -> Card:
-        """Return what can be published: the signal (θ, v), average directions, norm and common budget; not of tables.
+        """Return what can be published: the signal (θ, v), average directions, norm and common budget.
 
-        Members' answers to it are tried on the problem's own people, by a few refits. A DataError says why there is
-        no card: no signal, a model made of functions, averages over too few people, or moves that do not follow from
-        the signal. The query's own move is not on it.
+        Of a table: the signal, the columns and what may be done to each, links and rules; people's own limits and
+        budgets are not on it. Members' answers to it are tried on the problem's own people, by a few refits. A
+        DataError says why there is no card: no signal, a model made of functions, averages over too few people, limits
+        that ask for neighbours, or moves that do not follow from the signal. The query's own move is not on it.
         """
         return publish(self)
 
