@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from oar.cli.audit import audit
 from oar.cli.endings import clear_endings
+from oar.cli.leverage import leverage
 from oar.cli.paper import embed_mnist, reproduce
 from oar.cli.plan import plan
+from oar.cli.questions import questions
+from oar.cli.respond import respond
 from oar.cli.schema import schema
 from oar.version import __version__
 
@@ -53,6 +57,22 @@ app.command(
     short_help="Plan who should change what, and audit it.",
     epilog="Example: oar plan people.csv --target approved --query 17 --goal yes --budget 0.5 --out plan",
 )(plan)
+app.command(
+    short_help="Tell members their own moves, from the card.",
+    epilog="Example: oar respond plan/plan.json me.csv --keep purpose",
+)(respond)
+app.command(
+    short_help="Refit on what a card or moves make of the data.",
+    epilog="Example: oar audit plan/plan.json people.csv --target approved --query 17",
+)(audit)
+app.command(
+    short_help="How far, how many, and where is break-even?",
+    epilog="Example: oar questions people.csv --target approved --query 17 --goal yes --budget 0.5",
+)(questions)
+app.command(
+    short_help="How much leverage groups have.",
+    epilog="Example: oar leverage people.csv --target approved --query 17 --goal yes --budget 0.5 --group town",
+)(leverage)
 app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
     reproduce
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,11 +56,17 @@ class Asked:
             people, model_called(self.model, people, self.layout.plain, self.seed), self._query, self._action
         )
 
+    def among(self, participants: str) -> Asked:
+        """Return the same question with others taking part; people are read once."""
+        other = replace(self, participants=participants)
+        other.__dict__["source"] = self.source
+        return other
+
     @property
     def _query(self) -> Any:
         from oar.problem import Query
 
-        rows = self.source.rows(self._asked)
+        rows = self.source.rows(self.asked_of)
         given = {"within": self.within, "several": self.several, "probability": self.probability}
         return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
 
@@ -109,7 +115,7 @@ class Asked:
         from oar.actions.participation import random_members
 
         text, size = self.participants, self.source.people.size
-        asking = self.source.places(self._asked)
+        asking = self.source.places(self.asked_of)
         mask = np.ones(size, dtype=bool)
         best = None
         if text.endswith("%"):
@@ -122,7 +128,7 @@ class Asked:
                 raise OptionError(
                     f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
                 )
-            mask = self.source.members(column, value)
+            mask = self.source.members(column, value).copy()
         mask[asking] = False
         if not mask.any():
             raise DataError(f"participants: {text!r} is nobody but who asks, who stays as it is; let others take part.")
@@ -133,7 +139,8 @@ class Asked:
         return {"participants": Best(best, among=None if mask.all() else mask)}
 
     @property
-    def _asked(self) -> str:
+    def asked_of(self) -> str:
+        """Who asks: rows, or a file."""
         asked = self.query or self._example_says("query")
         if asked is None:
             raise OptionError("--query: must be a row of DATA or a file, got none.")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from oar.cli.asking import Asked
+from oar.cli.reading import Layout
 
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
 
@@ -115,3 +121,70 @@ Encoding = Annotated[
     str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there already.")]
+
+
+def about_people(
+    data: Data = None,
+    target: Target = None,
+    name: Name = None,
+    leave_out: LeftOut = None,
+    weights: Weights = None,
+    schema: SchemaFile = None,
+    missing: Missing = "refuse",
+    plain: Plain = False,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    example: Example = None,
+    query: Queries = None,
+    goal: Goal = None,
+    budget: Budget = None,
+    norm: NormName = None,
+    model: ModelName = "softmax",
+    limits: LimitsFile = None,
+    participants: Participants = "everyone",
+    relabel: Relabelled = None,
+    withhold: Withheld = None,
+    several: Several = None,
+    probability: Probability = None,
+    within: Within = None,
+    seed: Seed = 0,
+) -> Asked:
+    """Return what is asked; its arguments are the options of every command that asks about people."""
+    layout = Layout(sep, encoding, target, name, tuple(leave_out or ()), weights, schema, missing, plain)
+    return Asked(
+        data=data,
+        layout=layout,
+        example=example,
+        query=query,
+        goal=tuple(goal or ()),
+        budget=budget,
+        norm=norm,
+        model=model,
+        limits=limits,
+        participants=participants,
+        relabel=relabel,
+        withhold=withhold,
+        several=several,
+        probability=probability,
+        within=within,
+        seed=seed,
+    )
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, whose first argument is an `Asked`, the options of `about_people` before its own."""
+    shared = inspect.signature(about_people).parameters
+    _, *own = inspect.signature(command).parameters.values()
+
+    @functools.wraps(command)
+    def parsed(**values: Any) -> None:
+        asked = about_people(**{name: values.pop(name) for name in shared})
+        command(asked, **values)
+
+    # Typer reads options off the signature and the annotations.
+    hints = get_type_hints(about_people, include_extras=True) | get_type_hints(command, include_extras=True)
+    every = [part.replace(kind=part.KEYWORD_ONLY) for part in (*shared.values(), *own)]
+    parsed.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {part.name: hints[part.name] for part in every}
+    del parsed.__wrapped__  # whose signature is another
+    return parsed

@@ -13,7 +13,6 @@ import typer
 from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
-from oar.cli.reading import Layout
 from oar.cli.stages import stages
 from oar.errors import OptionError
 
@@ -30,34 +29,12 @@ HeldOut = Annotated[
 ]
 
 
+@given.asks
 def plan(
-    data: given.Data = None,
-    target: given.Target = None,
-    query: given.Queries = None,
-    goal: given.Goal = None,
-    budget: given.Budget = None,
+    asked: Asked,
     out: Out = None,
-    norm: given.NormName = None,
-    model: given.ModelName = "softmax",
-    limits: given.LimitsFile = None,
-    schema: given.SchemaFile = None,
-    missing: given.Missing = "refuse",
-    participants: given.Participants = "everyone",
-    seed: given.Seed = 0,
     group: given.Group = None,
     held_out: HeldOut = None,
-    several: given.Several = None,
-    probability: given.Probability = None,
-    within: given.Within = None,
-    relabel: given.Relabelled = None,
-    withhold: given.Withheld = None,
-    name: given.Name = None,
-    leave_out: given.LeftOut = None,
-    weights: given.Weights = None,
-    plain: given.Plain = False,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
-    example: given.Example = None,
     force: given.Force = False,
 ) -> None:
     """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
@@ -67,12 +44,7 @@ def plan(
     done; a plan that was in the folder before is replaced, and other files there are not touched.
     """
     with clear_endings(), stages() as stage:
-        layout = Layout(sep, encoding, target, name, tuple(leave_out or ()), weights, schema, missing, plain)
-        asked = Asked(
-            data, layout, example, query, tuple(goal or ()), budget, norm, model, limits, participants, seed, several,
-            probability, within, relabel, withhold,
-        )  # fmt: skip
-        if out is None and example is None:
+        if out is None and asked.example is None:
             raise OptionError("--out: must be a folder to write to, got none.")
         folder = out or FOLDER
         from oar.report.deliver import FILES, REPORT, check_folder, write_all

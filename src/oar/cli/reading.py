@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from oar.actions.limits import Limits
-    from oar.people import Population
+    from oar.people import Population, Schema
 
 MOST_LISTED = 20
 
@@ -29,7 +29,7 @@ class Layout:
     name: str | None = None
     left_out: tuple[str, ...] = ()
     weights: str | None = None
-    schema: Path | None = None
+    schema: Path | Schema | None = None
     missing: str = "refuse"
     plain: bool = False
 
