@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from oar.errors import Status
-from oar.models import LinearSVM
-from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.people.wording import counted
 from oar.plans import Result
+from oar.plans.effort import Efforts
+from oar.plans.picture import goal_probability
 from oar.problem import Problem
-from oar.report.effort import Efforts
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
@@ -114,13 +113,6 @@ def _outcome(result: Result) -> dict[str, Any]:
         "goal_probability_before": goal_probability(result.problem, audit.loss_before),
         "goal_probability": goal_probability(result.problem, audit.loss),
     }
-
-
-def goal_probability(problem: Problem, loss: float) -> float | None:
-    """Return the probability that a goal loss stands for: it is −log p; values and SVMs have none."""
-    if problem.regresses or isinstance(unscaled(problem.model), LinearSVM) or not math.isfinite(loss):
-        return None
-    return math.exp(-loss)
 
 
 def _certificate(result: Result) -> dict[str, Any]:

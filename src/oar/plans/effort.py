@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oar.actions.measured import distance_scales, spreads_of
 from oar.people.schema import Column
 from oar.people.wording import shown
-from oar.plans import Plan
+from oar.plans.plan import Plan
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -67,7 +67,7 @@ class Efforts:
         found: list[dict[str, Any]] = []
         for number, name in enumerate(self.names):
             effort = self.each[:, number]
-            changed = self.moves[:, self._place(number)].any(axis=1)
+            changed = np.asarray(self.moves[:, self._place(number)].any(axis=1))
             if changed.any():
                 row = {"column": name, "movers": int(changed.sum()), "effort": float(effort.sum())}
                 found.append(row | {"change": self._in_words(number, changed)})
