@@ -1,6 +1,16 @@
-"""What people really ask: how far must we go, how many of us, and when is it better than going alone?"""
+"""What people really ask: how far must we go, how many of us, is it better than going alone, and whose doing is it?"""
 
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.centroids import break_even, minimal_budget, minimal_coalition
+from oar.questions.credit import Credit, credit
 
-__all__ = ["BudgetAnswer", "CoalitionAnswer", "ShareAnswer", "break_even", "minimal_budget", "minimal_coalition"]
+__all__ = [
+    "BudgetAnswer",
+    "CoalitionAnswer",
+    "Credit",
+    "ShareAnswer",
+    "break_even",
+    "credit",
+    "minimal_budget",
+    "minimal_coalition",
+]
