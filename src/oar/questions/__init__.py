@@ -2,14 +2,17 @@
 
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.centroids import break_even, minimal_budget, minimal_coalition
+from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
 
 __all__ = [
     "BudgetAnswer",
     "CoalitionAnswer",
+    "Collateral",
     "Credit",
     "ShareAnswer",
     "break_even",
+    "collateral",
     "credit",
     "minimal_budget",
     "minimal_coalition",
