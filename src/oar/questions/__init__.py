@@ -1,8 +1,21 @@
-"""What people really ask: how far must we go, how many of us, and when is it better than going alone?"""
+"""What people really ask: how far must we go, how many of us, is it better than going alone, and whose doing is it?"""
 
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
+from oar.questions.collateral import Collateral, collateral
+from oar.questions.credit import Credit, credit
 from oar.questions.shares import break_even
 
-__all__ = ["BudgetAnswer", "CoalitionAnswer", "ShareAnswer", "break_even", "minimal_budget", "minimal_coalition"]
+__all__ = [
+    "BudgetAnswer",
+    "CoalitionAnswer",
+    "Collateral",
+    "Credit",
+    "ShareAnswer",
+    "break_even",
+    "collateral",
+    "credit",
+    "minimal_budget",
+    "minimal_coalition",
+]
