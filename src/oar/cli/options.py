@@ -183,7 +183,9 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
     # Typer reads options off the signature and the annotations.
     hints = get_type_hints(about_people, include_extras=True) | get_type_hints(command, include_extras=True)
-    every = [part.replace(kind=part.KEYWORD_ONLY) for part in (*shared.values(), *own)]
+    every = [
+        part.replace(kind=part.KEYWORD_ONLY, annotation=hints[part.name]) for part in (*shared.values(), *own)
+    ]  # fmt: skip
     parsed.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     parsed.__annotations__ = {part.name: hints[part.name] for part in every}
     del parsed.__wrapped__  # whose signature is another

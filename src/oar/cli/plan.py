@@ -13,8 +13,8 @@ import typer
 from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
-from oar.cli.stages import stages
-from oar.errors import OptionError
+from oar.cli.stages import Stage, stages
+from oar.errors import NumericsError, OptionError
 
 if TYPE_CHECKING:
     from oar.plans import Result
@@ -58,7 +58,7 @@ def plan(
     typer.echo(_summary(facts, folder, names))
 
 
-def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Any) -> Any:
+def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
     from oar.report.deliver import publish
@@ -66,7 +66,8 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Any)
 
     stage("reading")
     source, problem = asked.source, asked.problem
-    groups = {} if group is None else {group: source.groups(group)}
+    groups = None if group is None else source.grouped(group)
+    others = None if held_out is None else source.others(held_out)
     stage("planning", own_line=True)
     result = oar.collective(problem)
     stage("trying the card")
@@ -74,7 +75,6 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Any)
     stage("power")
     power = _power(result, asked.seed)
     stage("what happens to others")
-    collateral = None
     origin = Origin(
         command=shlex.join(["oar", *sys.argv[1:]]),
         file=source.file,
@@ -82,9 +82,27 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Any)
         rows=len(source.frame),
         seed=asked.seed,
         settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
+        asking=len(source.places(asked.asked_of)),
     )
-    facts = facts_of(result, origin=origin, groups=groups, power=power, collateral=collateral, card=published.facts)
+    facts = facts_of(
+        result,
+        origin=origin,
+        groups=None if group is None else {group: groups},
+        power=power,
+        collateral=_collateral(result, others, groups),
+        card=published.facts,
+    )
     return result, facts, published
+
+
+def _collateral(result: Result, others: Any, groups: Any) -> Any:
+    """Return what happens to others; nothing where the model cannot be refitted, which the status says."""
+    import oar
+
+    try:
+        return oar.collateral(result, held_out=others, groups=groups)
+    except NumericsError:
+        return None
 
 
 def _power(result: Result, seed: int) -> Any:

@@ -72,6 +72,26 @@ class Source:
         values = column_of(self.frame, column, argument)
         return values.loc[self.people.index] if len(values) != self.people.size else values
 
+    def grouped(self, column: str) -> pandas.Series:
+        """Return everyone's group; a feature of many numbers is cut into quarters of the people."""
+        from oar.questions.burden import grouped
+
+        values = self.groups(column)
+        features = self.people.names if self.people.schema is None else self.people.schema.names
+        return grouped(self.people, column if column in (features or ()) else values)
+
+    def others(self, path: Path) -> Any:
+        """Return people of another file, laid out as this one, to whom the model is not fitted."""
+        from oar.people import Population
+
+        frame = self.layout.read(path)
+        spare = {self.layout.weights, *self.layout.left_out} & set(frame.columns)
+        frame = frame.drop(columns=list(spare))
+        column_of(frame, self.target, "held-out: the target")
+        if self.layout.missing != "refuse":
+            frame = frame.dropna()
+        return Population(frame.drop(columns=self.target), frame[self.target]) if self.layout.plain else frame
+
     def members(self, column: str, value: str) -> Any:
         """Return a mask of those who have a value in a column, which somebody must."""
         values = self.groups(column, "participants")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from oar.pictures.numbers import number, percent, shortened
 Array = NDArray[np.float64]
 MOST_DRAWN = 2_000  # people on a map; more would be a blot
 MOST_COLUMNS = 12
+ARROW: Any = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0025, "headwidth": 4.5, "alpha": 0.8}
 
 
 class Picture(Figure):
@@ -56,15 +58,14 @@ def draw_moves(places: Places, names: tuple[str, str], title: str) -> Figure:
         if not some.size:
             continue
         colour, marker = CLASS_COLOURS[code % len(CLASS_COLOURS)], CLASS_MARKERS[code % len(CLASS_MARKERS)]
-        here, there = places.points[some], places.points[some] + places.moves[some]
+        here = places.points[some]
         axes.plot(*here.T, marker, color=colour, markersize=4, alpha=0.75, label=name)
         moving = places.moves[some].any(axis=1)
-        for begin, end in zip(here[moving], there[moving], strict=True):
-            axes.annotate("", end, begin, arrowprops={"arrowstyle": "->", "color": colour, "lw": 0.8, "alpha": 0.8})
+        axes.quiver(*here[moving].T, *places.moves[some][moving].T, color=colour, **ARROW)
     axes.plot(*places.query, "*", color=BLACK, markersize=14, label="who asks")
     if places.query_move.any():
         end = places.query + places.query_move
-        axes.annotate("", end, places.query, arrowprops={"arrowstyle": "->", "color": BLACK, "lw": 1.4})
+        axes.quiver(*places.query, *places.query_move, color=BLACK, **ARROW)
         axes.update_datalim([end])
     axes.update_datalim(places.points[shown] + places.moves[shown])
     axes.autoscale_view()

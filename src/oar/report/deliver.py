@@ -12,6 +12,7 @@ from oar.errors import OARError, StorageError
 from oar.files import replace_atomically
 from oar.plans import Card, Result
 from oar.report.facts import FORMAT
+from oar.report.member_page import member_page
 from oar.report.moves_out import changes_of, write_csv, write_parquet
 from oar.report.organiser import organiser_page
 from oar.report.outputs import HIDDEN
@@ -76,18 +77,8 @@ def write_all(folder: Path, result: Result, facts: Mapping[str, Any], published:
     _write(folder / REPORT, organiser_page(facts))
     if published.card is not None:
         published.card.save(folder / CARD)
-        page = _member_page(published.card)
-        if page is not None:
-            _write(folder / MEMBER, page)
+        _write(folder / MEMBER, member_page(published.card))
     return [name for name in FILES if (folder / name).exists() and (parquet or name != MOVES_PARQUET)]
-
-
-def _member_page(card: Card) -> str | None:
-    try:
-        from oar.report.member_page import member_page
-    except ImportError:
-        return None
-    return member_page(card)
 
 
 def _write(path: Path, text: str) -> None:

@@ -22,6 +22,7 @@ from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
+from oar.questions import Collateral
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
@@ -36,6 +37,7 @@ class Origin:
     Attributes:
         command: what was typed. file: the data's name. sha256: of the file's bytes. rows: in it. seed: of all draws.
         settings: everything that was asked for.
+        asking: how many of those who ask are among the people.
     """
 
     command: str
@@ -44,6 +46,7 @@ class Origin:
     rows: int
     seed: int
     settings: Mapping[str, Any]
+    asking: int = 0
 
 
 def facts_of(
@@ -52,7 +55,7 @@ def facts_of(
     origin: Origin,
     groups: Mapping[str, Any] | None = None,
     power: Any = None,
-    collateral: Mapping[str, Any] | None = None,
+    collateral: Collateral | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Collect what is told about a result.
@@ -62,7 +65,7 @@ def facts_of(
         origin: what it was made from.
         groups: of each column by which burdens are told, everyone's value (n,).
         power: what `oar.power` found.
-        collateral: what happens to others, as `collateral_facts` gives it.
+        collateral: what `oar.collateral` found.
         card: whether there is a card, and what it is worth.
     """
     efforts = Efforts.of(result.plan)
@@ -75,12 +78,12 @@ def facts_of(
         "answer": answer(result),
         "status": str(result.status),
         "explanation": result.explanation,
-        "asked": _asked(result.problem),
+        "asked": _asked(result.problem) | {"asking_among_people": origin.asking},
         "outcome": _outcome(result),
         "power": None if power is None else power_facts(power),
         "columns": efforts.by_column(),
         "burden": {str(name): efforts.by_group(values) for name, values in {**by, **(groups or {})}.items()},
-        "collateral": collateral,
+        "collateral": None if collateral is None else _collateral(collateral),
         "certificate": _certificate(result),
         "card": card,
         "repeat": _repeat(origin),
@@ -144,6 +147,23 @@ def power_facts(power: Any) -> dict[str, Any]:
         "at_most_budget": told(power.at_most_budget),
         "at_most_share": told(power.at_most_share),
         "note": power.note,
+    }
+
+
+def _collateral(found: Collateral) -> dict[str, Any]:
+    """Return whose predictions change besides, and how good the model is before and after."""
+    groups = None
+    if found.by_group is not None:
+        rows = zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)
+        groups = [{"group": str(group)} | told(row) for group, row in rows]
+    return {
+        "bystanders": found.bystanders._asdict(),
+        "actors": found.actors._asdict(),
+        "by_group": groups,
+        "grouped_by": None if found.by_group is None else str(found.by_group.index.name),
+        "score": found.score,
+        "own": told([found.own_before, found.own_after]),
+        "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
 
 

@@ -73,12 +73,28 @@ def collateral(facts: Facts) -> Markup:
     """Tell whose predictions change besides, in which direction, and how right the model is before and after."""
     found = facts["collateral"]
     if found is None:
-        return tag("p", "It was not computed.")
-    parts = [tag("p", sentence) for sentence in found["sentences"]]
-    for name, part in found["tables"].items():
-        parts += [tag("h3", name), table(part["header"], [[_cell(cell) for cell in row] for row in part["rows"]])]
-    return joined(parts)
+        return tag("p", "It was not computed: the model could not be refitted.")
+    among = ", who asks among them" if facts["asked"]["asking_among_people"] else ""
+    header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
+    rows = [
+        (f"do nothing{among}", *_changes(found["bystanders"])),
+        ("change their data", *_changes(found["actors"])),
+    ]
+    parts = [table(header, rows)]
+    if found["by_group"] is not None:
+        rows = [
+            (shortened(row["group"]), *_changes(row | {"people": row["bystanders"]}))
+            for row in found["by_group"]
+        ]  # fmt: skip
+        name = found["grouped_by"]
+        parts += [tag("h3", f"those who do nothing, by {name}"), table([shortened(name), *header[1:]], rows)]
+    told = percent if found["score"] == "accuracy" else number
+    scores = [("on these people, as they were", *map(told, found["own"]))]
+    if found["held_out"] is not None:
+        scores.append(("on held-out people", *map(told, found["held_out"])))
+    return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
 
 
-def _cell(value: Any) -> str:
-    return shortened(value) if isinstance(value, str) else number(value)
+def _changes(row: Facts) -> tuple[str, ...]:
+    share = row["changed"] / row["people"] if row["people"] else 0.0
+    return number(row["people"]), number(row["changed"]), percent(share), number(row["towards"]), number(row["away"])
