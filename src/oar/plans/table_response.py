@@ -176,7 +176,9 @@ class TableResponse:
         if self.norm.p == np.inf:
             return farthest
         if self.norm.p == 1:
-            ways = (self._one_by_one(radii, offers, order) for order in (offers.gains / self.costs, offers.gains * farthest))
+            ways = (
+                self._one_by_one(radii, offers, order) for order in (offers.gains / self.costs, offers.gains * farthest)
+            )
             return _better(offers.gains, *ways)
         best = self._ball(radii, offers, np.zeros_like(offers.gains))
         paid = self.steps * self.costs
@@ -276,9 +278,7 @@ class TableResponse:
                     taken[who, at] = self._farthest(members, offers, taken, amounts, who, at)
         return taken
 
-    def _farthest(
-        self, members: Members, offers: Offers, taken: Array, amounts: Array, who: Rows, at: int
-    ) -> Array:
+    def _farthest(self, members: Members, offers: Offers, taken: Array, amounts: Array, who: Rows, at: int) -> Array:
         """Return how many units of one column some people can make, the others' being made: all, or by halving."""
         rows, step = members.rows[who], self.steps[at]
         some = Offers(*(getattr(offers, name)[who] for name in ("gains", "most", "signs", "levels")))
