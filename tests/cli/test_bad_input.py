@@ -9,9 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-import oar
 import pytest
 from command_worlds import audited, done, failed, people, run
+
+import oar
 
 ASKED = ("--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.3")
 

@@ -129,6 +129,7 @@ def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
 
 
 def refuse_small_classes(classes: tuple, shares: Array) -> None:
+    """Raise where an average over a class would be that of fewer than FEWEST people."""
     numbers = effective_number(shares)
     least = int(np.argmin(numbers))
     if numbers[least] < FEWEST - 1e-6:

@@ -1,12 +1,16 @@
 """From a plan for a table to the cards that might be published for it: its columns' terms, and a few signals.
 
-The plan's own signal comes first. Where members' answers to it lose too much (it has vanished, or leaves many people
-indifferent between columns) that of the people as they were is tried, and that at what members made of the first.
+The plan's own signal comes first. Where members' answers to it lose too much (it has vanished because the goal is
+reached, or leaves many people indifferent between columns) that of the people as they were is tried, and that at what
+members made of the first. Then budgets grow from a share of the common one: each signal is that of a refit on what
+members made of the one before, so that it is there while the goal is not reached yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan
 
 TIGHT = 1e-8
+SHARES = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FREE = Limit()
 
 
@@ -52,11 +57,14 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
 
     first = card(plan.parameters, plan.signal)
     yield first
-    for moves in (None, plan.followed(first).each):
-        try:
-            yield card(*_signal(plan, training, moves))
-        except NumericsError:  # it cannot be refitted there, so there is no such signal
-            continue
+    with suppress(NumericsError):  # where it cannot be refitted there is no such signal
+        found = _signal(plan, training, None)
+        yield card(*found)
+        yield card(*_signal(plan, training, plan.followed(first).each))
+        for share in SHARES if first.budget else ():
+            last = replace(card(*found), budget=share * (first.budget or 0.0))
+            yield last
+            found = _between(found, _signal(plan, training, plan.followed(last).each))
 
 
 def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array, Array]:
@@ -67,6 +75,12 @@ def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array
     signal = training.solve(fit, pull, None, TIGHT)
     given = getattr(training, "in_given_units", lambda vector: vector)
     return given(fit.parameters), given(signal)
+
+
+def _between(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the mean of two signals, v at length 1, which changes no answer: so that answers do not swing."""
+    sizes = [float(np.linalg.norm(signal)) or 1.0 for _, signal in (one, other)]
+    return 0.5 * (one[0] + other[0]), 0.5 * (one[1] / sizes[0] + other[1] / sizes[1])
 
 
 def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> Card:

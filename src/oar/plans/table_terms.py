@@ -110,8 +110,10 @@ class TableTerms:
                 values[column.name] = column.levels[int(point[place].argmax())]
             elif column.kind == "ordinal":
                 values[column.name] = column.levels[round(number)]
+            elif column.kind == "boolean":
+                values[column.name] = bool(number)
             else:
-                values[column.name] = {"boolean": bool, "integer": round}.get(column.kind, float)(number)
+                values[column.name] = round(number) if column.kind == "integer" else number
         return values
 
 
