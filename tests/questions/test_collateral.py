@@ -170,6 +170,16 @@ def test_groups_and_held_out_people_of_a_table():
     assert repr(found).startswith("Collateral(predictions of ")
 
 
+@pytest.mark.parametrize("numbers", [True, False])
+def test_people_whose_group_is_missing_are_counted(numbers):
+    result, train, _ = table()
+    group = train["income"].copy() if numbers else train["sex"].copy()
+    group.iloc[50:60] = None
+    found = oar.collateral(result, groups=group)
+    assert found.by_group["bystanders"].sum() == found.bystanders.people
+    assert found.by_group.loc["missing", "bystanders"] == (~found.acts[50:60]).sum() > 0
+
+
 def test_what_does_not_fit_is_refused():
     result, _, test = table()
     for wrong, words in (

@@ -1,5 +1,6 @@
 """What people really ask: how far must we go, how many of us, is it better than going alone, and whose doing is it?"""
 
+from oar.questions.alternatives import Alternative, Alternatives, alternatives
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
@@ -8,11 +9,14 @@ from oar.questions.credit import Credit, credit
 from oar.questions.shares import break_even
 
 __all__ = [
+    "Alternative",
+    "Alternatives",
     "BudgetAnswer",
     "CoalitionAnswer",
     "Collateral",
     "Credit",
     "ShareAnswer",
+    "alternatives",
     "break_even",
     "collateral",
     "credit",

@@ -14,6 +14,7 @@ from oar.plans import Plan
 
 Array = NDArray[np.float64]
 MOST_VALUES = 10  # different numbers in a column up to which each is a group of its own
+MISSING = "missing"
 PARTS = 4  # groups of about equal size into which other columns of numbers are cut
 
 
@@ -42,7 +43,7 @@ def grouped(people: Population, groups: Any, argument: str = "groups") -> Any:
     """Return everyone's group as a Series: of a column by its name, of several, or as given.
 
     Columns are as they were before any move. One of numbers with more than ten different values is cut into quarters of
-    the people.
+    the people. Missing values are a group of their own.
     """
     import pandas
 
@@ -88,10 +89,12 @@ def _column(people: Population, name: str, argument: str) -> Any:
 
 
 def _cut(values: Any) -> Any:
-    """Cut numbers of many values into quarters."""
+    """Cut numbers of many values into quarters; missing values are a group of their own."""
     import pandas
 
     numeric = pandas.api.types.is_numeric_dtype(values.dtype) and not pandas.api.types.is_bool_dtype(values.dtype)
     if numeric and values.nunique() > MOST_VALUES:
-        return pandas.qcut(values, PARTS, duplicates="drop")
+        values = pandas.qcut(values, PARTS, duplicates="drop")
+    if values.isna().any():
+        values = values.astype(object).map(str).where(values.notna(), MISSING)
     return values
