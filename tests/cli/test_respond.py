@@ -36,13 +36,13 @@ def points(tmp_path_factory):
 def test_answers_are_the_cards(plan, tmp_path):
     frame, card = pd.read_csv(plan / "people.csv"), oar.Card.load(plan / "plan" / "plan.json")
     said = done("respond", plan / "plan" / "plan.json", plan / "people.csv", "--out", tmp_path / "mine.csv")
-    changes = pd.read_csv(tmp_path / "mine.csv")
+    changes = pd.read_csv(tmp_path / "mine.csv", dtype=str).astype({"person": int})
     moving = 0
     for person, row in frame.iterrows():
         answer = card.respond(row.drop("approved").to_dict(), row["approved"])
         mine = changes[changes["person"] == person]
         assert mine["column"].tolist() == [name for name, _, _ in answer.changes]
-        assert mine["after"].tolist() == [str(after) for _, _, after in answer.changes]
+        assert mine["after"].astype(str).tolist() == [str(after) for _, _, after in answer.changes]
         moving += bool(answer.changes)
     assert moving > len(frame) / 2
     assert said.splitlines()[0].split() == ["row", "column", "now", "then"]

@@ -89,7 +89,8 @@ def answers(
     rows = []
     for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
         try:
-            told = _change(card, {name: row[name] for name in columns}, _class(card, row[label]), keep, budget)
+            mine = {name: _value(card, name, row[name]) for name in columns}
+            told = _change(card, mine, _class(card, row[label]), keep, budget)
         except OARError as error:
             raise DataError(f"row {person}: {error}") from None
         rows += [(person, *change) for change in told]
@@ -128,6 +129,21 @@ def _class(card: Card, label: Any) -> Any:
     return known[word(label)]
 
 
+def _value(card: Card, name: str, value: Any) -> Any:
+    """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
+    column = None if card.table is None else card.table.encoding.schema[name]
+    kind = "number" if column is None else column.kind
+    if kind in ("category", "ordinal"):
+        return value if isinstance(value, str) or value != value else word(value)
+    if kind == "boolean" or not isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
+    try:
+        number = float(value)
+    except ValueError:
+        raise DataError(f"column {shown(name)}: must be a number, got {shown(value)}.") from None
+    return int(number) if number.is_integer() else number
+
+
 def _change(
     card: Card, row: dict[str, Any], label: Any, keep: tuple[str, ...], budget: float | None
 ) -> list[tuple[str, Any, Any]]:
@@ -136,9 +152,6 @@ def _change(
         return card.respond(row, label, budget, keep).changes
     if keep:
         raise OptionError("keep: this card is of plain numbers, whose moves are not made for it; leave it out.")
-    for name, value in row.items():
-        if isinstance(value, str):
-            raise DataError(f"column {shown(name)}: must be a number, got {shown(value)}.")
     move = card.respond(row, label, budget)
     return [
         (name, value, value + float(step))
