@@ -94,7 +94,7 @@ def answers(
         except OARError as error:
             raise DataError(f"row {person}: {error}") from None
         rows += [(person, *change) for change in told]
-    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"])
+    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object)
 
 
 def columns_of(card: Card, width: int) -> tuple[str, ...]:
