@@ -3,6 +3,16 @@
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
+from oar.questions.power import Power, power
 from oar.questions.shares import break_even
 
-__all__ = ["BudgetAnswer", "CoalitionAnswer", "ShareAnswer", "break_even", "minimal_budget", "minimal_coalition"]
+__all__ = [
+    "BudgetAnswer",
+    "CoalitionAnswer",
+    "Power",
+    "ShareAnswer",
+    "break_even",
+    "minimal_budget",
+    "minimal_coalition",
+    "power",
+]
