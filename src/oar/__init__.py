@@ -18,7 +18,7 @@ from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
-from oar.questions import alternatives, break_even, collateral, credit, minimal_budget, minimal_coalition
+from oar.questions import Power, alternatives, break_even, collateral, credit, minimal_budget, minimal_coalition, power
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
 
@@ -39,6 +39,7 @@ __all__ = [
     "Plan",
     "Plausible",
     "Population",
+    "Power",
     "Problem",
     "Query",
     "Relabel",
@@ -63,6 +64,7 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "models",
+    "power",
     "signals",
     "solvers",
     "testing",

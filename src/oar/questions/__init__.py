@@ -6,6 +6,7 @@ from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
+from oar.questions.power import Power, power
 from oar.questions.shares import break_even
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "CoalitionAnswer",
     "Collateral",
     "Credit",
+    "Power",
     "ShareAnswer",
     "alternatives",
     "break_even",
@@ -22,4 +24,5 @@ __all__ = [
     "credit",
     "minimal_budget",
     "minimal_coalition",
+    "power",
 ]

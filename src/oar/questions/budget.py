@@ -26,6 +26,7 @@ from oar.questions.trying import (
     lengths_of,
     moves_of,
     no_idle_options,
+    own_scale,
     scaled,
     unit_budgets,
     what_is_scaled,
@@ -121,7 +122,7 @@ def _proved(least: float, what: str) -> str:
 def _first_that_does(trying: Trying, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
     """Return the first scale that does with its result, the largest that did not, and the last result."""
     problem = trying.problem
-    own = float(problem.allowance.budget) if problem.allowance.single else 1.0
+    own = own_scale(problem)
     scale, failed = min(own if own > 0 else farthest / 16, farthest), 0.0
     while True:
         result = trying.solve(scaled(problem, scale))

@@ -105,7 +105,8 @@ def _answer(problem: Problem, result: Result, size: int, least: int, able: int) 
     if least == size:
         said += " No fewer do (proved)."
     else:
-        said += f" They are found, not proved to be the fewest; it takes at least {least:,} (proved)."
+        proved = f"it takes at least {least:,} (proved)" if least > 1 else "that more than one is needed is not proved"
+        said += f" They are found, not proved to be the fewest; {proved}."
     column = problem.people.column(members)
     return CoalitionAnswer(size, by_class, column, result.status, said, result, least, least == size)
 

@@ -79,6 +79,11 @@ def scaled(problem: Problem, scale: float) -> Problem:
     return problem.with_action(budget=scale * np.asarray(problem.allowance.budget))
 
 
+def own_scale(problem: Problem) -> float:
+    """Return the scale of the problem as it is: its common budget, or 1 where budgets differ."""
+    return float(problem.allowance.budget) if problem.allowance.single else 1.0
+
+
 def unit_budgets(problem: Problem) -> Array:
     """Return everyone's budget (n,) for one unit of scale, 0 for those who stay out."""
     allowance, size = problem.allowance, problem.people.size
