@@ -106,9 +106,10 @@ def _collateral(result: Result, others: Any, groups: Any) -> Any:
 
 
 def _power(result: Result, seed: int) -> Any:
+    """Return what parts of the plan can do; nothing where labels change, members leave, or nobody moves."""
     import oar
 
-    if not hasattr(oar, "power"):
+    if result.problem.levers is not None or not result.audit.movers or not result.audit.converged:
         return None
     return oar.power(result, seed=seed)
 
@@ -118,7 +119,7 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     from oar.people.wording import lined_up
     from oar.pictures.numbers import number, percent
 
-    found, power, asked = facts["outcome"], facts["power"] or {}, facts["asked"]
+    found, least, asked = facts["outcome"], facts["least"], facts["asked"]
     rows = [("prediction", f"{found['prediction_before']!r} → {found['prediction']!r}")]
     if found["goal_probability"] is not None:
         chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
@@ -126,10 +127,10 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     rows.append(("goal loss", f"{number(found['loss_before'])} → {number(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
-    if power.get("at_most_budget") is not None:
-        rows.append(("budget that suffices", f"at most {number(power['at_most_budget'])}"))
-    if power.get("at_most_share") is not None:
-        rows.append(("share that suffices", f"at most {percent(power['at_most_share'])} of those who were asked"))
+    if least["budget_at_most"] is not None:
+        rows.append(("budget that suffices", f"at most {number(least['budget_at_most'])}"))
+    if least["people_at_most"] is not None:
+        rows.append(("people who suffice", f"at most {number(least['people_at_most'])}"))
     rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
     if not facts["card"]["written"]:
         rows.append(("card", facts["card"]["told"]))

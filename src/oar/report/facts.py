@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.actions.participation import members_in_share
 from oar.errors import Status
 from oar.people.labels import plain
 from oar.people.wording import counted
@@ -22,7 +23,8 @@ from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
-from oar.questions import Collateral
+from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
+from oar.questions.trying import has_closed_form
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
@@ -54,7 +56,7 @@ def facts_of(
     *,
     origin: Origin,
     groups: Mapping[str, Any] | None = None,
-    power: Any = None,
+    power: Power | None = None,
     collateral: Collateral | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -80,6 +82,7 @@ def facts_of(
         "explanation": result.explanation,
         "asked": _asked(result.problem) | {"asking_among_people": origin.asking},
         "outcome": _outcome(result),
+        "least": _least(result, power),
         "power": None if power is None else power_facts(power),
         "columns": efforts.by_column(),
         "burden": {str(name): efforts.by_group(values) for name, values in {**by, **(groups or {})}.items()},
@@ -137,7 +140,21 @@ def _certificate(result: Result) -> dict[str, Any]:
     }
 
 
-def power_facts(power: Any) -> dict[str, Any]:
+def _least(result: Result, power: Power | None) -> dict[str, Any]:
+    """Return the least budget and number of people that are known to do, and that are proved to be needed."""
+    found: dict[str, Any] = {"budget_at_most": None, "people_at_most": None, "proved": []}
+    if power is not None:
+        found["budget_at_most"] = told(power.at_most_budget)
+        if power.at_most_share is not None:
+            found["people_at_most"] = members_in_share(result.audit.movers, power.at_most_share)
+    if power is not None and has_closed_form(result.problem) and not result.audit.success_before:
+        far, many = minimal_budget(result.problem), minimal_coalition(result.problem)
+        found |= {"budget_at_most": told(far.value), "people_at_most": many.size}
+        found["proved"] = [far.explanation, many.explanation]
+    return found
+
+
+def power_facts(power: Power) -> dict[str, Any]:
     """Return what a power curve says: a row a budget, a column a share."""
     return {
         "shares": told(power.shares),

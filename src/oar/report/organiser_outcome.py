@@ -39,22 +39,20 @@ def outcome(facts: Facts) -> Markup:
 
 def least(facts: Facts) -> Markup:
     """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
-    found, cards = facts["power"] or {}, []
-    if found.get("at_most_budget") is not None:
-        words = "is a budget that suffices if all who were asked take part"
-        cards.append((f"≤ {number(found['at_most_budget'])}", words))
-    if found.get("at_most_share") is not None:
-        people = math.ceil(round(found["at_most_share"] * facts["asked"]["participants"], 6))
-        words = f"of those who were asked suffice at this budget: at most {people:,} people"
-        cards.append((f"≤ {percent(found['at_most_share'])}", words))
+    found, cards = facts["least"], []
+    if found["budget_at_most"] is not None:
+        cards.append((number(found["budget_at_most"]), "budget that suffices, all movers taking part"))
+    if found["people_at_most"] is not None:
+        cards.append((f"{number(found['people_at_most'])} people", "suffice at the plan's own budget"))
     if not cards:
         tried = "Nothing smaller than this plan was tried."
         if not facts["outcome"]["success"]:
             tried = "The goal is not reached by this plan, nor by any part of it that was tried."
         return tag("p", tried)
-    boxes = (tag("div", tag("strong", value), tag("span", words)) for value, words in cards)
-    known = "“At most” (≤) is what was found by refits of parts of this plan; a cleverer plan may do with less."
-    return joined([tag("div", *boxes, class_="cards"), tag("p", known, class_="aside")])
+    boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
+    known = "“At most” is what was found by refits of parts of this plan; a cleverer plan may do with less."
+    proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
+    return joined([tag("div", *boxes, class_="cards"), *(proved or [tag("p", known, class_="aside")])])
 
 
 def power(facts: Facts) -> Markup:
@@ -72,11 +70,11 @@ def power(facts: Facts) -> Markup:
     picture = curves(
         found["shares"],
         [lines[row] for row in some],
-        ("share of those who were asked who take part", f"up: {what}; a filled mark: goal reached"),
+        ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached"),
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
     )
     rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
-    header = ["of those who were asked", *map(percent, found["shares"])]
+    header = ["share of movers", *map(percent, found["shares"])]
     numbers = table(header, rows, f"{what}; ✓ goal reached, ✗ not reached")
     return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
 
