@@ -73,12 +73,10 @@ class Source:
         return values.loc[self.people.index] if len(values) != self.people.size else values
 
     def grouped(self, column: str) -> pandas.Series:
-        """Return everyone's group; a feature of many numbers is cut into quarters of the people."""
+        """Return everyone's group; a column of many numbers is cut into quarters of the people."""
         from oar.questions.burden import grouped
 
-        values = self.groups(column)
-        features = self.people.names if self.people.schema is None else self.people.schema.names
-        return grouped(self.people, column if column in (features or ()) else values)
+        return grouped(self.people, self.groups(column))
 
     def others(self, path: Path) -> Any:
         """Return people of another file, laid out as this one, to whom the model is not fitted."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ LOOKS = (  # colour, dashes, shape of marks
     (SKY, "1 2", "circle"),
 )
 BAR, ROW = 18, 46
-LEFT, RIGHT, TOP, BOTTOM = 48, WIDTH - 14, 12, 232  # where curves are drawn
+LEFT, RIGHT, TOP, BOTTOM = 52, WIDTH - 24, 12, 232  # where curves are drawn
 LEGEND = 20
 
 
@@ -61,7 +62,9 @@ def before_after(name: str, before: float, after: float, title: str) -> Markup:
     return _drawing(parts, 72, title)
 
 
-def curves(places: Sequence[float], lines: Sequence[Curve], labels: tuple[str, str], title: str) -> Markup:
+def curves(
+    places: Sequence[float], lines: Sequence[Curve], labels: tuple[str, str], title: str, told: Callable[[float], str]
+) -> Markup:
     """Return lines over shares between 0 and 1; a filled mark is a goal reached, a hollow one is not.
 
     Args:
@@ -69,10 +72,11 @@ def curves(places: Sequence[float], lines: Sequence[Curve], labels: tuple[str, s
         lines: what is drawn.
         labels: what goes across, and what goes up.
         title: what it shows, for those who cannot see it.
+        told: how heights are written.
     """
     known = [height for line in lines for height in line.heights if height is not None]
-    frame = _Frame(max(places) or 1.0, max([*known, 0.0]) or 1.0)
-    parts = frame.axes(places, labels)
+    frame = _Frame(max(places) or 1.0, _round_above(max([*known, 0.0])))
+    parts = frame.axes(places, labels, told)
     below = BOTTOM + 78
     for order, line in enumerate(lines):
         colour, dashes, shape = LOOKS[order % len(LOOKS)]
@@ -106,14 +110,14 @@ class _Frame:
     def y(self, height: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * height / self.highest
 
-    def axes(self, places: Sequence[float], labels: tuple[str, str]) -> list[Markup]:
+    def axes(self, places: Sequence[float], labels: tuple[str, str], told: Callable[[float], str]) -> list[Markup]:
         """Return the grid, its numbers, and what the axes are."""
         parts = []
         for quarter in range(5):
             height = self.highest * quarter / 4
             y = self.y(height)
             parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=_at(y), y2=_at(y), class_="grid"))
-            parts.append(tag("text", f"{height:.3g}", x=LEFT - 6, y=_at(y + 4), class_="tick", text_anchor="end"))
+            parts.append(tag("text", told(height), x=LEFT - 6, y=_at(y + 4), class_="tick", text_anchor="end"))
         named: list[float] = []
         for place in reversed(places):
             if not named or named[-1] - place > 0.14 * self.farthest:  # else their numbers would run into each other
@@ -124,6 +128,14 @@ class _Frame:
         across, up = labels
         parts.append(tag("text", across, x=(LEFT + RIGHT) / 2, y=BOTTOM + 38, class_="axis", text_anchor="middle"))
         return [*parts, tag("text", up, x=(LEFT + RIGHT) / 2, y=BOTTOM + 56, class_="axis", text_anchor="middle")]
+
+
+def _round_above(height: float) -> float:
+    """Return the next round number, a quarter of which is round, too."""
+    if height <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(height))
+    return next(factor * power for factor in (1, 2, 4, 6, 8, 10) if factor * power >= height * (1 - 1e-9))
 
 
 def _mark(shape: str, x: float, y: float, colour: str, filled: bool) -> Markup:

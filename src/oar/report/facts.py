@@ -20,7 +20,7 @@ from oar.errors import Status
 from oar.people.labels import plain
 from oar.people.wording import counted
 from oar.plans import Result
-from oar.plans.effort import Efforts
+from oar.plans.effort import Efforts, group_word
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
 from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
@@ -172,7 +172,7 @@ def _collateral(found: Collateral) -> dict[str, Any]:
     groups = None
     if found.by_group is not None:
         rows = zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)
-        groups = [{"group": str(group)} | told(row) for group, row in rows]
+        groups = [{"group": group_word(group)} | told(row) for group, row in rows]
     return {
         "bystanders": found.bystanders._asdict(),
         "actors": found.actors._asdict(),

@@ -72,6 +72,7 @@ def power(facts: Facts) -> Markup:
         [lines[row] for row in some],
         ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached"),
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
+        percent if chances else number,
     )
     rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
     header = ["share of movers", *map(percent, found["shares"])]
