@@ -50,14 +50,20 @@ def _attribute(key: str) -> str:
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str | None = None) -> Markup:
-    """Return a table that scrolls by itself where it is too wide; each row's first cell is its heading."""
+    """Return a table; each row's first cell is its heading, and cells know their column's name.
+
+    With more than three columns it has the class "stack", for a style that puts cells below each other on a phone.
+    """
     head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
     body = []
-    for row in rows:
-        name, *rest = row
-        body.append(tag("tr", tag("th", name, scope="row"), *(tag("td", cell, class_=_figure(cell)) for cell in rest)))
+    for name, *rest in rows:
+        cells = (
+            tag("td", cell, class_=_figure(cell), data_label=column)
+            for cell, column in zip(rest, header[1:], strict=True)
+        )
+        body.append(tag("tr", tag("th", name, scope="row"), *cells))
     shown = tag("caption", caption) if caption else ""
-    return tag("div", tag("table", shown, head, tag("tbody", *body)), class_="wide")
+    return tag("table", shown, head, tag("tbody", *body), class_="stack" if len(header) > 3 else None)
 
 
 def pairs(rows: Iterable[tuple[Any, Any]]) -> Markup:
