@@ -128,7 +128,7 @@ class LinearBound(Bound):
 
     def ruled_out(self, budgets: Array, members: int) -> bool:
         """Compare how far outputs can change with how far the goal is away."""
-        changes = np.array([self._change(one, budgets, members) for one in self.outputs]) * SAFE
+        changes = np.array([self.change(one, budgets, members) for one in self.outputs]) * SAFE
         problem, now = self.problem, self.now
         if problem.regresses:
             off = np.abs(now - problem.goal_target) - float(problem.query.within or 0.0)
@@ -138,7 +138,7 @@ class LinearBound(Bound):
         others = np.arange(now.size) != problem.goal
         return bool((changes[others] + changes[problem.goal] < now[others] - now[problem.goal]).any())
 
-    def _change(self, one: Output, budgets: Array, members: int) -> float:
+    def change(self, one: Output, budgets: Array, members: int) -> float:
         """Return what no refit changes the query's output by more than."""
         reach, longest = self.reach_along(one.slope, budgets), self.longest(budgets)
         at = self.rows @ one.slope + one.intercept

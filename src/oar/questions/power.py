@@ -172,7 +172,8 @@ class Answered(Cells):
 
     note = (
         "Every cell is a true refit. Members keep to their planned moves as far as the budget goes, or answer the "
-        "plan's signal, or the one before any move, once at that budget; nothing was planned anew, so the best plans for a cell may do better."
+        "plan's signal, or the one before any move, once at that budget. Nothing was planned anew, so the best plans "
+        "for a cell may do better."
     )
 
     def __init__(self, result: Result, movers: NDArray[np.intp], seed: int) -> None:
