@@ -289,7 +289,7 @@ class TableResponse:
             return self._kept(rows, rows + self._moves(rows, some, trial))
 
         low, high = taken[who, at], amounts[who, at]
-        begin, whole = low.copy(), kept(high)
+        whole = kept(high)
         low = np.where(whole, high, low)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
@@ -300,7 +300,7 @@ class TableResponse:
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
         if step:
             return low
-        inside = np.where(whole, low, low - INSIDE * (low - begin))
+        inside = np.where(whole, low, (1 - INSIDE) * low)
         return np.where(kept(inside), inside, low)
 
     def _kept(self, before: Array, after: Array) -> Mask:
