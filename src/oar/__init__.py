@@ -12,6 +12,7 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.goals import AnyBut, Between, Members
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
@@ -23,12 +24,15 @@ from oar.version import __version__
 
 __all__ = [
     "Advice",
+    "AnyBut",
     "Audit",
+    "Between",
     "Card",
     "Cheapest",
     "DataError",
     "Limit",
     "Limits",
+    "Members",
     "NearestCentroid",
     "NumericsError",
     "OARError",

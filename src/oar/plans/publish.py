@@ -126,12 +126,12 @@ def _refuse_small_classes(classes: tuple, shares: Array) -> None:
 def _best(plan: MemberPlan, cards: list[Card]) -> Card:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept."""
     problem = plan.problem
-    training = problem.model.training(problem.people)  # type: ignore[union-attr]
+    training = problem.training()
 
     def loss(moves: Array | None) -> float:
         fit = training.fit(training.moved(moves), training.start(), TIGHT)
         move = 0.0 if moves is None else plan.query_move
-        return training.goal(fit.parameters, problem.query_features + move, problem.goal_target)[0]
+        return training.goal(fit.parameters, problem.first_query + move, problem.goal_target)[0]
 
     before, planned = loss(None), loss(plan.each)
     best, reached = cards[0], np.inf
