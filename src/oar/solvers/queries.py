@@ -1,8 +1,8 @@
 """Goals that one smooth loss does not tell: the worst of several queries, how many of them, or any of several classes.
 
 For the worst and for the share, moves are planned for a smooth stand-in (`oar.goals.together`) and for the mean. For
-any of several classes, they are planned for each of them to be the one that is predicted. Of these plans the one with the
-lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never worse
+any of several classes, they are planned for each of them to be the one that is predicted. Of these plans the one with
+the lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never worse
 than the best of them.
 """
 
