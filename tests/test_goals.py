@@ -388,3 +388,32 @@ def test_members_of_a_table_who_ask():
     moving = oar.collective(oar.Problem(loans.population, model, oar.Query(oar.Members(asking), "good"), action))
     assert moving.loss < moving.loss_before
     assert not moving.audit.violations
+
+
+def test_what_is_asked_of_a_finished_plan_knows_several_queries_too():
+    people, query = several()
+    result = solved(people, SOFTMAX, query)
+    assert result.plan.robustness(noise=1e-12, draws=2).losses == pytest.approx([result.loss] * 2, rel=1e-6)
+    shared = oar.credit(result)
+    assert shared.frame().credit.sum() == pytest.approx(result.loss_before - result.loss, rel=1e-2)
+    told = oar.collateral(result)
+    assert told.bystanders.people + told.actors.people == people.size
+    with pytest.raises(oar.OptionError, match="needs a smooth loss"):
+        oar.credit(solved(people, SOFTMAX, oar.Query(query.features, "b", several="worst")))
+
+
+def test_members_who_ask_are_no_bystanders():
+    people = three_classes()
+    result = solved(people, SOFTMAX, oar.Query(oar.Members([1, 2]), "b"), participants=np.arange(60) > 20)
+    assert oar.collateral(result).bystanders.people <= 60 - 2 - result.audit.movers
+    assert oar.credit(result).frame().credit.sum() == pytest.approx(result.loss_before - result.loss, rel=1e-2)
+
+
+@pytest.mark.parametrize("goal", [{"b", "c"}, oar.AnyBut("c")])
+def test_robustness_judges_sets_as_the_audit_does(goal):
+    people, point = three_classes(), np.array([0.5, 0.4])
+    for model in (SOFTMAX, oar.NearestCentroid()):
+        result = solved(people, model, oar.Query(point, goal), budget=0.5)
+        again = result.plan.robustness(noise=1e-12, draws=1)
+        assert again.losses[0] == pytest.approx(result.loss, rel=1e-6)
+        assert again.successes[0] == result.success

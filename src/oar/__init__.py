@@ -18,7 +18,7 @@ from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
-from oar.questions import break_even, minimal_budget, minimal_coalition
+from oar.questions import alternatives, break_even, collateral, credit, minimal_budget, minimal_coalition
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
 
@@ -51,10 +51,13 @@ __all__ = [
     "StorageError",
     "Withhold",
     "__version__",
+    "alternatives",
     "audit",
     "break_even",
     "cheapest",
+    "collateral",
     "collective",
+    "credit",
     "datasets",
     "individual",
     "joint",

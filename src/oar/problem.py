@@ -174,6 +174,12 @@ class Problem:
         """The (first) goal as a target (o,) of a differentiable model."""
         return self.wishes[0].target
 
+    def combined(self, losses: NDArray[np.float64], reached: NDArray[np.bool_]) -> tuple[float, bool]:
+        """Return what is lowered, from each query's loss (q,), and whether as many reach their goals as must."""
+        share = float(np.mean(reached))
+        loss = {"mean": losses.mean(), "worst": losses.max(), "share": 1.0 - share}[self.query.several]
+        return float(loss) if np.isfinite(losses).all() else np.nan, bool(share >= self.enough - np.finfo(float).eps)
+
     @property
     def query_features(self) -> NDArray[np.float64]:
         """The query's features, in the order of the population's columns; raises where several people ask."""

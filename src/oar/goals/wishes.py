@@ -74,6 +74,13 @@ class ClassWish:
         loss, pull, slope = each[first]
         return loss - among[0], pull - among[1], slope - among[2]
 
+    def loss(self, logits: Array) -> float:
+        """Return the loss of logits (k,) of a probabilistic model."""
+        good, bad = list(self.codes), list(self.rivals)
+        if self.probability is not None:
+            return float(np.logaddexp.reduce(logits) - np.logaddexp.reduce(logits[good]))
+        return float(np.logaddexp.reduce([0.0, *(logits[bad] - logits[good].max())]))
+
     def lead(self, outputs: Array) -> float:
         """Return by how much outputs (o,) are on the goal's side; above 0 it is reached."""
         logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs

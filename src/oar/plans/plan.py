@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from oar.plans.card import Card
 from oar.plans.publish import publish
 from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
+
+if TYPE_CHECKING:
+    from oar.plans.robustness import Robustness
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,6 +82,34 @@ class Plan:
     def query_row(self) -> Any:
         """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
         return query_after(self)
+
+    def robustness(
+        self,
+        defection: float = 0.0,
+        noise: float = 0.0,
+        stale: float = 0.0,
+        draws: int = 100,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Robustness:
+        """Return what becomes of this plan where people do not do quite what it says, by a refit for each draw.
+
+        The query makes its own move as planned. Refits are by the model's own training, and limits are not checked.
+
+        Args:
+            defection: the probability with which each who moves, is relabelled or leaves does nothing.
+            noise: the standard deviation of the error in each feature that a member moves, in standard deviations of
+                that feature. Of a table, steps stay whole and within limits, and a switch of a category or a
+                boolean does not happen with this probability (at most 1). Labels and leavers are exact.
+            stale: the probability with which each person, actors included, has gone by the time of the refit, and a
+                copy of somebody drawn from all people has come, with features, label and weight from before the plan.
+            draws: how many refits.
+            seed: of the draws.
+            progress: whether to show draws on stderr; None means "on a terminal".
+        """
+        from oar.plans.robustness import robustness  # which imports this file
+
+        return robustness(self, defection, noise, stale, draws, seed, progress)
 
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""

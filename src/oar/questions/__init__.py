@@ -1,6 +1,23 @@
-"""What people really ask: how far must we go, how many of us, and when is it better than going alone?"""
+"""What people really ask: how far must we go, how many of us, is it better than going alone, and whose doing is it?"""
 
+from oar.questions.alternatives import Alternative, Alternatives, alternatives
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.centroids import break_even, minimal_budget, minimal_coalition
+from oar.questions.collateral import Collateral, collateral
+from oar.questions.credit import Credit, credit
 
-__all__ = ["BudgetAnswer", "CoalitionAnswer", "ShareAnswer", "break_even", "minimal_budget", "minimal_coalition"]
+__all__ = [
+    "Alternative",
+    "Alternatives",
+    "BudgetAnswer",
+    "CoalitionAnswer",
+    "Collateral",
+    "Credit",
+    "ShareAnswer",
+    "alternatives",
+    "break_even",
+    "collateral",
+    "credit",
+    "minimal_budget",
+    "minimal_coalition",
+]

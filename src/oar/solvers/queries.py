@@ -2,8 +2,8 @@
 
 For the worst and for the share, moves are planned for a smooth stand-in (`oar.goals.together`) and for the mean. For
 any of several classes, they are planned for each of them to be the one that is predicted. Of these plans the one with
-the lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never worse
-than the best of them.
+the lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never
+worse than the best of them.
 """
 
 from __future__ import annotations
@@ -79,9 +79,7 @@ class _Judge:
         """Return what is asked for, to be lowered, and the mean loss, which decides between equals."""
         assert isinstance(proposal.plan, MemberPlan)
         losses, leads = self.told(proposal.plan.each, proposal.plan.query_move)
-        kind = self.problem.query.several
-        value = {"mean": losses.mean(), "worst": losses.max(), "share": (leads <= 0).mean()}[kind]
-        return float(value), float(losses.mean())
+        return self.problem.combined(losses, leads > 0)[0], float(losses.mean())
 
     def told(self, moves: Array | None, query_move: Array | float = 0.0) -> tuple[Array, Array]:
         """Return each query's loss (q,) and lead (q,) after moves (n, d)."""

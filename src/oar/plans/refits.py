@@ -1,0 +1,192 @@
+"""What a refit makes of a part of a plan: where only some act, or not quite as planned.
+
+Refits are by the model's own training (nearest centroid by its closed form), from the first refit on where training has
+one minimum and from scratch where it has many. The query is judged as the audit judges it: a tie is no success. They
+are no audit, which is by other code and checks limits, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, NumericsError
+from oar.goals import ClassWish, ValueWish, Wish
+from oar.models import Differentiable, NearestCentroid
+from oar.models.nearest_centroid import rival_ties
+from oar.plans.lever_plan import LeverPlan
+from oar.plans.plan import Plan
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+TIGHT = 1e-10  # the gradient norm of a refit
+CONVERGED = 1e-6  # a larger gradient is not that of a minimum
+TIE = 1e-9  # leads in outputs below this share of them are ties, because refits are uncertain in about the ninth digit
+
+
+class Given(NamedTuple):
+    """What people give the operator: moves (n, d), labels (n, k) as shares or values, and weights (n,)."""
+
+    moves: Array
+    rows: Array
+    weights: Array
+
+
+class Verdict(NamedTuple):
+    """What a refit says about the query; without a refit the loss is NaN."""
+
+    loss: float
+    success: bool
+
+
+FAILED = Verdict(np.nan, False)
+
+
+class Refits:
+    """Refits of a plan's model on what people might do.
+
+    Attributes:
+        features: (n, d) everyone before any move.
+        before, planned: what everyone gives without the plan, and with all of it.
+        actors: (n,) who moves, is relabelled or leaves.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Read what the plan hands out."""
+        problem, people = plan.problem, plan.problem.people
+        self.problem, self.query_move = problem, plan.query_move
+        self.features = np.asarray(people.features, dtype=np.float64)
+        rows = people.value_rows() if problem.regresses else people.class_rows()
+        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        moves = np.asarray(plan.moves(), dtype=np.float64)
+        self.before = Given(np.zeros_like(moves), rows, weights)
+        self.planned = Given(moves, rows, weights)
+        self.actors: Mask = np.asarray(moves.any(axis=1))
+        if isinstance(plan, LeverPlan):
+            self.planned = Given(moves, plan.targets, np.where(plan.away, 0.0, weights))
+            self.actors = np.asarray(self.actors | (plan.targets != rows).any(axis=1) | plan.away)
+        kind = _ByMeans if isinstance(problem.model, NearestCentroid) else _ByTraining
+        self._model: _Refitted = kind(problem, self.before)
+
+    def if_only(self, acting: Mask) -> Given:
+        """Return what everyone gives if of the actors only these (n,) act."""
+        if acting[self.actors].all():
+            return self.planned
+        each, planned, before = acting[:, None], self.planned, self.before
+        rows = before.rows if planned.rows is before.rows else np.where(each, planned.rows, before.rows)
+        weights = before.weights
+        if planned.weights is not weights:
+            weights = np.where(acting, planned.weights, weights)
+        return Given(planned.moves * each, rows, weights)
+
+    def fit(self, given: Given) -> Any:
+        """Return what the model learns from this, in a form of its own; None where it cannot be fitted."""
+        if not (given.weights.sum() > 0):
+            return None
+        if not self.problem.regresses and not (given.weights @ given.rows > 0).all():
+            return None  # nobody is left in a class
+        return self._model.fit(given)
+
+    def verdict(self, given: Given, query_moves: bool = True) -> Verdict:
+        """Refit and judge the query, which makes its own move or not."""
+        learned = self.fit(given)
+        if learned is None:
+            return FAILED
+        asked = self.problem.asked
+        points = asked.points + self.query_move if query_moves else asked.points
+        if asked.members is not None:
+            points = points + given.moves[asked.members]
+        judged = [self._model.judge(learned, *one) for one in zip(self.problem.wishes, points, strict=True)]
+        losses, reached = (np.array(part) for part in zip(*judged, strict=True))
+        return Verdict(*self.problem.combined(losses, reached))
+
+    def predict(self, learned: Any, rows: Array) -> NDArray[Any]:
+        """Return class codes (m,), or values (m, o), for people with these features."""
+        model, parameters = self.problem.model, self._model.parameters(learned)
+        if not getattr(model, "linear", False):
+            return model.predict(parameters, rows)
+        outputs = rows @ parameters[:, :-1].T + parameters[:, -1]  # as `predict`, without compiling anything
+        if self.problem.regresses:
+            return outputs
+        return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
+
+
+class _Refitted(Protocol):
+    """One way of refitting."""
+
+    def fit(self, given: Given) -> Any: ...
+
+    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict: ...
+
+    def parameters(self, learned: Any) -> Any: ...
+
+
+class _ByMeans:
+    """Nearest centroid: class means of the moved rows, by one product."""
+
+    def __init__(self, problem: Problem, before: Given) -> None:
+        assert isinstance(problem.model, NearestCentroid)
+        self._problem, self._model = problem, problem.model
+        self._first = problem.model.fit(problem.people)
+        self._features = np.asarray(problem.people.features, dtype=np.float64)
+
+    def fit(self, given: Given) -> Array:
+        shares = given.rows * given.weights[:, None]
+        return shares.T @ (self._features + given.moves) / shares.sum(axis=0)[:, None]
+
+    def judge(self, learned: Array, wish: Wish, query: Array) -> Verdict:
+        """Ties are as wide as they were before any move, as in the audit."""
+        assert isinstance(wish, ClassWish)
+        distances = np.linalg.norm(learned - query, axis=1)
+        ties = rival_ties(self._first, query, min(wish.codes, key=lambda code: distances[code]))
+        if wish.probability is not None:
+            return Verdict(wish.loss(-distances), wish.lead(-distances) >= -TIE)
+        return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
+
+    def parameters(self, learned: Array) -> Any:
+        return type(self._first)(learned, self._first.class_weights, self._first.sizes)
+
+
+class _ByTraining:
+    """Any other model: its own training, bound to the people once."""
+
+    def __init__(self, problem: Problem, before: Given) -> None:
+        assert isinstance(problem.model, Differentiable)
+        self._problem, self._model, self._before = problem, problem.model, before
+        self._training = problem.model.training(problem.people)
+        self._begin: Array | None = None  # of the first refit, where there is one minimum to find
+
+    def fit(self, given: Given) -> Any:
+        training = self._training
+        if given.rows is not self._before.rows or given.weights is not self._before.weights:
+            targets = np.ascontiguousarray(self._model.target_rows(given.rows))
+            training = training.contributing(targets, given.weights / given.weights.sum())
+        start = training.start() if self._begin is None else self._begin
+        try:
+            found = training.fit(training.moved(given.moves), start, TIGHT)
+        except (NumericsError, DataError):  # no minimum, as where classes are separated, or a class without variance
+            return None
+        if found.residual > CONVERGED or not np.isfinite(found.parameters).all():
+            return None
+        if self._begin is None and self._model.convex:
+            self._begin = found.parameters
+        return training, found.parameters
+
+    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict:
+        training, flat = learned
+        outputs = training.outputs(flat, query)
+        loss, lead = float(wish.judged(training, flat, query)[0]), wish.lead(outputs)
+        if isinstance(wish, ValueWish):
+            return Verdict(loss, lead >= -float(np.finfo(float).eps) * (1 + float(np.abs(outputs).max())))
+        if wish.probability is not None:
+            return Verdict(loss, lead >= -TIE)
+        return Verdict(loss, lead > TIE * (1 + float(np.abs(outputs).max())))
+
+    def parameters(self, learned: Any) -> Any:
+        training, flat = learned
+        if hasattr(training, "in_given_units"):
+            return training.in_given_units(flat).reshape(training.shape)
+        return training.parameters(flat)

@@ -1,0 +1,248 @@
+"""What becomes of a plan where people do not do quite what it says: they defect, are inexact, or come and go.
+
+Each draw changes what people do, refits the model and looks at the query; `Robustness` is the distribution of what came
+of it. A draw's random numbers depend on the seed and its own number alone, so more draws add to the same ones, and in
+one draw whoever defects at a low rate does at a higher one.
+
+The refits are by the model's own training (`plans/refits.py`), not by the audit. Limits are not checked: what somebody
+does by mistake may cost more than its budget, and break a link or a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.measured import spreads_of
+from oar.errors import OptionError
+from oar.models.settings import check_not_negative, check_seed
+from oar.people.wording import counted, lined_up
+from oar.plans.plan import Plan
+from oar.plans.refits import Given, Refits
+from oar.problem import Problem
+from oar.progress import step_line
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Robustness:
+    """What came of a plan, draw by draw.
+
+    Attributes:
+        losses: (draws,) the query's goal loss; NaN where the model could not be refitted.
+        successes: (draws,) whether the query had the goal, and not by a tie; not, where there was no refit.
+        acted: (draws,) how many of the actors did something. replaced: (draws,) how many people were others.
+        actors: how many the plan asks to do something.
+        planned_loss, planned_success: where everyone does as planned, by the same refits.
+        loss_before: where nobody does anything.
+        defection, noise, stale, seed: what was asked.
+    """
+
+    losses: Array
+    successes: Mask
+    acted: NDArray[np.intp]
+    replaced: NDArray[np.intp]
+    actors: int
+    planned_loss: float
+    planned_success: bool
+    loss_before: float
+    defection: float
+    noise: float
+    stale: float
+    seed: int
+
+    @property
+    def draws(self) -> int:
+        """How many draws there were."""
+        return self.losses.size
+
+    @property
+    def success_rate(self) -> float:
+        """The share of draws in which the query had the goal."""
+        return float(self.successes.mean())
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Where the success rate of endlessly many draws lies, with 95 % confidence (Clopper–Pearson)."""
+        from scipy.stats import binomtest
+
+        found = binomtest(int(self.successes.sum()), self.draws).proportion_ci(CONFIDENCE, method="exact")
+        return float(found.low), float(found.high)
+
+    @property
+    def failed(self) -> int:
+        """In how many draws the model could not be refitted: nobody was left in a class, or there was no minimum."""
+        return int(np.isnan(self.losses).sum())
+
+    @property
+    def quantiles(self) -> dict[float, float]:
+        """Quantiles of the goal loss, over the draws with a refit: 5, 25, 50, 75 and 95 %."""
+        found = self.losses[~np.isnan(self.losses)]
+        if not found.size:
+            return dict.fromkeys(QUANTILES, np.nan)
+        return dict(zip(QUANTILES, np.quantile(found, QUANTILES).tolist(), strict=True))
+
+    def frame(self) -> Any:
+        """Return a DataFrame with one row a draw: loss, success, how many acted, how many were replaced."""
+        import pandas
+
+        return pandas.DataFrame(
+            {"loss": self.losses, "success": self.successes, "acted": self.acted, "replaced": self.replaced},
+            index=pandas.RangeIndex(self.draws, name="draw"),
+        )
+
+    def __str__(self) -> str:
+        """Show what was asked and what came of it, in a table."""
+        low, high = self.interval
+        asked = [
+            (self.defection, f"each of {counted(self.actors, 'actor', 'actors')} stays out at {self.defection:g}"),
+            (self.noise, f"moves are off by {self.noise:g} standard deviations"),
+            (self.stale, f"each person is replaced by another at {self.stale:g}"),
+        ]
+        rows = [
+            ("what if", "; ".join(words for given, words in asked if given)),
+            ("success", f"{self.success_rate:.0%} of {self.draws:,} draws (95 % interval {low:.0%} to {high:.0%})"),
+            ("as planned", f"{'success' if self.planned_success else 'no success'}, goal loss {self.planned_loss:.4g}"),
+            ("goal loss", ", ".join(f"{share:.0%}: {loss:.4g}" for share, loss in self.quantiles.items())),
+            ("nobody acts", f"goal loss {self.loss_before:.4g}"),
+        ]
+        if self.failed:
+            rows.append(("no refit", f"in {counted(self.failed, 'draw', 'draws')}, counted as no success"))
+        return lined_up(rows)
+
+    def __repr__(self) -> str:
+        """Show the success rate in one line."""
+        low, high = self.interval
+        return f"Robustness(success {self.success_rate:.0%} [{low:.0%}, {high:.0%}] in {self.draws:,} draws)"
+
+
+def robustness(
+    plan: Plan, defection: float, noise: float, stale: float, draws: int, seed: int, progress: bool | None
+) -> Robustness:
+    """Return what comes of a plan, draw by draw; see `Plan.robustness`."""
+    _check(defection, noise, stale, draws, seed)
+    refits = Refits(plan)
+    actors = np.flatnonzero(refits.actors)
+    if not actors.size and defection > 0:
+        raise OptionError("defection: nobody does anything in this plan, so nobody can defect; leave it out.")
+    if not refits.planned.moves.any() and noise > 0:
+        raise OptionError("noise: no member moves in this plan, so no move can be inexact; leave it out.")
+    planned = refits.verdict(refits.planned)
+    before = refits.verdict(refits.before, query_moves=False)
+    inexact = Inexact(plan, refits, noise) if noise > 0 else None
+    losses, successes = np.empty(draws), np.empty(draws, dtype=bool)
+    acted, replaced = np.empty(draws, dtype=np.intp), np.empty(draws, dtype=np.intp)
+    size = len(refits.features)
+    with step_line("robustness", progress) as on_step:
+        for draw in range(draws):
+            rng = np.random.default_rng((seed, draw))
+            acting = refits.actors.copy()
+            acting[actors] = rng.random(actors.size) >= defection
+            gone, donors = rng.random(size) < stale, rng.integers(size, size=size)
+            acting &= ~gone
+            given = refits.if_only(acting)
+            if inexact is not None:
+                given = given._replace(moves=inexact.moves(given.moves, rng))
+            losses[draw], successes[draw] = refits.verdict(_replaced(refits, given, gone, donors))
+            acted[draw], replaced[draw] = acting.sum(), gone.sum()
+            if on_step is not None:
+                on_step(draw + 1, float(losses[draw]), np.inf)
+    return Robustness(
+        losses,
+        successes,
+        acted,
+        replaced,
+        actors.size,
+        planned.loss,
+        planned.success,
+        before.loss,
+        float(defection),
+        float(noise),
+        float(stale),
+        int(seed),
+    )
+
+
+def _check(defection: Any, noise: Any, stale: Any, draws: Any, seed: Any) -> None:
+    for argument, value in (("defection", defection), ("noise", noise), ("stale", stale)):
+        check_not_negative(argument, value)
+        if argument != "noise" and value > 1:
+            raise OptionError(f"{argument}: must be a probability between 0 and 1, got {value!r}.")
+    if not (defection or noise or stale):
+        raise OptionError("defection, noise, stale: at least one must be above 0, got none; say what may go wrong.")
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+        raise OptionError(f"draws: must be a whole number of at least 1, got {draws!r}.")
+    check_seed(seed)
+
+
+def _replaced(refits: Refits, given: Given, gone: Mask, donors: NDArray[np.intp]) -> Given:
+    """Return what is given where those who are gone have made room for copies of others, as those were before."""
+    if not gone.any():
+        return given
+    moves, rows, weights = given.moves.copy(), given.rows.copy(), given.weights.copy()
+    others, before = donors[gone], refits.before
+    moves[gone] = refits.features[others] - refits.features[gone]
+    rows[gone], weights[gone] = before.rows[others], before.weights[others]
+    return Given(moves, rows, weights)
+
+
+class Inexact:
+    """Moves that are carried out inexactly.
+
+    A number that moves misses its aim by a Gaussian error, `noise` standard deviations of that feature wide. Of a
+    table, what comes in steps stays in steps and within what limits allow of that column, and a switch of a category or
+    a boolean does not happen, with probability `noise` (at most 1).
+    """
+
+    def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
+        """Settle what moves, how far it may be off, and where it must stay."""
+        problem, encoding, weights = plan.problem, plan.problem.people.encoding, refits.before.weights
+        self._noise = noise
+        widths = noise * spreads_of(refits.features, weights / weights.sum())
+        self._switches: list[slice] = []
+        for column in () if encoding is None else encoding.schema:
+            if column.kind in ("category", "boolean"):
+                place = encoding.places[column.name]  # type: ignore[union-attr]
+                self._switches.append(place)
+                widths[place] = 0.0
+        self._numbers = np.flatnonzero((widths > 0) & refits.planned.moves.any(axis=0))
+        self._widths = widths[self._numbers]
+        self._lower, self._upper, self._steps = -np.inf, np.inf, np.zeros(self._numbers.size)  # type: Any, Any, Array
+        if encoding is not None:
+            self._keep_to(problem, len(weights))
+
+    def _keep_to(self, problem: Problem, size: int) -> None:
+        """Find everyone's room in each number that moves, as changes, and the steps that it is taken in."""
+        measured = problem.measured(False)
+        _, own, place = np.intersect1d(self._numbers, measured.columns, return_indices=True)
+        self._lower, self._upper = np.full((2, size, self._numbers.size), np.inf) * np.array([-1.0, 1.0])[:, None, None]
+        self._lower[:, own] = (measured.unruled.lower / measured.costs)[:-1, place]  # the query is last
+        self._upper[:, own] = (measured.unruled.upper / measured.costs)[:-1, place]
+        self._steps[own] = measured.steps[place]
+
+    def moves(self, planned: Array, rng: np.random.Generator) -> Array:
+        """Return what comes of moves (n, d): only what moves at all is inexact."""
+        found = planned.copy()
+        aims = planned[:, self._numbers]
+        ends = np.clip(aims + self._widths * rng.standard_normal(aims.shape), self._lower, self._upper)
+        stepped = self._steps > 0
+        if stepped.any():
+            steps = self._steps[stepped]
+            # Bounds that are no whole number of steps lie between two; the slack is for rounding in their division.
+            least, most = (
+                np.ceil(self._lower[:, stepped] / steps - 1e-9),
+                np.floor(self._upper[:, stepped] / steps + 1e-9),
+            )
+            ends[:, stepped] = np.clip(np.rint(ends[:, stepped] / steps), least, most) * steps
+        found[:, self._numbers] = np.where(aims != 0, ends, 0.0)
+        for place in self._switches:
+            found[rng.random(len(planned)) < self._noise, place] = 0.0
+        return found

@@ -1,0 +1,236 @@
+"""Other plans for the same end, that really differ: in which columns move, or in who moves.
+
+The best plan that is found comes first. Then its problem is put again with something of it forbidden: the columns that
+bear most of the effort, the members who did most (by first-order credit), everybody else, all classes but one, a random
+half. Each is solved and audited like any other.
+
+Two plans differ by the larger of two distances from 0 to 1:
+
+    columns   ½ Σ_j |a_j − b_j|            between the shares of the effort that columns bear (total variation)
+    people    1 − |A ∩ B| / |A ∪ B|        between those who move (Jaccard)
+
+and count as different from DIFFERENT on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OARError, OptionError
+from oar.models.settings import check_seed
+from oar.people.wording import counted
+from oar.plans import Result
+from oar.problem import Problem
+from oar.questions.burden import costs_by_column
+from oar.questions.collateral import Collateral, collateral
+from oar.questions.otherwise import Idea, ideas
+from oar.recourse import collective
+
+DIFFERENT = 0.5
+SHOWN = 3  # columns that are named
+MOST_TRIED = 12  # problems that are solved at the most, the first included
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """One plan among others.
+
+    Attributes:
+        how: what it does otherwise, in words.
+        result: the audited result.
+        profile: (m,) the share of all effort that each column bears. movers: (n,) who moves.
+        columns: the columns' names.
+    """
+
+    how: str
+    result: Result
+    profile: NDArray[np.float64]
+    movers: NDArray[np.bool_]
+    columns: tuple[str, ...]
+
+    @staticmethod
+    def of(how: str, result: Result) -> Alternative:
+        """Look at who does what in a result's plan."""
+        columns, costs = costs_by_column(result.plan)
+        total = costs.sum()
+        profile = costs.sum(axis=0) / total if total else np.zeros(len(columns))
+        return Alternative(how, result, profile, np.asarray(costs.any(axis=1)), columns)
+
+    @cached_property
+    def collateral(self) -> Collateral:
+        """What the plan does to others."""
+        return collateral(self.result)
+
+    @property
+    def features(self) -> str:
+        """The columns that bear most of the effort, in words."""
+        most = [column for column in np.argsort(-self.profile, kind="stable")[:SHOWN] if self.profile[column] > 0]
+        return ", ".join(f"{self.columns[column]} {self.profile[column]:.0%}" for column in most)
+
+    def distance(self, other: Alternative) -> float:
+        """Return how far two plans differ, from 0 to 1: in columns or in people, whichever is more."""
+        either = int((self.movers | other.movers).sum())
+        people = 1 - int((self.movers & other.movers).sum()) / either if either else 0.0
+        return max(0.5 * float(np.abs(self.profile - other.profile).sum()), people)
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """Plans that differ: the best one that was found, then those that succeed by effort, then others by goal loss.
+
+    Attributes:
+        plans: the plans.
+        asked: how many were asked for.
+        tried: how many problems were solved.
+        dropped: what was tried and is not here, in words.
+    """
+
+    plans: tuple[Alternative, ...]
+    asked: int
+    tried: int
+    dropped: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Count the plans."""
+        return len(self.plans)
+
+    def __iter__(self) -> Iterator[Alternative]:
+        """Walk over the plans."""
+        return iter(self.plans)
+
+    def __getitem__(self, position: int) -> Alternative:
+        """Return a plan by its position."""
+        return self.plans[position]
+
+    @property
+    def explanation(self) -> str:
+        """How many plans were found, and what became of what else was tried."""
+        found = f"{counted(len(self), 'plan was', 'plans that differ were')} found of {self.asked} asked for"
+        return " ".join([f"{found}; {counted(self.tried, 'problem was', 'problems were')} solved.", *self.dropped])
+
+    def frame(self) -> Any:
+        """Return a DataFrame with one row a plan, and what it costs.
+
+        Columns are plan (what it does otherwise), success, goal loss, effort, people (who move), collateral (bystanders
+        whose predictions change), features (that bear most of the effort) and distance (from the nearest other plan).
+        """
+        import pandas
+
+        rows = [
+            (
+                plan.how,
+                plan.result.success,
+                plan.result.loss,
+                plan.result.audit.effort,
+                plan.result.audit.movers,
+                plan.collateral.bystanders.changed,
+                plan.features,
+                min((plan.distance(other) for other in self.plans if other is not plan), default=np.nan),
+            )
+            for plan in self.plans
+        ]
+        names = ["plan", "success", "goal loss", "effort", "people", "collateral", "features", "distance"]
+        return pandas.DataFrame(rows, columns=names, index=pandas.RangeIndex(1, len(rows) + 1))
+
+    def plot(self) -> Any:
+        """Return a matplotlib Figure: effort and people of every plan, whether it succeeds, and its collateral."""
+        from oar.questions.draw_alternatives import draw
+
+        return draw(self)
+
+    def __str__(self) -> str:
+        """Show the table and the explanation."""
+        if not self.plans:
+            return self.explanation
+        return f"{self.frame().to_string(float_format='{:.4g}'.format)}\n\n{self.explanation}"
+
+    def __repr__(self) -> str:
+        """Show how many there are, in one line."""
+        succeed = sum(plan.result.success for plan in self.plans)
+        return f"Alternatives({len(self)} of {self.asked} asked for, {succeed} succeed)"
+
+
+def alternatives(
+    problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: bool | None = None
+) -> Alternatives:
+    """Return up to n plans for the same end that really differ in which columns or who moves, with their prices.
+
+    Fewer are returned where fewer are found; `explanation` says what became of the others. That is no proof that
+    there are none.
+
+    Args:
+        problem: what is asked, of moves alone.
+        n: how many plans, the best one included.
+        seed: of the random halves of the members.
+        solver: as in `oar.collective`.
+        progress: as in `oar.collective`.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise OptionError(f"n: must be a whole number of at least 1, got {n!r}.")
+    check_seed(seed)
+    if not isinstance(problem, Problem):
+        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    problem.only_moves("oar.alternatives")
+    best = Alternative.of("the best found", collective(problem, solver=solver, progress=progress))
+    if not best.movers.any():
+        return Alternatives((), int(n), 1, (f"No member moves in the best plan. {best.result.explanation}",))
+    found, dropped, tried = [best], [], 1
+    for idea in ideas(problem, best.result, seed) if n > 1 else ():
+        if tried == MOST_TRIED or _enough(best, found, n):
+            break
+        tried += 1
+        plan = _solved(idea, solver, progress)
+        if isinstance(plan, str):
+            dropped.append(plan)
+        else:
+            found.append(plan)
+            if plan.result.success or not best.result.success:  # with still more forbidden it would only do worse
+                idea.learn(plan.result)
+    kept, similar = _different(found, n)
+    return Alternatives(tuple(kept), int(n), tried, (*dropped, *similar))
+
+
+def _solved(idea: Idea, solver: Any, progress: bool | None) -> Alternative | str:
+    """Return an idea's plan, or a sentence on why there is none."""
+    try:
+        plan = Alternative.of(idea.how, collective(idea.problem, solver=solver, progress=progress))
+    except OARError as error:
+        return f"Not {idea.how}: {error}"
+    if not plan.movers.any():
+        return f"Not {idea.how}: nobody moves then."
+    if not plan.result.success and not plan.result.loss < plan.result.loss_before:
+        return f"Not {idea.how}: that does not lower the goal loss."
+    return plan
+
+
+def _enough(best: Alternative, found: list[Alternative], n: int) -> bool:
+    """Report whether n plans differ; all successes, where the best one is: others would only take their places."""
+    counted_in = [plan for plan in found if plan.result.success or not best.result.success]
+    return len(_different(counted_in, n)[0]) >= n
+
+
+def _price(plan: Alternative) -> tuple[bool, float]:
+    """Return what plans are sorted by: successes by their effort, then others by their loss (to fail is cheap)."""
+    return not plan.result.success, plan.result.audit.effort if plan.result.success else plan.result.loss
+
+
+def _different(found: list[Alternative], n: int) -> tuple[list[Alternative], list[str]]:
+    """Keep the first, and of the others those that differ from all kept; say which do not."""
+    order = sorted(found[1:], key=_price)
+    kept, similar = found[:1], []
+    for plan in order:
+        if len(kept) == n:
+            similar.append(f"Left out {plan.how}: {counted(n, 'plan comes', 'plans come')} before it.")
+            continue
+        near = next((other for other in kept if plan.distance(other) < DIFFERENT), None)
+        if near is None:
+            kept.append(plan)
+        else:
+            similar.append(f"Left out {plan.how}: too like {near.how} ({plan.distance(near):.2f} < {DIFFERENT:g}).")
+    return kept, similar
