@@ -12,7 +12,7 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
-from oar.goals import AnyBut, Between, Members
+from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
@@ -30,6 +30,7 @@ __all__ = [
     "Card",
     "Cheapest",
     "DataError",
+    "Keep",
     "Limit",
     "Limits",
     "Members",

@@ -18,6 +18,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wish, wish_words
+from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
 from oar.models import Differentiable, NearestCentroid
@@ -69,7 +70,8 @@ class Query:
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
-    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once.
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`, limits
+    what a plan may do to others.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
@@ -80,6 +82,7 @@ class Problem:
     model: NearestCentroid | Differentiable
     query: Query
     action: Any
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
@@ -94,7 +97,9 @@ class Problem:
                 "wrap a loss of your own in oar.models.Custom."
             )
         self.model.check(self.people)
-        _ = self.wishes, self.allowance, self.levers, self.limits
+        if self.keep is not None and not isinstance(self.keep, Keep):
+            raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
+        _ = self.wishes, self.allowance, self.levers, self.limits, self.kept
         if not self.several:
             for name, usual in (("several", "mean"), ("share", None)):
                 if getattr(self.query, name) != usual:
@@ -192,19 +197,25 @@ class Problem:
         """The features of who asks first."""
         return self.asked.points[0]
 
-    def training(self, together: Together | None = None, by: int | None = None) -> Any:
+    @cached_property
+    def kept(self) -> Kept | None:
+        """What a plan must not do to others, with the people by whom that is judged; None where there is no limit."""
+        return None if self.keep is None else self.keep.resolved(self.people, self.regresses)
+
+    def training(self, together: Together | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
         """Bind the model to the people, and to what the queries want.
 
         Several queries' losses become one by `together`; None means by their mean. Of several classes that will do,
-        `by` is the code of the one that is to be predicted; None means whichever is nearest to it.
+        `by` is the code of the one that is to be predicted; None means whichever is nearest to it. Of `anchors` the
+        mean loss is added.
         """
         assert isinstance(self.model, Differentiable)
         training = self.model.training(self.people)
-        if self.plain:
+        if self.plain and anchors is None:
             return training
         points = self.asked.points if self.several else None
         wishes = self.wishes if by is None else tuple(wish.by(by) for wish in self.wishes)  # type: ignore[union-attr]
-        return Aimed(training, wishes, points, self.asked.members, together or mean)
+        return Aimed(training, wishes, points, self.asked.members, together or mean, anchors)
 
     @cached_property
     def allowance(self) -> Allowance:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit.contributions import Contributions
+from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
 from oar.audit.verdicts import Judged, Together, of_logits
 from oar.goals import ClassWish
@@ -52,7 +53,8 @@ def audit_centroids(plan: Plan) -> Audit:
             by_new_class = _ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     own = limits.check_query(plan.query_move)
-    violations = (*limits.violations, *changed.violations)
+    near = [_nearest(means.centroids()) for means in (before, after)]
+    violations = (*limits.violations, *changed.violations, *broken_by(plan, *near))
 
     points, members = problem.asked.points, problem.asked.members
     moved = points + own if members is None else points + np.vstack(member_moves)[members]
@@ -110,6 +112,16 @@ class _Means:
 
     def centroids(self) -> Array:
         return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, None]
+
+
+def _nearest(centroids: Array) -> Predict:
+    """Return the nearest of these for each of many people."""
+
+    def predict(rows: Array) -> NDArray:
+        apart = [np.sqrt(((rows - centroid) ** 2).sum(axis=1)) for centroid in centroids]
+        return np.argmin(apart, axis=0)
+
+    return predict
 
 
 def _heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Judged]:

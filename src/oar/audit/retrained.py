@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit.contributions import Contributions
+from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
 from oar.audit.verdicts import UNKNOWN, Judged, Together, judged
 from oar.audit.witnesses import Refit, refit
@@ -30,7 +31,11 @@ def audit_retrained(plan: Plan) -> Audit:
     own, asked = limits.check_query(plan.query_move), problem.asked
     moved = asked.points + own if asked.members is None else after[asked.members]
     old, new = refit(model, people, before), refit(model, changed.after, after)
-    violations = (*limits.violations, *changed.violations)
+    violations = (
+        *limits.violations,
+        *changed.violations,
+        *broken_by(plan, _predict(problem, old), _predict(problem, new)),
+    )
     witness = new.testify(moved[0], problem.goal_target)
     told = Together(problem, _heard(problem, old, asked.points), _heard(problem, new, moved))
     return Audit(
@@ -44,6 +49,18 @@ def audit_retrained(plan: Plan) -> Audit:
         relabelled=changed.relabelled,
         leavers=changed.leavers,
     )
+
+
+def _predict(problem: Problem, fitted: Refit) -> Predict:
+    """Return predictions of many people: class codes, or values."""
+
+    def predict(rows: Array) -> NDArray:
+        outputs = fitted.outputs(rows)
+        if problem.regresses:
+            return outputs
+        return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
+
+    return predict
 
 
 def _heard(problem: Problem, fitted: Refit, points: Array) -> list[Judged]:

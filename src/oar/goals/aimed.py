@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.goals.keep import Anchors
 from oar.goals.together import Together, mean
 from oar.goals.wishes import Wish
-from oar.models.training import Columns, Training
+from oar.models.training import Columns, Training, goals
 
 Array = NDArray[np.float64]
 
@@ -23,6 +24,7 @@ class Aimed:
         points: (q, d) where they stand; None where there is one, which may move: then it is where `goal` is asked.
         members: (q,) who of the people they are, where they move with their own data; None where they do not.
         together: how their losses become one.
+        anchors: people whose mean loss, at targets of their own, is added; None where there are none.
     """
 
     def __init__(
@@ -32,9 +34,10 @@ class Aimed:
         points: Array | None,
         members: NDArray[np.intp] | None = None,
         together: Together = mean,
+        anchors: Anchors | None = None,
     ) -> None:
         self._training, self._wishes, self._points = training, wishes, points
-        self._members, self._together = members, together
+        self._members, self._together, self._anchors = members, together, anchors
 
     def __getattr__(self, name: str) -> Any:
         """Ask the training itself for everything else."""
@@ -43,7 +46,7 @@ class Aimed:
     def contributing(self, targets: Array, weights: Array) -> Aimed:
         """Return the same for other targets and weights."""
         inner = self._training.contributing(targets, weights)
-        return Aimed(inner, self._wishes, self._points, self._members, self._together)
+        return Aimed(inner, self._wishes, self._points, self._members, self._together, self._anchors)
 
     @property
     def unaimed(self) -> Training:
@@ -79,6 +82,10 @@ class Aimed:
         loss, shares = self._together(np.array([loss for loss, _, _ in judged]))
         pull = sum(share * pull for share, (_, pull, _) in zip(shares, judged, strict=True))
         slopes = np.array([share * slope for share, (_, _, slope) in zip(shares, judged, strict=True)])
+        if self._anchors is not None:
+            rows, targets, weight = self._anchors
+            losses, by_parameters, _ = goals(self._training, parameters, rows, targets)
+            loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
         return loss, np.asarray(pull), slopes
 
     def _judged(self, parameters: Array, points: Array) -> list[tuple[float, Array, Array]]:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
+from oar.goals.held_out import held_out_people
+from oar.people.grouping import grouped
 from oar.people.wording import lined_up
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
-from oar.questions.burden import grouped
-from oar.questions.held_out import held_out_people
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -156,7 +156,7 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
     if not isinstance(result, Result):
         raise DataError(f"result: must be what oar.collective returns, got an object of type {type(result).__name__}.")
     problem = result.problem
-    others = None if held_out is None else held_out_people(problem, held_out)
+    others = None if held_out is None else held_out_people(problem.people, problem.regresses, held_out)
     group = None if groups is None else grouped(problem.people, groups)
     refits = Refits(result.plan)
     old, new = refits.fit(refits.before), refits.fit(refits.planned)

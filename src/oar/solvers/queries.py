@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import ClassWish
+from oar.goals.keep import Anchors
 from oar.goals.together import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.scaled import unscaled
@@ -38,12 +39,13 @@ def solve(
     query: bool,
     on_step: OnStep | None,
     starts: Sequence[Array] = (),
+    anchors: Anchors | None = None,
 ) -> Proposal:
     """Return the best of a few plans, judged by what is asked for."""
     judge = _Judge(problem)
 
     def plan(**kind: Any) -> Proposal:
-        return retrained.solve(problem, settings, signal, query, on_step, starts, **kind)
+        return retrained.solve(problem, settings, signal, query, on_step, starts, anchors=anchors, **kind)
 
     smooth = True
     if problem.undecided:

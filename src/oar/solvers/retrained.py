@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from oar.actions.measured import Measured
 from oar.errors import NumericsError
+from oar.goals.keep import Anchors
 from oar.goals.together import Together
 from oar.models.in_cost import InCost
 from oar.models.training import Fit, Training
@@ -72,14 +73,16 @@ def solve(
     starts: Sequence[Array] = (),
     together: Together | None = None,
     by: int | None = None,
+    anchors: Anchors | None = None,
 ) -> Proposal:
     """Move the members, and the query too if `query`, to the least goal loss found.
 
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
-    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted.
+    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The mean
+    loss of `anchors` is added to the queries'.
     """
     people = problem.people
-    training = problem.training(together, by)
+    training = problem.training(together, by, anchors)
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
