@@ -79,10 +79,10 @@ def test_a_seed_that_would_do_nothing_is_refused():
     ("query", "message"),
     [
         ([1.0], "query features: must have 2 features like the population, got 1"),
-        ([[1.0, 2.0], [3.0, 4.0]], "query features: must be one person"),
+        ([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], "query features: must have 2 features like the population, got 3"),
         ([1.0, np.nan], "query features: must be finite"),
         (["a", "b"], "query features: must be numbers"),
-        (pd.DataFrame([[1.0, 2.0]] * 2), "must be one person, got a frame of 2 rows"),
+        (pd.DataFrame([[1.0, 2.0]] * 2)[:0], "query features: must be at least one person, got none"),
     ],
 )
 def test_bad_queries(query, message):

@@ -13,6 +13,7 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
@@ -24,13 +25,17 @@ from oar.version import __version__
 
 __all__ = [
     "Advice",
+    "AnyBut",
     "Audit",
     "Best",
+    "Between",
     "Card",
     "Cheapest",
     "DataError",
+    "Keep",
     "Limit",
     "Limits",
+    "Members",
     "NearestCentroid",
     "NumericsError",
     "OARError",

@@ -62,6 +62,7 @@ class Cheapest:
         """
         choose("cost", cost, COSTS)
         problem = self._problem(query)
+        problem.only_plain("oar.cheapest")
         theirs = self._own(own)
         before = self.people.encoding.decode_row(problem.query_features, index_of_row(query.features))  # type: ignore[union-attr]
         told = self._judge.judge(problem, before.values)

@@ -12,46 +12,67 @@ from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
-from oar.actions.limits import Limits
+from oar.actions.limits import Limits, is_number
 from oar.actions.measured import Measured, distance_scales, measure, spreads_of
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, choose
+from oar.goals import Aimed, Between, ClassWish, ValueWish, Wish, wish_words
+from oar.goals.keep import Anchors, Keep, Kept
+from oar.goals.reading import Asked, read_points, read_wishes
+from oar.goals.together import KINDS, Together, mean
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Population
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The query subject: its features, and the prediction that it wants.
+    """The query subject, or several: features, and the prediction that is wanted.
 
     Args:
-        features: (d,) numbers; a Series, a dict or a one-row frame is matched to the columns by name.
-        goal: the label that the model should predict.
+        features: (d,) numbers; a Series, a dict or a one-row frame is matched to the columns by name. Several people
+            are (q, d) numbers, a frame of q rows, a list of Series or dicts, or `oar.Members` of the population.
+        goal: the label that the model should predict; a set of labels of which any will do; or `oar.AnyBut` the ones
+            that will not. For models that predict values: a value (with `within`), or a range, `oar.Between`. Several
+            people may have a list of goals, one for each.
         budget: how far the query itself may move (for `individual` and `joint`); None means the
             members' common budget.
         within: for models that predict values: how near to the goal counts as reaching it.
+        probability: how probable the goal must be to count as reached; None where being predicted is enough.
+        several: what is lowered for several people: the "mean" of their losses, the "worst", or the "share" that does
+            not get its goal.
+        share: of several people, how many must get their goal for a success; None means all.
     """
 
     features: Any
     goal: Any
     budget: float | None = None
     within: float | None = None
+    probability: float | None = None
+    several: str = "mean"
+    share: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the query's own budget, and how near is near enough."""
+        """Check the query's own budget, how near is near enough, and how many are enough."""
         if self.budget is not None:
             object.__setattr__(self, "budget", check_budget(self.budget, "Query budget"))
         if self.within is not None:
             object.__setattr__(self, "within", check_budget(self.within, "Query within"))
+        choose("several", self.several, KINDS)
+        for name in ("probability", "share"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value <= 1 and (value < 1 or name == "share")):
+                most = "at most 1" if name == "share" else "below 1"
+                raise DataError(f"Query {name}: must be a number above 0 and {most}, got {value!r}.")
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
-    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once.
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`, limits
+    what a plan may do to others.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
@@ -62,6 +83,7 @@ class Problem:
     model: NearestCentroid | Differentiable
     query: Query
     action: Any
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
@@ -76,11 +98,13 @@ class Problem:
                 "wrap a loss of your own in oar.models.Custom."
             )
         self.model.check(self.people)
-        _ = self.goal_label, self.query_features, self.allowance, self.levers, self.limits
-        if self.regresses and self.query.within is None:
-            raise DataError(f"Query within: must say how near is enough, because {self.model.name} predicts values.")
-        if not self.regresses and self.query.within is not None:
-            raise DataError(f"Query within: is for models that predict values; {self.model.name} predicts classes.")
+        if self.keep is not None and not isinstance(self.keep, Keep):
+            raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
+        _ = self.wishes, self.allowance, self.levers, self.limits, self.kept
+        if not self.several:
+            for name, usual in (("several", "mean"), ("share", None)):
+                if getattr(self.query, name) != usual:
+                    raise OptionError(f"Query {name}: is for several people, and one is asked about; leave it out.")
 
     @property
     def regresses(self) -> bool:
@@ -88,28 +112,111 @@ class Problem:
         return isinstance(self.model, Differentiable) and self.model.regresses
 
     @cached_property
+    def asked(self) -> Asked:
+        """Who asks: one person, several, or members."""
+        return read_points(self.people, self.query.features)
+
+    @cached_property
+    def wishes(self) -> tuple[Wish, ...]:
+        """What each of them wants."""
+        return read_wishes(self.people, self.model, self.query, self.asked)
+
+    @property
+    def several(self) -> bool:
+        """Whether several people are asked about, or members, who move with their data."""
+        return not self.asked.single
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether one person wants one label, or a value, as exact solutions and proofs suppose."""
+        return not self.several and self.wishes[0].plain
+
+    @property
+    def undecided(self) -> bool:
+        """Whether one person wants any of several classes to be predicted: plans may be for either."""
+        return not self.several and not self.plain and not self.regresses and self.query.probability is None
+
+    @property
+    def within(self) -> float:
+        """How near to the goal's value is enough, where one person wants one value."""
+        if self.query.within is not None:
+            return self.query.within
+        wish = self.wishes[0]
+        assert isinstance(wish, ValueWish)
+        assert self.plain
+        return float(wish.high[0] - wish.target[0])
+
+    @property
+    def enough(self) -> float:
+        """The share of those who ask that must get their goal."""
+        return 1.0 if self.query.share is None else self.query.share
+
+    @cached_property
     def goal(self) -> int:
-        """The goal's class code."""
-        return self.people.coding.position(self.query.goal, "goal")
+        """The goal's class code, where one person wants one label."""
+        wish = self.wishes[0]
+        assert isinstance(wish, ClassWish)
+        assert self.plain
+        return wish.codes[0]
 
     @cached_property
     def goal_label(self) -> Any:
-        """The goal as a prediction would show it: a class's label, or a value."""
+        """The goal as a prediction would show it: a class's label, or a value; else as the query says it."""
+        if not self.plain or isinstance(self.query.goal, Between):
+            return self.query.goal
         if self.regresses:
             value = self.goal_target
             return float(value[0]) if value.size == 1 else value
         return self.people.classes[self.goal]
 
-    @cached_property
+    @property
+    def goal_words(self) -> str:
+        """The goal in a few words."""
+        words = wish_words(self.goal_label)
+        return words if self.query.probability is None else f"{words} with probability {self.query.probability:g}"
+
+    @property
     def goal_target(self) -> NDArray[np.float64]:
-        """The goal as a target (o,) of a differentiable model."""
-        assert isinstance(self.model, Differentiable)
-        return self.model.goal_target(self.people, self.query.goal)
+        """The (first) goal as a target (o,) of a differentiable model."""
+        return self.wishes[0].target
+
+    def combined(self, losses: NDArray[np.float64], reached: NDArray[np.bool_]) -> tuple[float, bool]:
+        """Return what is lowered, from each query's loss (q,), and whether as many reach their goals as must."""
+        share = float(np.mean(reached))
+        loss = {"mean": losses.mean(), "worst": losses.max(), "share": 1.0 - share}[self.query.several]
+        return float(loss) if np.isfinite(losses).all() else np.nan, bool(share >= self.enough - np.finfo(float).eps)
+
+    @property
+    def query_features(self) -> NDArray[np.float64]:
+        """The query's features, in the order of the population's columns; raises where several people ask."""
+        if self.several:
+            raise OptionError("query: must be one person here, got several; ask about one at a time.")
+        return self.first_query
+
+    @property
+    def first_query(self) -> NDArray[np.float64]:
+        """The features of who asks first."""
+        return self.asked.points[0]
 
     @cached_property
-    def query_features(self) -> NDArray[np.float64]:
-        """The query's features, in the order of the population's columns."""
-        return self.people.vector(self.query.features, "query features")
+    def kept(self) -> Kept | None:
+        """What a plan must not do to others, with the people by whom that is judged; None where there is no limit."""
+        return None if self.keep is None else self.keep.resolved(self.people, self.regresses)
+
+    def training(self, together: Together | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
+        """Bind the model to the people, and to what the queries want.
+
+        Several queries' losses become one by `together`; None means by their mean. Of several classes that will do,
+        `by` is the code of the one that is to be predicted; None means whichever is nearest to it. Of `anchors` the
+        mean loss is added.
+        """
+        assert isinstance(self.model, Differentiable)
+        training = self.model.training(self.people)
+        if self.plain and anchors is None:
+            return training
+        points = self.asked.points if self.several else None
+        wishes = self.wishes if by is None else tuple(wish.by(by) for wish in self.wishes)  # type: ignore[union-attr]
+        return Aimed(training, wishes, points, self.asked.members, together or mean, anchors)
 
     @cached_property
     def allowance(self) -> Allowance:
@@ -164,6 +271,19 @@ class Problem:
                 "oar.collective plans other labels and strikes."
             )
 
+    def only_one(self, what: str) -> None:
+        """Raise where several people are asked about; `what` is for one."""
+        if self.several:
+            raise OptionError(f"query: must be one person for {what}, got several; ask about one at a time.")
+
+    def only_plain(self, what: str) -> None:
+        """Raise unless one person wants one label or value, predicted; `what` knows no other goals."""
+        if not self.plain or self.query.probability is not None:
+            raise OptionError(
+                f"query: must be one person with one label or value as goal for {what}, got {self.goal_words}"
+                f"{' for several' if self.several else ''}; oar.collective knows such goals."
+            )
+
     def only_balls(self, what: str) -> None:
         """Raise where people have limits other than a budget, as on a table; `what` does not know them."""
         if self.limits is not None:
@@ -196,7 +316,9 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        checked.check_query(self.people.encoding, self.query_features)
+        if self.asked.members is None:
+            for point in self.asked.points:
+                checked.check_query(self.people.encoding, point)
         if checked.plausible is not None:
             checked.plausible.check(self.people.size)
         return checked
@@ -215,7 +337,7 @@ class Problem:
         found = measure(
             self.limits,
             people.encoding,
-            np.vstack([people.features, self.query_features]),
+            np.vstack([people.features, self.first_query]),
             np.append(weights / weights.sum(), 0.0),
             radii,
             self.allowance.norm,
@@ -252,4 +374,5 @@ class Problem:
     def __repr__(self) -> str:
         """Show the essentials in one line."""
         size = f"{self.people.size:,} people × {self.people.dimensions}"
-        return f"Problem({self.model.name}, {size}, goal {self.query.goal!r}, {self.action!r})"
+        queries = f"{len(self.wishes):,} queries, " if self.several else ""
+        return f"Problem({self.model.name}, {size}, {queries}goal {self.goal_words}, {self.action!r})"

@@ -70,9 +70,13 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
 
 
 def _check_jax(problem: Problem) -> None:
-    """Raise, in the user's own words, where the moves of a table need JAX, and it is not there."""
-    if isinstance(problem.model, NearestCentroid) and problem.people.encoding is not None and problem.moves:
+    """Raise, in the user's own words, where moves need JAX, and it is not there."""
+    if not isinstance(problem.model, NearestCentroid) or not problem.moves:
+        return
+    if problem.people.encoding is not None:
         need_jax("NearestCentroid on a table, whose moves are planned by gradients,")
+    if not problem.plain:
+        need_jax("NearestCentroid with several queries or several classes as goal")
 
 
 def audited(proposal: Proposal) -> Result:

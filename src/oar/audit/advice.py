@@ -24,7 +24,7 @@ from oar.actions.rules import Comparison, Rule
 from oar.audit.centroids import audit_centroids
 from oar.audit.comparing import holds
 from oar.audit.places import Places
-from oar.audit.retrained import TIE
+from oar.audit.verdicts import TIE
 from oar.audit.witnesses import Refit, refit
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Column, Population
@@ -75,7 +75,7 @@ class Judge:
         outputs = told.outputs
         if problem.regresses:
             value = float(outputs[0]) if outputs.size == 1 else outputs
-            room = float(problem.query.within or 0.0) - float(np.abs(outputs - problem.goal_target).max())
+            room = problem.within - float(np.abs(outputs - problem.goal_target).max())
             return Verdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
         logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
         rivals = np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)

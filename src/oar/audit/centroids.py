@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit.contributions import Contributions
+from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
+from oar.audit.verdicts import Judged, Together, of_logits
+from oar.goals import ClassWish
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
+from oar.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -34,8 +37,11 @@ def audit_centroids(plan: Plan) -> Audit:
     people = problem.people
     before, after, sizes = _Means(people), _Means(people), _Means(people)
     limits, changed = limits_of(problem), Contributions(plan)
+    member_moves: list[Array] = []  # kept only where members ask, who are judged where they have moved to
     for chunk, later in zip(people.chunks(), _later(people, changed.after), strict=False):
         moves = limits.check(chunk, plan.of_chunk(chunk))
+        if problem.asked.members is not None:
+            member_moves.append(moves)
         by_class = _ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
         before.add(by_class, rows)
@@ -47,21 +53,19 @@ def audit_centroids(plan: Plan) -> Audit:
             by_new_class = _ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     own = limits.check_query(plan.query_move)
-    violations = (*limits.violations, *changed.violations)
+    near = [_nearest(means.centroids()) for means in (before, after)]
+    violations = (*limits.violations, *changed.violations, *broken_by(plan, *near))
 
-    goal, point = problem.goal, problem.query_features
-    ties = _ties(before, sizes, point, goal)
-    old = _judge(before, point, goal, ties)
-    new = _judge(after, point + own, goal, ties)
+    points, members = problem.asked.points, problem.asked.members
+    moved = points + own if members is None else points + np.vstack(member_moves)[members]
+    scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
+    told = Together(
+        problem,
+        _heard(problem, before.centroids(), points, scales),
+        _heard(problem, after.centroids(), moved, scales),
+    )
     return Audit(
-        loss_before=old.loss,
-        loss=new.loss,
-        prediction_before=people.classes[old.nearest],
-        prediction=people.classes[new.nearest],
-        margin=new.margin,
-        tie=new.tie,
-        success_before=old.nearest == goal,
-        success=new.nearest == goal and not violations,
+        **told.reported(not violations),
         movers=limits.movers,
         effort=limits.effort,
         violations=violations,
@@ -110,27 +114,25 @@ class _Means:
         return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, None]
 
 
-@dataclass(frozen=True)
-class _Verdict:
-    loss: float
-    nearest: int
-    margin: float
-    tie: float
+def _nearest(centroids: Array) -> Predict:
+    """Return the nearest of these for each of many people."""
+
+    def predict(rows: Array) -> NDArray:
+        apart = [np.sqrt(((rows - centroid) ** 2).sum(axis=1)) for centroid in centroids]
+        return np.argmin(apart, axis=0)
+
+    return predict
 
 
-def _ties(means: _Means, sizes: _Means, point: Array, goal: int) -> Array:
-    """Return how much farther than the goal's each class's centroid must be for the goal to win that duel."""
-    scale = np.maximum(np.abs(means.centroids()).max(axis=1), sizes.centroids()[:, 0])
-    return TIE_SHARE * np.maximum(np.maximum(scale, scale[goal]), np.abs(point).max())
-
-
-def _judge(means: _Means, point: Array, goal: int, ties: Array) -> _Verdict:
-    distances = np.array([math.dist(centroid, point) for centroid in means.centroids()])
-    rivals = np.delete(distances, goal)
-    leads = rivals - distances[goal] - np.delete(ties, goal)
-    nearest = goal
-    if not leads.min() > 0:  # also where a distance is not a number
-        nearest = int(np.argmin(np.where(np.arange(distances.size) == goal, np.inf, distances)))
-    with np.errstate(invalid="ignore"):
-        loss = float(np.logaddexp.reduce([0.0, *(distances[goal] - rivals)]))
-    return _Verdict(loss, nearest, float(rivals.min() - distances[goal]), float(ties.max()))
+def _heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Judged]:
+    """Judge everybody who asks by the distances to centroids (k, d) of classes whose values are of sizes (k,)."""
+    heard = []
+    for wish, point, unmoved in zip(problem.wishes, points, problem.asked.points, strict=True):
+        assert isinstance(wish, ClassWish)
+        distances = np.array([math.dist(centroid, point) for centroid in centroids])
+        with np.errstate(invalid="ignore"):
+            losses = [np.logaddexp.reduce([0.0, *(far - np.delete(distances, c))]) for c, far in enumerate(distances)]
+        goal = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
+        ties = TIE_SHARE * np.maximum(np.maximum(scales, scales[goal]), np.abs(unmoved).max())
+        heard.append(of_logits(problem, wish, -distances, np.array(losses), ties))
+    return heard

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit.contributions import Contributions
+from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
-from oar.audit.witnesses import Testimony, testify
+from oar.audit.verdicts import UNKNOWN, Judged, Together, judged
+from oar.audit.witnesses import Refit, refit
 from oar.models import Differentiable
 from oar.plans import Audit, Plan
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
-
-# A refit to 1e-10 leaves outputs uncertain in about the ninth digit; leads smaller than that are ties.
-TIE = 1e-9
 
 
 def audit_retrained(plan: Plan) -> Audit:
@@ -31,46 +28,52 @@ def audit_retrained(plan: Plan) -> Audit:
         moves = limits.check(chunk, plan.of_chunk(chunk))
         before[chunk.start : chunk.stop] = chunk.features
         after[chunk.start : chunk.stop] = chunk.features + moves
-    point, own = problem.query_features, limits.check_query(plan.query_move)
-    old = testify(model, people, before, point, problem.goal_target)
-    new = testify(model, changed.after, after, point + own, problem.goal_target)
-    violations = (*limits.violations, *changed.violations)
-    old_prediction, old_lead, _ = _judge(problem, old)
-    prediction, lead, tie = _judge(problem, new)
+    own, asked = limits.check_query(plan.query_move), problem.asked
+    moved = asked.points + own if asked.members is None else after[asked.members]
+    old, new = refit(model, people, before), refit(model, changed.after, after)
+    violations = (
+        *limits.violations,
+        *changed.violations,
+        *broken_by(plan, _predict(problem, old), _predict(problem, new)),
+    )
+    witness = new.testify(moved[0], problem.goal_target)
+    told = Together(problem, _heard(problem, old, asked.points), _heard(problem, new, moved))
     return Audit(
-        loss_before=old.loss if old.converged else np.nan,
-        loss=new.loss if new.converged else np.nan,
-        prediction_before=old_prediction,
-        prediction=prediction,
-        margin=lead,
-        tie=tie,
-        success_before=old_lead > tie,
-        success=lead > tie and not violations,
+        **told.reported(not violations),
         movers=limits.movers,
         effort=limits.effort,
         violations=violations,
-        witness=new.witness,
-        residual=new.residual,
-        converged=old.converged and new.converged,
+        witness=witness.witness,
+        residual=witness.residual,
+        converged=old.testify(asked.points[0], problem.goal_target).converged and witness.converged,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
     )
 
 
-def _judge(problem: Problem, testimony: Testimony) -> tuple[Any, float, float]:
-    """Return the prediction, how far it is on the goal's side, and how little of that is a tie."""
-    outputs = testimony.outputs
-    if not testimony.converged:
-        return None, np.nan, np.nan  # no number is better than one that means nothing
-    if problem.regresses:
-        value = float(outputs[0]) if outputs.size == 1 else outputs
-        room = float(problem.query.within or 0.0) - float(np.abs(outputs - problem.goal_target).max())
-        return value, room, -np.finfo(float).eps  # at the edge of the range is inside it
-    logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-    tie = TIE * (1 + float(np.abs(logits).max()))
-    others = np.delete(logits, problem.goal)
-    lead = float(logits[problem.goal] - others.max())
-    nearest = problem.goal
-    if not lead > tie:
-        nearest = int(np.argmax(np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)))
-    return problem.people.classes[nearest], lead, tie
+def _predict(problem: Problem, fitted: Refit) -> Predict:
+    """Return predictions of many people: class codes, or values."""
+
+    def predict(rows: Array) -> NDArray:
+        outputs = fitted.outputs(rows)
+        if problem.regresses:
+            return outputs
+        return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
+
+    return predict
+
+
+def _heard(problem: Problem, fitted: Refit, points: Array) -> list[Judged]:
+    """Ask a refitted model about everybody who asks."""
+    heard = []
+    for wish, point in zip(problem.wishes, points, strict=True):
+        told = fitted.testify(point, wish.target)
+        if not told.converged:
+            heard.append(UNKNOWN)
+            continue
+
+        def loss_at(target: Array, point: Array = point) -> float:
+            return fitted.testify(point, target).loss
+
+        heard.append(judged(problem, wish, told.outputs, loss_at))
+    return heard

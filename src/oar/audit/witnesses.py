@@ -49,9 +49,11 @@ class Refit(NamedTuple):
 
     Attributes:
         testify: from a person's features (d,) and a target (o,) to what the refit says about them.
+        outputs: from many people's features (m, d) to the model's outputs (m, o).
     """
 
     testify: Callable[[Array, Array], Testimony]
+    outputs: Callable[[Array], Array]
 
 
 def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
@@ -79,10 +81,10 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
         return _own_refit(model, people, features)
 
     def judged(query: Array, target: Array) -> Testimony:
-        outputs = _outputs(estimator, model, query - centre)
+        outputs = _outputs(estimator, model, query[None] - centre)[0]
         return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
 
-    return Refit(judged)
+    return Refit(judged, lambda rows: _outputs(estimator, model, rows - centre))
 
 
 def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refit:
@@ -112,7 +114,7 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refi
         told = inner.testify(now(query[None])[0], target)
         return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
 
-    return Refit(judged)
+    return Refit(judged, lambda rows: inner.outputs(now(rows)))
 
 
 def _shares(people: Population) -> Array:
@@ -174,12 +176,15 @@ def _labelled(people: Population, features: Array, weights: Array) -> tuple[Arra
     return features[person], code, (weights[:, None] * shares)[person, code]
 
 
-def _outputs(estimator: Any, model: Differentiable, query: Array) -> Array:
+def _outputs(estimator: Any, model: Differentiable, rows: Array) -> Array:
+    """Return the outputs (m, o) for people (m, d)."""
     if isinstance(model, Ridge):
-        return np.atleast_1d(estimator.predict(query[None])[0])
-    if isinstance(model, GaussianNaiveBayes):
-        return estimator.predict_joint_log_proba(query[None])[0]
-    return np.atleast_1d(estimator.decision_function(query[None])[0])
+        found = estimator.predict(rows)
+    elif isinstance(model, GaussianNaiveBayes):
+        found = estimator.predict_joint_log_proba(rows)
+    else:
+        found = estimator.decision_function(rows)
+    return found.reshape(len(rows), -1)
 
 
 def _loss(model: Differentiable, outputs: Array, target: Array) -> float:
@@ -219,4 +224,4 @@ def _own_refit(model: Any, people: Population, features: Array) -> Refit:
         loss, _, _ = training.goal(fit.parameters, query, target)
         return Testimony(outputs, loss, name, fit.residual, converged)
 
-    return Refit(judged)
+    return Refit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))

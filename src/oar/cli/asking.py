@@ -67,7 +67,7 @@ class Asked:
         from oar.problem import Query
 
         rows = self.source.rows(self.asked_of)
-        given = {"within": self.within, "several": self.several, "probability": self.probability}
+        given: dict[str, Any] = {"within": self.within, "several": self.several, "probability": self.probability}
         return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
 
     @property
@@ -76,7 +76,7 @@ class Asked:
         if not goals:
             raise OptionError("--goal: must be the prediction that is wanted, got none.")
         if self.model == "ridge":
-            return _number(goals)
+            return _value_or_range(goals)
         classes = {word(label): label for label in self.source.people.classes}
         for goal in goals:
             if goal not in classes:
@@ -164,6 +164,16 @@ def model_called(name: str, people: Any, plain: bool, seed: int) -> Any:
         "naive-bayes": models.GaussianNaiveBayes,
     }
     return models.Scaled(models.MLP(seed=seed) if name == "mlp" else kinds[name]())
+
+
+def _value_or_range(goals: tuple[str, ...]) -> Any:
+    """Return a number, or what lies between two of them: 10..20, with either end open."""
+    from oar.goals import Between
+
+    low, dots, high = goals[0].partition("..")
+    if len(goals) > 1 or not dots:
+        return _number(goals)
+    return Between(*(_number((end,)) if end else None for end in (low, high)))
 
 
 def _share(text: str) -> float:

@@ -74,7 +74,7 @@ class Source:
 
     def grouped(self, column: str) -> pandas.Series:
         """Return everyone's group; a column of many numbers is cut into quarters of the people."""
-        from oar.questions.burden import grouped
+        from oar.people.grouping import grouped
 
         return grouped(self.people, self.groups(column))
 

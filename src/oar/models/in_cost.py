@@ -58,6 +58,16 @@ class InCost:
         loss, pull, slope = self._training.goal(parameters, self._person(query), target)
         return loss, pull, slope[self._columns] / self._costs
 
+    def goal_after(self, parameters: Array, moves: Array | None) -> Any:
+        """Return the loss, ∇_θ L and ∂L/∂u (n, r) where queries are members who move with their data; else None."""
+        ask = getattr(self._training, "goal_after", None)
+        if ask is None:
+            return None
+        if self._made is not None:
+            moves = self._made if moves is None else moves + self._made
+        found = ask(parameters, None if moves is None else moves / self._costs, self._columns)
+        return None if found is None else (*found[:2], found[2] / self._costs)
+
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs for a query in cost."""
         return self._training.outputs(parameters, self._person(query))

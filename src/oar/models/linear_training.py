@@ -527,6 +527,15 @@ class LinearTraining:
             matrix[:, :-1].T @ slopes / self._scale,
         )
 
+    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
+        matrix, seen = parameters.reshape(self.shape), (rows - self._centre) / self._scale
+        outputs = matrix[:, :-1] @ seen.T + matrix[:, -1:]
+        slopes = self.model.slopes(outputs, targets.T)
+        by_parameters = slopes @ np.column_stack([seen, np.ones(len(seen))]) / len(seen)
+        losses = np.asarray(self.model.output_loss(outputs, targets.T))
+        return losses, by_parameters.ravel(), slopes.T @ matrix[:, :-1] / self._scale
+
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oar.models.training import Array, ByColumns, Columns, Fit
+from oar.models.training import Array, ByColumns, Columns, Fit, goals
 
 FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
 
@@ -167,10 +167,10 @@ class ScaledTraining:
         bound = (rounding * (mean + centres / scales)) ** 2 + rounding * square
         return np.asarray(square - mean**2 > bound)
 
-    def _rescaled(self, row: Array, mean: Array, square: Array) -> Array:
-        """Return e for one person's a (d,)."""
-        seen = row.copy()
-        seen[self._columns] = (row[self._columns] - mean) / self._spread(mean, square)
+    def _rescaled(self, rows: Array, mean: Array, square: Array) -> Array:
+        """Return e for people's a (..., d)."""
+        seen = rows.copy()
+        seen[..., self._columns] = (rows[..., self._columns] - mean) / self._spread(mean, square)
         return seen
 
     def _inner_features(self, features: Seen, mean: Array, square: Array) -> Any:
@@ -287,6 +287,16 @@ class ScaledTraining:
         slope = slope.copy()
         slope[columns] /= self._spread(mean, square)
         return loss, np.concatenate([pull, by_mean, by_square]), slope / self._scales
+
+    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        """Return many people's losses (m,), their mean's gradient in model and scaler, and each one's ∇_x (m, d)."""
+        theta, mean, square = self._split(parameters)
+        given, columns = (rows - self._centres) / self._scales, self._columns
+        losses, pull, slopes = goals(self.inner, theta, self._rescaled(given, mean, square), targets)
+        parts = self._pulled_back(slopes[:, columns] / len(rows), given[:, columns], mean, square)
+        slopes = slopes.copy()
+        slopes[:, columns] /= self._spread(mean, square)
+        return losses, np.concatenate([pull, *parts]), slopes / self._scales
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs for one person."""

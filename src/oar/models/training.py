@@ -97,6 +97,16 @@ class Training(Protocol):
         ...
 
 
+def goals(training: Any, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+    """Return the losses (m,) of people (m, d) at targets (m, o), their mean's ∇_θ (p,), and each one's ∇_x (m, d)."""
+    at_once = getattr(training, "goals", None)
+    if at_once is not None:
+        return at_once(parameters, rows, targets)
+    each = [training.goal(parameters, row, target) for row, target in zip(rows, targets, strict=True)]
+    losses, pulls, slopes = (np.array(part) for part in zip(*each, strict=True))
+    return losses, pulls.mean(axis=0), slopes
+
+
 class ByColumns(Training, Protocol):
     """A training that can be asked about some features alone: of a table's, most may never move."""
 

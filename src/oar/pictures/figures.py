@@ -36,14 +36,14 @@ class Places:
 
     Attributes:
         points, moves: (n, 2). codes: (n,), places in `classes`.
-        query, query_move: (2,).
+        queries: (q, 2), who asks. query_move: (2,), of the first.
     """
 
     points: Array
     moves: Array
     codes: NDArray[np.integer]
     classes: tuple[str, ...]
-    query: Array
+    queries: Array
     query_move: Array
 
 
@@ -62,10 +62,10 @@ def draw_moves(places: Places, names: tuple[str, str], title: str) -> Figure:
         axes.plot(*here.T, marker, color=colour, markersize=4, alpha=0.75, label=name)
         moving = places.moves[some].any(axis=1)
         axes.quiver(*here[moving].T, *places.moves[some][moving].T, color=colour, **ARROW)
-    axes.plot(*places.query, "*", color=BLACK, markersize=14, label="who asks")
+    axes.plot(*places.queries.T, "*", color=BLACK, markersize=14, label="who asks")
     if places.query_move.any():
-        end = places.query + places.query_move
-        axes.quiver(*places.query, *places.query_move, color=BLACK, **ARROW)
+        end = places.queries[0] + places.query_move
+        axes.quiver(*places.queries[0], *places.query_move, color=BLACK, **ARROW)
         axes.update_datalim([end])
     axes.update_datalim(places.points[shown] + places.moves[shown])
     axes.autoscale_view()

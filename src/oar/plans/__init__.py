@@ -3,7 +3,18 @@
 from oar.plans.card import Card
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
-from oar.plans.result import Audit, Proposal, Result
+from oar.plans.result import Audit, Proposal, QueryOutcome, Result
 from oar.plans.robustness import Robustness
 
-__all__ = ["Audit", "Card", "ClassPlan", "LeverPlan", "MemberPlan", "Plan", "Proposal", "Result", "Robustness"]
+__all__ = [
+    "Audit",
+    "Card",
+    "ClassPlan",
+    "LeverPlan",
+    "MemberPlan",
+    "Plan",
+    "Proposal",
+    "QueryOutcome",
+    "Result",
+    "Robustness",
+]

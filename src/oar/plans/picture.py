@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,17 +23,20 @@ if TYPE_CHECKING:
 
 
 def goal_probability(problem: Problem, loss: float) -> float | None:
-    """Return the probability that a goal loss stands for: it is −log p; values and SVMs have none."""
-    if problem.regresses or isinstance(unscaled(problem.model), LinearSVM) or not math.isfinite(loss):
+    """Return the probability that a goal loss stands for, where it is −log p: for one person who wants one class.
+
+    Values have no probabilities, and what an SVM's outputs make of them is none.
+    """
+    if not problem.plain or problem.regresses or isinstance(unscaled(problem.model), LinearSVM):
         return None
-    return math.exp(-loss)
+    return math.exp(-loss) if math.isfinite(loss) else None
 
 
 def summary_table(result: Result) -> str:
     """Return what the audit found as an HTML table."""
     audit, problem = result.audit, result.problem
     rows = [
-        ("prediction", audit.prediction_before, audit.prediction),
+        ("prediction", *(_predictions(said) for said in (audit.prediction_before, audit.prediction))),
         ("goal reached", *("yes" if success else "no" for success in (audit.success_before, audit.success))),
         ("goal loss", number(audit.loss_before), number(audit.loss)),
     ]
@@ -42,15 +46,23 @@ def summary_table(result: Result) -> str:
     acts = f"{number(audit.movers)} members move, effort {number(audit.effort)}"
     acts += f"; {number(audit.relabelled)} labels change" if audit.relabelled else ""
     acts += f"; {number(audit.leavers)} members leave" if audit.leavers else ""
-    title = tag("p", tag("strong", f"{result.status}"), f": goal {problem.goal_label!r}; {acts}")
+    title = tag("p", tag("strong", f"{result.status}"), f": goal {problem.goal_words}; {acts}")
     return joined([title, table(["", "before", "after"], rows), tag("p", result.explanation)])
+
+
+def _predictions(said: Any) -> str:
+    """Return a prediction, or how often each is made where several ask."""
+    if not isinstance(said, tuple):
+        return str(said)
+    return ", ".join(f"{label} ({number(count)})" for label, count in Counter(map(str, said)).most_common(4))
 
 
 def picture_of(result: Result) -> Figure:
     """Return the picture that suits a result."""
     problem = result.problem
     people = problem.people
-    title = f"{result.status}: {result.audit.prediction_before} → {result.prediction}, goal {problem.goal_label}"
+    told = (_predictions(said) for said in (result.audit.prediction_before, result.prediction))
+    title = f"{result.status}: {' → '.join(told)}; goal {problem.goal_words}"
     if people.encoding is None and people.dimensions == 2:
         codes = np.zeros(people.size, dtype=np.intp) if problem.regresses else people.codes(0, people.size)
         names = people.names or ("feature 0", "feature 1")
@@ -60,7 +72,7 @@ def picture_of(result: Result) -> Figure:
                 moves=np.asarray(result.plan.moves(), dtype=np.float64),
                 codes=np.asarray(codes),
                 classes=("people",) if problem.regresses else tuple(map(str, people.classes)),
-                query=problem.query_features,
+                queries=problem.asked.points,
                 query_move=result.plan.query_move,
             ),
             (str(names[0]), str(names[1])),

@@ -143,14 +143,13 @@ def refuse_small_classes(classes: tuple, shares: Array) -> None:
 def _best(plan: MemberPlan, cards: Iterable[Card], model: Differentiable) -> Card:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept."""
     problem = plan.problem
-    training = model.training(problem.people)
-
-    target = model.goal_target(problem.people, problem.query.goal)
+    judged = problem if model is problem.model else replace(problem, model=model)
+    training = judged.training()
 
     def loss(moves: Array | None) -> float:
         fit = training.fit(training.moved(moves), training.start(), TIGHT)
         move = 0.0 if moves is None else plan.query_move
-        return training.goal(fit.parameters, problem.query_features + move, target)[0]
+        return training.goal(fit.parameters, problem.first_query + move, judged.goal_target)[0]
 
     before, planned = loss(None), loss(plan.each)
     best, reached = None, np.inf

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
+from oar.goals import ClassWish, ValueWish, Wish
 from oar.models import Differentiable, NearestCentroid
-from oar.models.nearest_centroid import loss_and_margin, rival_ties
+from oar.models.nearest_centroid import rival_ties
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import Plan
 from oar.problem import Problem
@@ -94,8 +95,13 @@ class Refits:
         learned = self.fit(given)
         if learned is None:
             return FAILED
-        point = self.problem.query_features
-        return self._model.judge(learned, point + self.query_move if query_moves else point)
+        asked = self.problem.asked
+        points = asked.points + self.query_move if query_moves else asked.points
+        if asked.members is not None:
+            points = points + given.moves[asked.members]
+        judged = [self._model.judge(learned, *one) for one in zip(self.problem.wishes, points, strict=True)]
+        losses, reached = (np.array(part) for part in zip(*judged, strict=True))
+        return Verdict(*self.problem.combined(losses, reached))
 
     def predict(self, learned: Any, rows: Array) -> NDArray[Any]:
         """Return class codes (m,), or values (m, o), for people with these features."""
@@ -113,7 +119,7 @@ class _Refitted(Protocol):
 
     def fit(self, given: Given) -> Any: ...
 
-    def judge(self, learned: Any, query: Array) -> Verdict: ...
+    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict: ...
 
     def parameters(self, learned: Any) -> Any: ...
 
@@ -131,11 +137,14 @@ class _ByMeans:
         shares = given.rows * given.weights[:, None]
         return shares.T @ (self._features + given.moves) / shares.sum(axis=0)[:, None]
 
-    def judge(self, learned: Array, query: Array) -> Verdict:
+    def judge(self, learned: Array, wish: Wish, query: Array) -> Verdict:
         """Ties are as wide as they were before any move, as in the audit."""
-        goal, distances = self._problem.goal, np.linalg.norm(learned - query, axis=1)
-        ties = rival_ties(self._first, query, goal)
-        return Verdict(float(loss_and_margin(distances, goal)[0]), bool(loss_and_margin(distances - ties, goal)[1] > 0))
+        assert isinstance(wish, ClassWish)
+        distances = np.linalg.norm(learned - query, axis=1)
+        ties = rival_ties(self._first, query, min(wish.codes, key=lambda code: distances[code]))
+        if wish.probability is not None:
+            return Verdict(wish.loss(-distances), wish.lead(-distances) >= -TIE)
+        return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
 
     def parameters(self, learned: Array) -> Any:
         return type(self._first)(learned, self._first.class_weights, self._first.sizes)
@@ -166,17 +175,15 @@ class _ByTraining:
             self._begin = found.parameters
         return training, found.parameters
 
-    def judge(self, learned: Any, query: Array) -> Verdict:
+    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict:
         training, flat = learned
-        problem = self._problem
         outputs = training.outputs(flat, query)
-        loss = float(training.goal(flat, query, problem.goal_target)[0])
-        if problem.regresses:
-            away = float(np.abs(outputs - problem.goal_target).max())
-            return Verdict(loss, float(problem.query.within or 0.0) - away > -float(np.finfo(float).eps))
-        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-        lead = float(logits[problem.goal] - np.delete(logits, problem.goal).max())
-        return Verdict(loss, lead > TIE * (1 + float(np.abs(logits).max())))
+        loss, lead = float(wish.judged(training, flat, query)[0]), wish.lead(outputs)
+        if isinstance(wish, ValueWish):
+            return Verdict(loss, lead >= -float(np.finfo(float).eps) * (1 + float(np.abs(outputs).max())))
+        if wish.probability is not None:
+            return Verdict(loss, lead >= -TIE)
+        return Verdict(loss, lead > TIE * (1 + float(np.abs(outputs).max())))
 
     def parameters(self, learned: Any) -> Any:
         training, flat = learned

@@ -54,23 +54,51 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class QueryOutcome:
+    """What a fresh refit says about one of those who ask.
+
+    Attributes:
+        prediction_before, prediction: as predicted before any move and after all moves.
+        loss_before, loss: the goal loss.
+        margin: how far it is on the goal's side. tie: how little of that is a tie.
+        success_before, success: whether the goal is reached.
+        probability_before, probability: of the goal, by a softmax of the outputs; None where values are predicted.
+    """
+
+    prediction_before: Any
+    prediction: Any
+    loss_before: float
+    loss: float
+    margin: float
+    tie: float
+    success_before: bool
+    success: bool
+    probability_before: float | None
+    probability: float | None
+
+
+@dataclass(frozen=True)
 class Audit:
     """What a fresh refit on the moved data says; made by `oar.audit` alone.
 
     Attributes:
-        loss_before, loss: goal loss at the query, before any move and after all moves.
-        prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one.
+        loss_before, loss: goal loss at the query, before any move and after all moves. Of several queries, their mean,
+            the worst, or the share that does not get its goal, as was asked for.
+        prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one. A tuple
+            where several people ask.
         margin: how much nearer the goal's centroid is than the nearest other; for models that are trained, by how much
-            the goal leads in outputs, or how far inside the wanted range the prediction is.
+            the goal leads in outputs, how far inside the wanted range the prediction is, or by how much the goal is
+            more probable than it must be; of several queries, the least.
         tie: the widest difference that counts as a tie in any duel of the goal with another class.
         success_before: whether the query had the goal before any move.
-        success: goal predicted, not by a tie, and no limit broken.
+        success: goal predicted, not by a tie, and no limit broken; of several queries, for as many as must.
         movers: how many members move. effort: the sum of their moves' norms.
         violations: every broken limit, in words.
         witness: what did the refit.
         residual: the norm of the training gradient after the refit, where the witness tells (0 for closed forms).
         converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
         relabelled: how many members' labels change. leavers: how many members take their data away.
+        queries: what it says about each of those who ask.
     """
 
     loss_before: float
@@ -89,6 +117,17 @@ class Audit:
     converged: bool = True
     relabelled: int = 0
     leavers: int = 0
+    queries: tuple[QueryOutcome, ...] = ()
+
+    @property
+    def share_before(self) -> float:
+        """The share of those who ask that had their goal before any move."""
+        return sum(one.success_before for one in self.queries) / max(1, len(self.queries))
+
+    @property
+    def share(self) -> float:
+        """The share of those who ask that get their goal."""
+        return sum(one.success for one in self.queries) / max(1, len(self.queries))
 
     def __str__(self) -> str:
         """Show a table of what the refit found."""
@@ -100,13 +139,20 @@ class Audit:
                 "success",
                 f"{'yes' if self.success else 'no'} (before any move: {'yes' if self.success_before else 'no'})",
             ),
-            ("prediction", f"{self.prediction_before!r} → {self.prediction!r}, margin {self.margin:.4g}"),
+            ("prediction", f"{self._predictions()}, margin {self.margin:.4g}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", ", ".join(acts)),
             ("limits", "; ".join(self.violations) if self.violations else "all kept"),
             ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
         ]
         return lined_up(rows)
+
+    def _predictions(self) -> str:
+        """Return what is predicted, before and after; of several queries, how many have their goal."""
+        if len(self.queries) < 2:
+            return f"{self.prediction_before!r} → {self.prediction!r}"
+        before, after = (sum(getattr(one, name) for one in self.queries) for name in ("success_before", "success"))
+        return f"the goal for {before:,} → {after:,} of {len(self.queries):,} queries"
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +264,14 @@ class Result:
 
         return summary_table(self)
 
+    def _predicts(self) -> str:
+        if self.problem.several:
+            got = sum(one.success for one in self.audit.queries)
+            return (
+                f"{got:,} of {counted(len(self.audit.queries), 'query gets', 'queries get')} {self.problem.goal_words}"
+            )
+        return f"predicts {self.prediction!r}, goal {self.problem.goal_words}"
+
     def __repr__(self) -> str:
         """Show the outcome in one line."""
         gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
@@ -229,7 +283,7 @@ class Result:
         if levers is not None and levers.withhold is not None:
             changes += "; " + counted(audit.leavers, "member leaves", "members leave")
         return (
-            f"Result({self.status}: predicts {self.prediction!r}, goal {self.problem.goal_label!r}; goal loss "
+            f"Result({self.status}: {self._predicts()}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap}"
             f"{'' if self.proposal.promised else '; an individual may do better'})"

@@ -1,9 +1,9 @@
 """What a plan does to everybody else: whose predictions change, which way, and how good the model still is.
 
 The model is refitted before and after by its own training, once each, and predicts for everyone; a test holds these
-predictions against those of the audit's witnesses. Bystanders are the people whose own data do not change (the query is
-not among the people). Somebody whose data do change is an actor: their prediction before is at their old features, that
-after at their new ones.
+predictions against those of the audit's witnesses. Bystanders are the people whose own data do not change, and who do
+not ask as `oar.Members`; a query that is only the same row as somebody's is not known to be that person. Somebody whose
+data do change is an actor: their prediction before is at their old features, that after at their new ones.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
+from oar.goals.held_out import held_out_people
+from oar.people.grouping import grouped
 from oar.people.wording import lined_up
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
-from oar.questions.burden import grouped
-from oar.questions.held_out import held_out_people
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -156,7 +156,7 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
     if not isinstance(result, Result):
         raise DataError(f"result: must be what oar.collective returns, got an object of type {type(result).__name__}.")
     problem = result.problem
-    others = None if held_out is None else held_out_people(problem, held_out)
+    others = None if held_out is None else held_out_people(problem.people, problem.regresses, held_out)
     group = None if groups is None else grouped(problem.people, groups)
     refits = Refits(result.plan)
     old, new = refits.fit(refits.before), refits.fit(refits.planned)
@@ -172,6 +172,9 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         after[moved] = refits.predict(new, (refits.features + refits.planned.moves)[moved])
     effects = _effects(problem, own_before, after)
     given = refits.before.rows, refits.before.weights
+    acts = refits.actors.copy()
+    if problem.asked.members is not None:
+        acts[problem.asked.members] = True
     scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:
@@ -180,13 +183,13 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         ]
     return Collateral(
         result,
-        _counted(effects[~refits.actors]),
-        _counted(effects[refits.actors]),
+        _counted(effects[~acts]),
+        _counted(effects[acts]),
         effects,
         own_before,
         after,
-        refits.actors,
-        None if group is None else _by_group(group, effects, own_before, after, refits.actors),
+        acts,
+        None if group is None else _by_group(group, effects, own_before, after, acts),
         "mean squared error" if problem.regresses else "accuracy",
         *scores,
         *outside,
@@ -196,14 +199,20 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
 def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.intp]:
     """Return how each prediction changes, as positions in `EFFECTS`."""
     if problem.regresses:
-        old, new = (np.abs(values - problem.goal_target).max(axis=1) for values in (before, after))
+        old, new = (np.min([_beyond(wish, values) for wish in problem.wishes], axis=0) for values in (before, after))
         slack = SAME * (1 + np.abs(before).max(axis=1))
         changed = np.abs(after - before).max(axis=1) > slack
         towards, away = changed & (new < old - slack), changed & (new > old + slack)
     else:
-        changed = before != after
-        towards, away = changed & (after == problem.goal), changed & (before == problem.goal)
+        good = sorted({code for wish in problem.wishes for code in wish.codes})  # type: ignore[union-attr]
+        changed, had, has = before != after, np.isin(before, good), np.isin(after, good)
+        towards, away = changed & has & ~had, changed & had & ~has
     return np.select([towards, away, changed], [1, 2, 3], 0).astype(np.intp)
+
+
+def _beyond(wish: Any, values: Array) -> Array:
+    """Return how far (n,) values (n, o) are from the box that is aimed at."""
+    return np.abs(values - np.clip(values, wish.nearest, wish.farthest)).max(axis=1)
 
 
 def _counted(effects: NDArray[np.intp]) -> Changes:

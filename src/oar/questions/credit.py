@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError, OptionError, choose
 from oar.models.settings import check_seed
+from oar.people.grouping import grouped
 from oar.people.wording import counted, lined_up
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.plans.table_out import QUERY
 from oar.progress import step_line
-from oar.questions.burden import efforts, grouped
+from oar.questions.burden import efforts
 from oar.questions.first_order import first_order
 from oar.questions.shapley import shapley
 

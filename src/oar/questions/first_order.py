@@ -11,12 +11,13 @@ whole, which the model does not mind.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.models import NearestCentroid
+from oar.models import NearestCentroid, PrototypeNetwork
 from oar.plans.refits import Refits
 from oar.progress import OnStep
 from oar.signals.base import Memory
@@ -33,7 +34,14 @@ def first_order(refits: Refits, fall: float, on_step: OnStep | None = None) -> t
     Returns:
         Everyone's credits (n + 1,), the query's last; and how many refits there were.
     """
-    slopes = _means_slopes(refits) if isinstance(refits.problem.model, NearestCentroid) else _trained_slopes(refits)
+    problem = refits.problem
+    if problem.query.several != "mean":
+        raise OptionError(
+            f"method: 'first-order' needs a smooth loss, and the {problem.query.several} of several queries is none; "
+            "use 'shapley'."
+        )
+    closed = isinstance(problem.model, NearestCentroid) and problem.plain
+    slopes = _means_slopes(refits) if closed else _trained_slopes(refits)
     moves, own = refits.planned.moves, refits.query_move
     count = 0
     for points in POINTS:
@@ -58,7 +66,9 @@ _Slopes = Callable[[float], tuple[float, Array, Array]]
 def _trained_slopes(refits: Refits) -> _Slopes:
     """By the implicit function theorem at a true refit (`signals`)."""
     problem = refits.problem
-    training = problem.model.training(problem.people)  # type: ignore[union-attr]
+    if isinstance(problem.model, NearestCentroid):
+        problem = replace(problem, model=PrototypeNetwork())  # without an embedding it is the same model
+    training = problem.training()
     signal, why = choose_signal(training)
     if not signal.exact:
         raise OptionError(f"method: 'first-order' needs exact gradients, and there are none. {why} Use 'shapley'.")
@@ -67,10 +77,10 @@ def _trained_slopes(refits: Refits) -> _Slopes:
 
     def slopes(place: float) -> tuple[float, Array, Array]:
         nonlocal memory
-        query = problem.query_features + place * refits.query_move
+        query = problem.first_query + place * refits.query_move
         step = signal.at(training, place * refits.planned.moves, query, problem.goal_target, memory)
         memory = step.memory if warm else None
-        return step.loss, training.weights[:, None] * step.gradient, step.outcome.query_slope
+        return step.loss, training.weights[:, None] * step.slopes[:-1], step.outcome.query_slope
 
     return slopes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 
 from oar.actions.participation import members_in_share
 from oar.errors import Status
+from oar.models import LinearSVM
+from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.people.wording import counted
 from oar.plans import Result
@@ -102,7 +104,9 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "columns": people.dimensions if people.schema is None else len(people.schema),
         "classes": None if problem.regresses else [plain(label) for label in people.classes],
         "model": problem.model.name,
-        "goal": told(problem.goal_label),
+        "goal": told(problem.goal_label) if problem.plain and problem.query.probability is None else problem.goal_words,
+        "asking": len(problem.asked.points),
+        "several": problem.query.several if problem.several else None,
         "within": problem.query.within,
         "budget": float(allowance.budget) if allowance.single else None,
         "budget_unit": OWN_UNITS if people.encoding is None else COSTS,
@@ -113,11 +117,17 @@ def _asked(problem: Problem) -> dict[str, Any]:
 
 
 def _outcome(result: Result) -> dict[str, Any]:
-    audit = result.audit
-    found = {field.name: told(getattr(audit, field.name)) for field in fields(audit)}
+    audit, problem = result.audit, result.problem
+    found = {field.name: told(getattr(audit, field.name)) for field in fields(audit) if field.name != "queries"}
+    queries = [told(asdict(one)) for one in audit.queries]
+    if isinstance(unscaled(problem.model), LinearSVM):  # a softmax of margins is no probability
+        queries = [one | {"probability_before": None, "probability": None} for one in queries]
+    first = queries[0] if len(queries) == 1 else {}
     return found | {
-        "goal_probability_before": goal_probability(result.problem, audit.loss_before),
-        "goal_probability": goal_probability(result.problem, audit.loss),
+        "goal_probability_before": first.get("probability_before"),
+        "goal_probability": first.get("probability"),
+        "loss_is_log_probability": goal_probability(problem, audit.loss) is not None,
+        "queries": queries,
     }
 
 
@@ -216,23 +226,36 @@ def told(value: Any) -> Any:
 def answer(result: Result) -> str:
     """Return the answer in one sentence."""
     audit, problem = result.audit, result.problem
-    goal, now, then = (repr(told(label)) for label in (problem.goal_label, audit.prediction, audit.prediction_before))
-    acts = [counted(audit.movers, "member moves", "members move")] if audit.movers else []
-    acts += [counted(audit.relabelled, "label changes", "labels change")] if audit.relabelled else []
-    acts += [counted(audit.leavers, "member leaves", "members leave")] if audit.leavers else []
-    who = " and ".join(acts) or "nobody does anything"
+    goal, who = problem.goal_words, _acts(result)
+    now, then = (repr(told(label)) for label in (audit.prediction, audit.prediction_before))
+    gets, instead = f"predicts {now} for who asks", f"instead of {then}"
+    stays = f"it stays {now}"
+    if problem.several:
+        had, have = (
+            sum(ones) for ones in zip(*((one.success_before, one.success) for one in audit.queries), strict=True)
+        )
+        gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
+        stays = f"{have:,} of {len(audit.queries):,} get it"
     match result.status:
         case Status.ACHIEVED:
-            return f"Yes: if {who}, the retrained model predicts {now} for who asks, instead of {then}."
+            return f"Yes: if {who}, the retrained model {gets}, {instead}."
         case Status.ALREADY:
-            return f"Nothing is needed: the model predicts {now} for who asks before anybody moves, and does so after."
+            return f"Nothing is needed: the model {gets} before anybody moves, and does so after."
         case Status.IMPOSSIBLE:
-            return f"No, and that is proved: within these limits no moves lead to {goal}; if {who} it stays {now}."
+            return f"No, and that is proved: within these limits no moves lead to {goal}; if {who}, {stays}."
         case Status.NOT_CONVERGED:
             return "There is no answer: a refit of the model did not come to an end."
         case Status.REFUSED:
             return "There is no answer: the plan that was found breaks a limit."
-        case Status.NOT_IMPROVED:
-            return f"Not found: no moves were found that bring who asks nearer to {goal}; the prediction stays {now}."
-    nearer = "is nearer" if result.loss < result.loss_before else "is no nearer"
-    return f"Not yet: if {who}, the retrained model still predicts {now}; who asks {nearer} to {goal}."
+        case Status.NOT_IMPROVED | Status.NOT_FOUND:
+            return f"Not found: no moves were found that lead who asks nearer to {goal}; {stays}."
+    nearer = "nearer" if result.loss < result.loss_before else "no nearer"
+    return f"Not yet: if {who}, the retrained model {gets}; that is {nearer} to {goal} than before."
+
+
+def _acts(result: Result) -> str:
+    audit = result.audit
+    acts = [counted(audit.movers, "member moves", "members move")] if audit.movers else []
+    acts += [counted(audit.relabelled, "label changes", "labels change")] if audit.relabelled else []
+    acts += [counted(audit.leavers, "member leaves", "members leave")] if audit.leavers else []
+    return " and ".join(acts) or "nobody does anything"

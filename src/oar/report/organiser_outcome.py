@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oar.pictures.charts import Curve, before_after, curves
@@ -11,30 +11,61 @@ from oar.pictures.markup import Markup, joined, table, tag
 from oar.pictures.numbers import number, percent
 
 Facts = Mapping[str, Any]
+MOST_QUERIES = 30
+LOSSES = {
+    "mean": "goal loss, mean of those who ask",
+    "worst": "goal loss of the worst off",
+    "share": "share who do not get the goal",
+}
 MOST_LINES = 5  # as many as can be told apart
 
 
 def outcome(facts: Facts) -> Markup:
     """Tell prediction, probability and goal loss, before and after."""
-    found = facts["outcome"]
+    found, asked = facts["outcome"], facts["asked"]
     rows = [
-        ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])),
         ("goal reached", _yes(found["success_before"]), _yes(found["success"])),
-        ("goal loss", number(found["loss_before"]), number(found["loss"])),
+        ("goal loss" if asked["several"] is None else LOSSES[asked["several"]], *_losses(found)),
     ]
-    before, after = found["goal_probability_before"], found["goal_probability"]
     picture: Markup | str = ""
+    before, after = found["goal_probability_before"], found["goal_probability"]
     if before is not None and after is not None:
-        rows.insert(1, ("probability of the goal", percent(before), percent(after)))
-        name = f"probability of {facts['asked']['goal']}"
+        rows.insert(0, ("probability of the goal", percent(before), percent(after)))
+        name = f"probability of {asked['goal']}"
         picture = before_after(name, before, after, f"{name}: {percent(before)} before, {percent(after)} after")
-    people = number(facts["asked"]["people"])
-    acts = [f"{number(found['movers'])} of {people} people move, at an effort of {number(found['effort'])} in all."]
+    if asked["several"] is None:
+        rows.insert(0, ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])))
+    else:
+        picture = _each(found["queries"])
+    moving = f"{number(found['movers'])} of {number(asked['people'])} people move"
+    acts = [f"{moving}, at an effort of {number(found['effort'])} in all."]
     if found["relabelled"]:
         acts.append(f"{number(found['relabelled'])} labels change.")
     if found["leavers"]:
         acts.append(f"{number(found['leavers'])} members leave.")
     return joined([table(["", "before", "after"], rows), picture, tag("p", " ".join(acts))])
+
+
+def _each(queries: Sequence[Facts]) -> Markup:
+    """List those who ask, in their order."""
+    rows = [
+        (
+            f"{place + 1}",
+            _predicted(one["prediction_before"]),
+            _predicted(one["prediction"]),
+            percent(one["probability_before"]),
+            percent(one["probability"]),
+            _yes(one["success"]),
+        )
+        for place, one in enumerate(queries[:MOST_QUERIES])
+    ]
+    header = ["who asks", "before", "after", "probability before", "probability after", "goal reached"]
+    more = len(queries) - MOST_QUERIES
+    return joined([table(header, rows), tag("p", f"{more:,} more ask; audit.json has them all.") if more > 0 else ""])
+
+
+def _losses(found: Facts) -> tuple[str, str]:
+    return number(found["loss_before"]), number(found["loss"])
 
 
 def least(facts: Facts) -> Markup:
@@ -60,7 +91,7 @@ def power(facts: Facts) -> Markup:
     found = facts["power"]
     if found is None:
         return tag("p", "It was not computed.")
-    chances = None not in (facts["outcome"]["goal_probability"], facts["outcome"]["goal_probability_before"])
+    chances = facts["outcome"]["loss_is_log_probability"]
     what = "probability of the goal" if chances else "goal loss (lower is better)"
     lines = [
         Curve(f"budget {number(budget)}", [_height(loss, chances) for loss in losses], reached)

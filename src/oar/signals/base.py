@@ -53,6 +53,7 @@ class Outcome:
         loss: L(θ*).
         pull: g = ∇_θ L(θ*), (p,).
         query_slope: ∇_x† L(θ*), (d,).
+        own_slopes: ∂L/∂δ_i (n, d) of members who are queries themselves, other than through θ; None where none are.
     """
 
     moves: Array | None
@@ -62,6 +63,7 @@ class Outcome:
     loss: float
     pull: Array
     query_slope: Array
+    own_slopes: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +99,8 @@ class Step:
     @property
     def slopes(self) -> Array:
         """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
-        return np.concatenate([self.gradient, self.outcome.query_slope[None]])
+        own = self.outcome.own_slopes
+        return np.concatenate([self.gradient if own is None else self.gradient + own, self.outcome.query_slope[None]])
 
 
 class Signal(ABC):
@@ -155,8 +158,13 @@ def refit(
     """Retrain on the moved data, from the last refit if there is one, and judge the query there."""
     start = training.start() if memory is None else memory.parameters
     fit = training.fit(training.moved(moves), start, tolerance)
-    loss, pull, query_slope = training.goal(fit.parameters, query, target)
-    return Outcome(moves, query, target, fit, loss, pull, query_slope)
+    judged = getattr(training, "goal_after", lambda *_: None)(fit.parameters, moves)
+    if judged is None:
+        return Outcome(moves, query, target, fit, *training.goal(fit.parameters, query, target))
+    loss, pull, own = judged
+    # Members who weigh nothing may not move, so what they would gain does not matter.
+    own = own / np.where(training.weights > 0, training.weights, 1.0)[:, None]
+    return Outcome(moves, query, target, fit, loss, pull, np.zeros_like(query), own)
 
 
 def caution(fit: Fit) -> str:

@@ -16,7 +16,18 @@ from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import best, centroid, levers, own_move, own_table, paper, projected_gradient, query_moves, retrained
+from oar.solvers import (
+    best,
+    centroid,
+    levers,
+    own_move,
+    own_table,
+    paper,
+    projected_gradient,
+    queries,
+    query_moves,
+    retrained,
+)
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
@@ -59,7 +70,7 @@ def propose_collective(
     if problem.levers is not None:
         _no_idle_options(problem, solver, signal)
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
-    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
+    if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, False, on_step, starts)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
@@ -74,12 +85,11 @@ def propose_collective(
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
     problem.only_moves("individual recourse")
-    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
+    problem.only_one("individual recourse")
+    if _is_refitted(problem):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
-        return (
-            own_move.solve(problem, chosen) if problem.limits is None else _as_asked(own_table.solve, problem, chosen)
-        )
+        return _as_asked(own_move.solve if problem.limits is None else own_table.solve, problem, chosen)
     return _propose_query_move(problem, solver, members=False)
 
 
@@ -88,12 +98,18 @@ def propose_joint(
 ) -> Proposal:
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
+    problem.only_one("joint recourse")
     if problem.best is not None:
         return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
-    if problem.limits is not None or not isinstance(problem.model, NearestCentroid):
+    if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
+
+
+def _is_refitted(problem: Problem) -> bool:
+    """Report whether the model is refitted in a loop: nearest centroid is, with limits or goals that are not simple."""
+    return problem.limits is not None or not isinstance(problem.model, NearestCentroid) or not problem.plain
 
 
 def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposal:
@@ -128,11 +144,13 @@ def _propose_retrained(
             _as_asked(own_table.solve, problem, ProjectedGradient()).plan,
         )
         starts += [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
+    if problem.query.several != "mean" or problem.undecided:
+        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts)
     return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts)
 
 
 def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:
-    """Solve for nearest centroid on a table as a prototype network without an embedding, which is the same model."""
+    """Solve for nearest centroid as a prototype network without an embedding, which is the same model."""
     if not isinstance(problem.model, NearestCentroid):
         return solve(problem, *settings)
     found = solve(dataclasses.replace(problem, model=PrototypeNetwork()), *settings)

@@ -40,6 +40,8 @@ def propose(
     bound = float(reach.loss(reach.relaxed))
     gap = reach.gap(directions, query_move)
     impossible, suffices = prospects(problem, reach)
+    if problem.query.probability is not None:  # what suffices for being predicted need not suffice for that
+        impossible, suffices = impossible or bound > -np.log(problem.query.probability), ""
     return Proposal(
         plan=ClassPlan(problem, query_move, directions),
         solver=solver,

@@ -222,7 +222,7 @@ class Ready:
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
     slopes, values = matrix[:, :-1], matrix[:, :-1] @ problem.query_features + matrix[:, -1]
     if problem.regresses:
-        within, target = float(problem.query.within or 0.0), problem.goal_target
+        within, target = problem.within, problem.goal_target
         scales = np.abs(target) + within + np.abs(values - target)
         scales = np.where(scales > 0, scales, 1.0)
         margins = np.minimum(1e-2 * care * MARGIN * scales, 0.5 * within)  # the range's edge is inside: rounding only

@@ -126,7 +126,7 @@ class SearchTask(Task):
     def leads(self, values: Array) -> tuple[Array, Array]:
         """Return leads (m, r) for outputs (m, o), and the size (m,) of what they are differences of."""
         if self.problem.regresses:
-            off, within = values - self.problem.goal_target, float(self.problem.query.within or 0.0)
+            off, within = values - self.problem.goal_target, self.problem.within
             size = 1 + np.abs(self.problem.goal_target).max() + np.abs(off).max(axis=1)
             return np.hstack([within - off, within + off]), size
         if values.shape[1] == 1:
@@ -138,7 +138,7 @@ class SearchTask(Task):
         """Return by how much (m,) the least lead is above its margin, in units of outputs; NaN counts as far below."""
         points = self.space.start + changes @ self.space.basis.T
         leads, sizes = self.leads(self.outputs.at(points))
-        margin = min(self.margin, float(self.problem.query.within or 0.0)) if self.problem.regresses else self.margin
+        margin = min(self.margin, self.problem.within) if self.problem.regresses else self.margin
         return np.nan_to_num(leads.min(axis=1) / sizes - margin, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
     def linear(self, change: Array) -> Leads | None:

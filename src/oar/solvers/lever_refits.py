@@ -50,7 +50,7 @@ class Refitting:
     def __init__(self, problem: Problem) -> None:
         """Bind the model to the people as they are."""
         self.problem, self.model = problem, problem.model
-        self.training: Training = problem.model.training(problem.people)  # type: ignore[union-attr]
+        self.training: Training = problem.training()
         self.weights = given_weights(problem)
         self.refits = self.passes = 0
         self._warm = problem.model.convex  # type: ignore[union-attr]
@@ -78,7 +78,7 @@ class Refitting:
         self.refits += 1
         try:
             fit = training.fit(features, training.start() if begin is None else begin, TIGHT)
-            loss, pull, _ = training.goal(fit.parameters, self.problem.query_features, self.problem.goal_target)
+            loss, pull, _ = training.goal(fit.parameters, self.problem.first_query, self.problem.goal_target)
         except (NumericsError, DataError):  # separated by the change, or a class without variance
             return None
         finally:

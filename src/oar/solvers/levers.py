@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
-from oar.errors import NumericsError
+from oar.errors import NumericsError, OptionError
 from oar.models import NearestCentroid
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
@@ -66,6 +66,13 @@ class Levering:
     def __init__(self, problem: Problem, on_step: OnStep | None) -> None:
         """Fit the model to the people as they are."""
         assert problem.levers is not None
+        if isinstance(problem.model, NearestCentroid) and not problem.plain:
+            raise OptionError(
+                "query: labels and strikes for nearest centroid are for one person with one label as goal; use "
+                "oar.models.PrototypeNetwork(), which is the same model."
+            )
+        if problem.asked.members is not None:
+            raise OptionError("query: members who move with their data can be asked about only where moves are all.")
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self.rows, self.weights = given_rows(problem), given_weights(problem)
         self.refitting = None if isinstance(problem.model, NearestCentroid) else Refitting(problem)

@@ -13,6 +13,7 @@ positive.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,11 @@ class OwnMove:
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
-    training = problem.model.training(problem.people)  # type: ignore[union-attr]
+    training = problem.training()
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
-    convex: bool = problem.model.linear  # type: ignore[union-attr]
+    # A sum of several classes' probabilities is not concave in the features, even of a linear model.
+    convex: bool = problem.model.linear and problem.plain  # type: ignore[union-attr]
     least: float = problem.model.least_loss  # type: ignore[union-attr]
     bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
     everyone = (problem.people.size, problem.people.dimensions)
@@ -55,13 +57,20 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         gap=found.gap,
         bound=bound,
         exact=convex and found.gap <= 1e-7 * found.loss,
-        impossible=convex and out_of_reach(problem, training.matrix(fit.parameters), found.move),
+        impossible=convex and _never(problem, training, fit, found, bound),
         finished=found.gap <= max(settings.smallest_gap, 1e-7) * abs(found.loss),
         ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
     )
+
+
+def _never(problem: Problem, training: Any, fit: Fit, found: OwnMove, bound: float) -> bool:
+    """Report whether it is proved that no move within the query's budget gets the goal, as probable as it must be."""
+    if problem.query.probability is not None and bound > -np.log(problem.query.probability):
+        return True
+    return out_of_reach(problem, training.matrix(fit.parameters), found.move)
 
 
 def _uncertain(problem: Problem, training: Training, fit: Fit, found: OwnMove) -> float:
@@ -84,7 +93,7 @@ def out_of_reach(problem: Problem, matrix: Array, move: Array) -> bool:
         return values + problem.query_budget * norm.dual.length(weights)
 
     if problem.regresses:
-        within = float(problem.query.within or 0.0)
+        within = problem.within
         nearest = np.abs(outputs - target) - highest(slopes, np.zeros(target.size))
         return bool((nearest > within * (1 + TIGHT) + TIGHT * np.abs(target)).any())
     if target.size == 1:  # the second class's logit, measured against 0

@@ -30,7 +30,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone, within its limits."""
     people, size = problem.people, problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
-    training = InCost(problem.model.training(people), measured.columns, measured.costs, problem.query_features)  # type: ignore[union-attr]
+    training = InCost(problem.training(), measured.columns, measured.costs, problem.query_features)
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     query, target = training.point, problem.goal_target
     whole, steps = Whole(measured), 0

@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 
 from oar.actions.measured import Measured
 from oar.errors import NumericsError
+from oar.goals.keep import Anchors
+from oar.goals.together import Together
 from oar.models.in_cost import InCost
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
@@ -69,16 +71,21 @@ def solve(
     query: bool,
     on_step: OnStep | None = None,
     starts: Sequence[Array] = (),
+    together: Together | None = None,
+    by: int | None = None,
+    anchors: Anchors | None = None,
 ) -> Proposal:
     """Move the members, and the query too if `query`, to the least goal loss found.
 
-    On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
+    On a table, `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
+    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The mean
+    loss of `anchors` is added to the queries'.
     """
     people = problem.people
-    training = problem.model.training(people)  # type: ignore[union-attr]
+    training = problem.training(together, by, anchors)
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
-    limits, point = _limits(problem, measured, training, query), problem.query_features
+    limits, point = _limits(problem, measured, training, query), problem.first_query
     if measured is not None:
         training = InCost(training, measured.columns, measured.costs, point)
         point = training.point
@@ -136,6 +143,8 @@ def solve(
 
 def _dominance(problem: Problem) -> str:
     """Return a sentence where the collective is not promised to be at least as good as the individual."""
+    if problem.several:
+        return ""
     if problem.limits is not None:
         return (
             " Where each has limits of its own, members cannot all do what the query could: a collective is not "

@@ -119,7 +119,7 @@ def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> 
     # People without weight do not matter.
     shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
     reach = shared + float(limits.radii[-1])
-    if reach == 0:
+    if reach == 0 or problem.several:
         return
     starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
     own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))

@@ -11,7 +11,6 @@ from oar.errors import DataError
 from oar.people import Population
 from oar.people.labels import label_array
 from oar.people.tables import is_frame
-from oar.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -24,16 +23,15 @@ class HeldOut(NamedTuple):
     weights: Array
 
 
-def held_out_people(problem: Problem, held_out: Any) -> HeldOut:
+def held_out_people(people: Population, regresses: bool, held_out: Any) -> HeldOut:
     """Read a population, or of a table a frame with the same columns; raise where they do not fit the people."""
     if is_frame(held_out):
-        return _of_frame(problem, held_out)
+        return _of_frame(people, regresses, held_out)
     if not isinstance(held_out, Population):
         raise DataError(
             "held_out: must be an oar.Population, or a DataFrame with the people's columns, got an object of type "
             f"{type(held_out).__name__}."
         )
-    people = problem.people
     if held_out.dimensions != people.dimensions:
         raise DataError(
             f"held_out: must have the people's {people.dimensions} features, got {held_out.dimensions}; of a table, "
@@ -45,7 +43,7 @@ def held_out_people(problem: Problem, held_out: Any) -> HeldOut:
             "itself, or give oar.Population.from_frame the people's schema=people.schema."
         )
     weights = np.ones(held_out.size) if held_out.weights is None else np.asarray(held_out.weights, dtype=np.float64)
-    if problem.regresses:
+    if regresses:
         rows = held_out.value_rows()
     elif held_out.has_label_rows:
         if held_out.classes != people.classes:
@@ -56,8 +54,7 @@ def held_out_people(problem: Problem, held_out: Any) -> HeldOut:
     return HeldOut(np.asarray(held_out.features, dtype=np.float64), rows, weights)
 
 
-def _of_frame(problem: Problem, frame: Any) -> HeldOut:
-    people = problem.people
+def _of_frame(people: Population, regresses: bool, frame: Any) -> HeldOut:
     if people.encoding is None or people.target is None:
         raise DataError("held_out: must be an oar.Population where the people are no table, got a DataFrame.")
     if people.target not in frame:
@@ -66,7 +63,7 @@ def _of_frame(problem: Problem, frame: Any) -> HeldOut:
         raise DataError("held_out: must have at least one row, got none.")
     features = people.encoding.encode(frame.drop(columns=[people.target]), "held_out")
     labels = frame[people.target]
-    if not problem.regresses:
+    if not regresses:
         return HeldOut(features, _shares(people, labels), np.ones(len(frame)))
     try:
         values = np.asarray(labels, dtype=np.float64)

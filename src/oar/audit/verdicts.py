@@ -1,0 +1,135 @@
+"""What a refitted model's outputs mean for those who ask, written out again: planners have their own reading.
+
+A query gets its goal if a class that will do leads all others by more than a tie; if those that will do are together
+as probable as they must be; or if the predicted value is in the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.goals import ClassWish, ValueWish, Wish
+from oar.plans import QueryOutcome
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+
+# A refit to 1e-10 leaves outputs uncertain in about the ninth digit; leads smaller than that are ties.
+TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One query under one model: prediction, loss, how far on the goal's side, and how little of that is a tie."""
+
+    prediction: Any
+    loss: float
+    lead: float
+    tie: float
+    probability: float | None
+
+    @property
+    def reached(self) -> bool:
+        """Whether it gets its goal, and not by a tie."""
+        return self.lead > self.tie
+
+
+UNKNOWN = Judged(None, np.nan, np.nan, np.nan, None)  # no number is better than one that means nothing
+
+
+def judged(problem: Problem, wish: Wish, outputs: Array, loss_at: Callable[[Array], float]) -> Judged:
+    """Judge outputs (o,) of a model that is trained; `loss_at` gives its loss for a target (o,)."""
+    if isinstance(wish, ValueWish):
+        return _value(problem, wish, outputs, loss_at)
+    logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
+    if len(wish.codes) == 1:
+        losses = np.zeros(logits.size)
+        losses[wish.codes[0]] = loss_at(wish.target)
+    else:
+        losses = np.array([loss_at(target) for target in wish.every])
+    return of_logits(problem, wish, logits, losses, np.full(logits.size, TIE * (1 + float(np.abs(logits).max()))))
+
+
+def of_logits(problem: Problem, wish: ClassWish, logits: Array, losses: Array, ties: Array) -> Judged:
+    """Judge logits (k,), with every class's loss (k,), and how little (k,) of a lead over each is a tie.
+
+    Of several classes that will do, the loss is that of the best among those that will not; with a target probability
+    it is that of their sum.
+    """
+    good, others = list(wish.codes), list(wish.rivals)
+    leads = logits[good].max() - logits[others]
+    clear = bool((leads - ties[others] > 0).all())  # false also where a logit is not a number
+    nearest = good[int(np.argmax(logits[good]))] if clear else others[int(np.argmax(logits[others]))]
+    lead, tie = float(leads.min()), float(ties.max())
+    if clear and not lead > tie:  # each rival has a tie of its own, and that decides
+        tie = float(ties[others][int(np.argmin(leads))])
+    with np.errstate(invalid="ignore"):
+        loss = float(losses[good[0]])
+        if len(good) > 1 and wish.probability is not None:
+            loss = -float(np.logaddexp.reduce(-losses[good]))
+        elif len(good) > 1:
+            loss = min(float(np.logaddexp.reduce([0.0, *(losses[each] - losses[others])])) for each in good)
+        probability = float(np.exp(np.logaddexp.reduce(logits[good]) - np.logaddexp.reduce(logits)))
+    if wish.probability is not None:
+        # A probability that is uncertain in its ninth digit is as good as reached at the digit itself.
+        lead, tie = probability - wish.probability, -TIE * wish.probability
+    return Judged(problem.people.classes[nearest], loss, lead, tie, probability)
+
+
+def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[[Array], float]) -> Judged:
+    value = float(outputs[0]) if outputs.size == 1 else outputs
+    loss = loss_at(np.clip(outputs, wish.nearest, wish.farthest))
+    if problem.plain:
+        room, size = problem.within - float(np.abs(outputs - wish.target).max()), 1.0
+    else:
+        room = float(np.minimum(outputs - wish.low, wish.high - outputs).min())
+        size = 1.0 + float(np.abs(outputs).max())
+    return Judged(value, loss, room, -np.finfo(float).eps * size, None)  # at the edge of the range is inside it
+
+
+@dataclass(frozen=True)
+class Together:
+    """All who ask, before and after: what the audit reports of them."""
+
+    problem: Problem
+    before: Sequence[Judged]
+    after: Sequence[Judged]
+
+    def reported(self, kept: bool) -> dict[str, Any]:
+        """Return the parts of an `oar.Audit` that speak of the queries; nothing succeeds unless limits are `kept`."""
+        told = tuple(
+            QueryOutcome(
+                old.prediction, new.prediction, old.loss, new.loss, new.lead, new.tie,
+                old.reached, new.reached and kept, old.probability, new.probability,
+            )
+            for old, new in zip(self.before, self.after, strict=True)
+        )  # fmt: skip
+        one, last = told[0], min(told, key=lambda each: each.margin if each.margin == each.margin else -np.inf)
+        several = self.problem.several
+        return {
+            "loss_before": self._loss(self.before),
+            "loss": self._loss(self.after),
+            "prediction_before": tuple(each.prediction_before for each in told) if several else one.prediction_before,
+            "prediction": tuple(each.prediction for each in told) if several else one.prediction,
+            "margin": last.margin,
+            "tie": last.tie,
+            "success_before": self._enough([each.reached for each in self.before]),
+            "success": kept and self._enough([each.reached for each in self.after]),
+            "queries": told,
+        }
+
+    def _enough(self, reached: list[bool]) -> bool:
+        return bool(np.mean(reached) >= self.problem.enough - np.finfo(float).eps)
+
+    def _loss(self, each: Sequence[Judged]) -> float:
+        losses = np.array([one.loss for one in each])
+        if self.problem.query.several == "worst":
+            return float(losses.max())
+        if self.problem.query.several == "share" and np.isfinite(losses).all():
+            return 1.0 - float(np.mean([one.reached for one in each]))
+        return float(losses.mean())

@@ -1,0 +1,8 @@
+"""WHAT THEY WANT: goals beyond one label at one query, and how they are lowered."""
+
+from oar.goals.aimed import Aimed
+from oar.goals.keep import Keep
+from oar.goals.wishes import ClassWish, ValueWish, Wish, wish_words
+from oar.goals.words import AnyBut, Between, Members
+
+__all__ = ["Aimed", "AnyBut", "Between", "ClassWish", "Keep", "Members", "ValueWish", "Wish", "wish_words"]

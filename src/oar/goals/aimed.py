@@ -1,0 +1,94 @@
+"""A training whose goal is what the queries want: several classes, a range, or several people at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.goals.keep import Anchors
+from oar.goals.together import Together, mean
+from oar.goals.wishes import Wish
+from oar.models.training import Columns, Training, goals
+
+Array = NDArray[np.float64]
+
+
+class Aimed:
+    """Implements `Training` around another one; only `goal` changes, and what depends on it.
+
+    Args:
+        training: the model, bound to people.
+        wishes: what each query wants.
+        points: (q, d) where they stand; None where there is one, which may move: then it is where `goal` is asked.
+        members: (q,) who of the people they are, where they move with their own data; None where they do not.
+        together: how their losses become one.
+        anchors: people whose mean loss, at targets of their own, is added; None where there are none.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        wishes: tuple[Wish, ...],
+        points: Array | None,
+        members: NDArray[np.intp] | None = None,
+        together: Together = mean,
+        anchors: Anchors | None = None,
+    ) -> None:
+        self._training, self._wishes, self._points = training, wishes, points
+        self._members, self._together, self._anchors = members, together, anchors
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask the training itself for everything else."""
+        return getattr(self._training, name)
+
+    def contributing(self, targets: Array, weights: Array) -> Aimed:
+        """Return the same for other targets and weights."""
+        inner = self._training.contributing(targets, weights)
+        return Aimed(inner, self._wishes, self._points, self._members, self._together, self._anchors)
+
+    @property
+    def unaimed(self) -> Training:
+        """The training itself."""
+        return self._training
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return the loss, ∇_θ L, and ∇_x L of the one query, or zero where there are several, which stay."""
+        points = query[None] if self._points is None else self._points
+        loss, pull, slopes = self._all(parameters, points)
+        return loss, pull, slopes[0] if self._points is None else np.zeros_like(query)
+
+    def goal_after(self, parameters: Array, moves: Array | None, columns: Columns | None = None) -> Any:
+        """Return the loss, ∇_θ L, and what it changes with the queries' own moves as members, (n, d).
+
+        None where no query is a member. With `columns` (r,), moves and slopes are (n, r), of those features.
+        """
+        if self._members is None:
+            return None
+        assert self._points is not None
+        points = self._points.copy()
+        some = slice(None) if columns is None else columns
+        if moves is not None:
+            points[:, some] += moves[self._members]
+        loss, pull, slopes = self._all(parameters, points)
+        width = points.shape[1] if columns is None else columns.size
+        own = np.zeros((self._training.size, width))
+        np.add.at(own, self._members, slopes[:, some])
+        return loss, pull, own
+
+    def _all(self, parameters: Array, points: Array) -> tuple[float, Array, Array]:
+        judged = self._judged(parameters, points)
+        loss, shares = self._together(np.array([loss for loss, _, _ in judged]))
+        pull = sum(share * pull for share, (_, pull, _) in zip(shares, judged, strict=True))
+        slopes = np.array([share * slope for share, (_, _, slope) in zip(shares, judged, strict=True)])
+        if self._anchors is not None:
+            rows, targets, weight = self._anchors
+            losses, by_parameters, _ = goals(self._training, parameters, rows, targets)
+            loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
+        return loss, np.asarray(pull), slopes
+
+    def _judged(self, parameters: Array, points: Array) -> list[tuple[float, Array, Array]]:
+        return [
+            wish.judged(self._training, parameters, point) for wish, point in zip(self._wishes, points, strict=True)
+        ]

@@ -1,0 +1,158 @@
+"""From what a query says to people who are asked about, and to what each of them wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError
+from oar.goals.wishes import ClassWish, ValueWish, Wish
+from oar.goals.words import AnyBut, Between, Members
+from oar.models import Differentiable, LinearSVM
+from oar.models.scaled import unscaled
+from oar.people import Population
+from oar.people.tables import is_frame, is_series
+
+Array = NDArray[np.float64]
+MANY = 20  # labels that a message lists
+
+
+class Asked(NamedTuple):
+    """Who asks: points (q, d), whose rows they are if they are members' (q,), and whether it is one person alone."""
+
+    points: Array
+    members: NDArray[np.intp] | None
+    single: bool
+
+
+def read_points(people: Population, features: Any) -> Asked:
+    """Return who asks: one person, several rows, or members."""
+    if isinstance(features, Members):
+        members = _positions(people, features.who)
+        return Asked(np.asarray(people.features[members], dtype=np.float64), members, False)
+    rows = _rows(features)
+    if rows is None:
+        return Asked(people.vector(features, "query features")[None], None, True)
+    if not rows:
+        raise DataError("query features: must be at least one person, got none.")
+    return Asked(np.stack([people.vector(row, "query features") for row in rows]), None, False)
+
+
+def _rows(features: Any) -> list | None:
+    """Return the rows of several people; None where this is one person."""
+    if is_frame(features):
+        return None if len(features) == 1 else [features.iloc[[place]] for place in range(len(features))]
+    if isinstance(features, Mapping) or is_series(features):
+        return None
+    if isinstance(features, list | tuple) and features and (isinstance(features[0], Mapping) or is_series(features[0])):
+        return list(features)
+    if np.ndim(features) == 2 and len(features) != 1:
+        return list(np.asarray(features))
+    return None
+
+
+def _positions(people: Population, who: Any) -> NDArray[np.intp]:
+    """Return positions of members, from a mask, positions, or labels of a DataFrame's index."""
+    if is_series(who):
+        who = who.to_numpy()
+    named = np.atleast_1d(np.asarray(who))
+    if named.dtype == bool:
+        if named.shape != (people.size,):
+            raise DataError(f"Members: a mask must have one entry for each of {people.size} people, got {named.shape}.")
+        places = np.flatnonzero(named)
+    elif people.index is not None:
+        places = people.index.get_indexer_for(named)
+        if (places < 0).any():
+            raise DataError(f"Members: must be in the table's index, got {named[places < 0][0]!r}.")
+    elif np.issubdtype(named.dtype, np.integer):
+        places = named
+        if places.size and not (places.min() >= 0 and places.max() < people.size):
+            raise DataError(f"Members: positions must be from 0 to {people.size - 1}, got {named.tolist()[:5]}.")
+    else:
+        raise DataError(f"Members: must be a mask, positions or labels of the index, got type {named.dtype}.")
+    if not places.size:
+        raise DataError("Members: must name at least one person, got nobody.")
+    if np.unique(places).size != places.size:
+        raise DataError("Members: must name everybody once, got somebody twice.")
+    return places.astype(np.intp)
+
+
+def read_wishes(people: Population, model: Any, query: Any, asked: Asked) -> tuple[Wish, ...]:
+    """Return what each of those who ask wants: the same for all, or a list with one goal for each."""
+    goals = [query.goal] * len(asked.points)
+    if isinstance(query.goal, list) and not asked.single:
+        if len(query.goal) != len(asked.points):
+            raise DataError(f"goal: must be one for each of {len(asked.points)} queries, got {len(query.goal)}.")
+        goals = query.goal
+    regresses = isinstance(model, Differentiable) and model.regresses
+    if regresses:
+        if query.probability is not None:
+            raise OptionError(f"probability: {model.name} predicts values, which have none; use within or oar.Between.")
+        return tuple(_value(people, model, goal, query.within) for goal in goals)
+    if query.within is not None:
+        raise DataError(f"Query within: is for models that predict values; {model.name} predicts classes.")
+    if query.probability is not None and isinstance(unscaled(model), LinearSVM):
+        raise OptionError(f"probability: {model.name} has margins and no probabilities; leave it out.")
+    return tuple(_classes(people, model, goal, query.probability) for goal in goals)
+
+
+def _classes(people: Population, model: Any, goal: Any, probability: float | None) -> ClassWish:
+    codes = _codes(people, goal)
+    if len(codes) == len(people.classes):
+        raise DataError(f"goal: must leave out at least one class, got all of {_listed(people.classes)}.")
+    shares = np.eye(len(people.classes))
+    targets = model.target_rows(shares) if isinstance(model, Differentiable) else shares
+    rivals = tuple(code for code in range(len(people.classes)) if code not in codes)
+    return ClassWish(codes, rivals, tuple(np.asarray(targets)), probability)
+
+
+def _codes(people: Population, goal: Any) -> tuple[int, ...]:
+    """Return the codes of the classes that will do."""
+    if isinstance(goal, AnyBut):
+        barred = {people.coding.position(label, "goal") for label in goal.labels}
+        return tuple(code for code in range(len(people.classes)) if code not in barred)
+    if isinstance(goal, set | frozenset) and goal not in people.classes:
+        if not goal:
+            raise DataError(f"goal: must name at least one class, got an empty set; known are {people.classes}.")
+        return tuple(sorted({people.coding.position(label, "goal") for label in goal}))
+    if isinstance(goal, Between):
+        raise DataError(f"goal: a range is for models that predict values, got {goal!r} for classes.")
+    return (people.coding.position(goal, "goal"),)
+
+
+def _value(people: Population, model: Any, goal: Any, within: float | None) -> ValueWish:
+    if not isinstance(goal, Between):
+        if isinstance(goal, AnyBut | set | frozenset):
+            raise DataError(f"goal: must be a value or oar.Between(low, high) for {model.name}, got {goal!r}.")
+        if within is None:
+            raise DataError(
+                f"Query within: must say how near is enough, because {model.name} predicts values; or use "
+                "goal=oar.Between(low, high)."
+            )
+        target = model.goal_target(people, goal)
+        return ValueWish(target - within, target + within, target, target)
+    if within is not None:
+        raise OptionError("within: is for a goal that is one value; a range says itself what is enough. Leave it out.")
+    rows = people.value_rows()
+    width = rows.shape[1]
+    low = (
+        model.goal_target(people, np.broadcast_to(goal.low, width)) if goal.low is not None else np.full(width, -np.inf)
+    )
+    high = (
+        model.goal_target(people, np.broadcast_to(goal.high, width))
+        if goal.high is not None
+        else np.full(width, np.inf)
+    )
+    if not (low <= high).all():
+        raise DataError(f"Between: low must be at most high, got {goal!r}.")
+    if goal.low is not None and goal.high is not None:
+        middle = 0.5 * (low + high)
+        return ValueWish(low, high, middle, middle)
+    return ValueWish(low, high, low + rows.std(axis=0), high - rows.std(axis=0))
+
+
+def _listed(classes: tuple) -> str:
+    return ", ".join(map(repr, classes[:MANY])) + (" …" if len(classes) > MANY else "")

@@ -1,0 +1,151 @@
+"""What one query wants, as a loss of what a fitted model says about it.
+
+**Classes.** With L_c the model's loss for class c and G the classes that will do, g ∈ G leads all that will not by
+
+    L_g,out = −log e^{−L_g} / (e^{−L_g} + Σ_{c∉G} e^{−L_c})
+
+which for a cross-entropy is what L_g would be if the rest of G were not there. The query gets what it wants as soon as
+one of G leads, so its loss is the least of them; for G = {g} it is L_g itself. A target probability is another thing:
+it is P(G), whose loss is −log Σ_{c∈G} e^{−L_c}. Both are differences of loss sums L_S = −log Σ_{c∈S} e^{−L_c}, with
+
+    ∇L_S = Σ_{c∈S} ω_c ∇L_c,   ω_c = e^{−L_c} / Σ_S e^{−L}
+
+**Values.** With B the box that is aimed at, L = min_{t∈B} ℓ(z, t), whose gradient is that of ℓ(z, t) at the nearest t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.training import Training
+
+Array = NDArray[np.float64]
+HALF = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWish:
+    """Some classes that will do.
+
+    Attributes:
+        codes: their codes. rivals: the codes of those that will not do.
+        every: the model's target (o,) for each class there is.
+        probability: how probable they must be together; None where being predicted is enough.
+    """
+
+    codes: tuple[int, ...]
+    rivals: tuple[int, ...]
+    every: tuple[Array, ...]
+    probability: float | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one class."""
+        return len(self.codes) == 1
+
+    @property
+    def target(self) -> Array:
+        """The target of the only class; of the first one where there are several."""
+        return self.every[self.codes[0]]
+
+    @property
+    def edge(self) -> float:
+        """The loss at which a probabilistic model's query gets what it wants: −log of the probability it takes."""
+        return -float(np.log(HALF if self.probability is None else self.probability))
+
+    def by(self, code: int) -> ClassWish:
+        """Return the wish that this one of the classes be the one that leads those that will not do."""
+        return replace(self, codes=(code,))
+
+    def judged(self, training: Training, parameters: Array, point: Array) -> tuple[float, Array, Array]:
+        """Return the loss, ∇_θ L and ∇_x L at one person."""
+        if self.plain and len(self.rivals) == len(self.every) - 1:
+            return training.goal(parameters, point, self.target)
+        asked = self.codes if self.probability is not None else (*self.codes, *self.rivals)
+        each = {code: training.goal(parameters, point, self.every[code]) for code in asked}
+        if self.probability is not None:
+            return _added([each[code] for code in self.codes])
+        first = min(self.codes, key=lambda code: each[code][0])
+        among = _added([each[first], *(each[code] for code in self.rivals)])
+        loss, pull, slope = each[first]
+        return loss - among[0], pull - among[1], slope - among[2]
+
+    def loss(self, logits: Array) -> float:
+        """Return the loss of logits (k,) of a probabilistic model."""
+        good, bad = list(self.codes), list(self.rivals)
+        if self.probability is not None:
+            return float(np.logaddexp.reduce(logits) - np.logaddexp.reduce(logits[good]))
+        return float(np.logaddexp.reduce([0.0, *(logits[bad] - logits[good].max())]))
+
+    def lead(self, outputs: Array) -> float:
+        """Return by how much outputs (o,) are on the goal's side; above 0 it is reached."""
+        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
+        good, bad = list(self.codes), list(self.rivals)
+        if self.probability is None:
+            return float(logits[good].max() - logits[bad].max())
+        return float(np.logaddexp.reduce(logits[good]) - np.logaddexp.reduce(logits) - np.log(self.probability))
+
+
+def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:
+    """Return L_S = −log Σ e^{−L} and its gradients, from each class's own."""
+    losses = np.array([loss for loss, _, _ in each])
+    least = losses.min()
+    kept = np.exp(least - losses)
+    shares = kept / kept.sum()
+    pull, slope = (sum(share * one[part] for share, one in zip(shares, each, strict=True)) for part in (1, 2))
+    return float(least - np.log(kept.sum())), np.asarray(pull), np.asarray(slope)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueWish:
+    """A value, or a range of values.
+
+    Attributes:
+        low, high: (o,), what counts as reached. nearest, farthest: (o,), the box that is aimed at.
+    """
+
+    low: Array
+    high: Array
+    nearest: Array
+    farthest: Array
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one value, and how near to it is near enough."""
+        return np.array_equal(self.nearest, self.farthest) and float(np.ptp(self.high - self.low)) == 0.0
+
+    @property
+    def target(self) -> Array:
+        """The value that is aimed at, or an end of the box."""
+        return np.where(np.isfinite(self.nearest), self.nearest, self.farthest)
+
+    @property
+    def edge(self) -> float:
+        """The squared loss at the nearest end of what counts."""
+        gaps = np.minimum(np.abs(self.target - self.low), np.abs(self.high - self.target))
+        return 0.5 * float((gaps**2).sum())
+
+    def judged(self, training: Training, parameters: Array, point: Array) -> tuple[float, Array, Array]:
+        """Return the loss, ∇_θ L and ∇_x L at one person."""
+        target = self.target
+        if not np.array_equal(self.nearest, self.farthest):
+            target = np.clip(training.outputs(parameters, point), self.nearest, self.farthest)
+        return training.goal(parameters, point, target)
+
+    def lead(self, outputs: Array) -> float:
+        """Return how far inside the range outputs (o,) are; from 0 on it is reached."""
+        return float(np.minimum(outputs - self.low, self.high - outputs).min())
+
+
+Wish = ClassWish | ValueWish
+
+
+def wish_words(goal: Any) -> str:
+    """Return a goal in a few words."""
+    if isinstance(goal, set | frozenset):
+        return " or ".join(repr(label) for label in sorted(goal, key=repr))
+    return repr(goal)

@@ -1,0 +1,63 @@
+"""How a query says what it wants, beyond one label or one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oar.errors import DataError
+
+
+@dataclass(frozen=True, init=False)
+class AnyBut:
+    """A goal: any class but these.
+
+    >>> AnyBut("rejected")
+    AnyBut('rejected')
+    """
+
+    labels: tuple
+
+    def __init__(self, *labels: Any) -> None:
+        """Name the labels that will not do."""
+        if not labels:
+            raise DataError("AnyBut: must name at least one label that will not do, got none.")
+        object.__setattr__(self, "labels", labels)
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"AnyBut({', '.join(map(repr, self.labels))})"
+
+
+@dataclass(frozen=True)
+class Between:
+    """A goal for models that predict values: a range, its ends included; None is an open end.
+
+    With two ends, plans aim at the middle. With one, they aim past it, by one standard deviation of the people's own
+    values, and gain nothing by going farther.
+
+    >>> Between(low=10.0)
+    Between(low=10.0, high=None)
+    """
+
+    low: Any = None
+    high: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse a range without ends."""
+        if self.low is None and self.high is None:
+            raise DataError("Between: must have a low or a high end, got neither.")
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Query subjects who are members themselves: what they contribute is also what they are judged by.
+
+    A member's move then changes both the model and where that member stands; without this, a query stays where it is,
+    whoever's row it may be.
+
+    Args:
+        who: a boolean mask of the people, positions, or of a DataFrame labels of its index.
+    """
+
+    who: Any
