@@ -205,3 +205,56 @@ def test_the_example_needs_nothing_else(tmp_path, monkeypatch):
     loans = oar.datasets.german_credit().frame
     for move in moves.sample(50, random_state=0).itertuples():
         assert str(loans.loc[move.person, move.column]) == str(move.before)
+
+
+def test_several_who_ask(tmp_path):
+    frame = people().drop(columns="town")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    asking = [int(row) for row in np.flatnonzero(frame["approved"] == "no")[:3]]
+    common = ["plan", tmp_path / "people.csv", "--target", "approved", "--goal", "yes", "--budget", 0.4]
+    for several in ("mean", "worst", "share"):
+        rows = ",".join(map(str, asking))
+        said = done(*common, "--query", rows, "--several", several, "--out", tmp_path / several)
+        facts, after = audited(tmp_path / several), applied(frame, tmp_path / several)
+        likely = [approval(after, row) for row in asking]
+        assert [one["probability"] for one in facts["outcome"]["queries"]] == pytest.approx(likely, abs=1e-5)
+        losses = -np.log(likely)
+        combined = {"mean": losses.mean(), "worst": losses.max(), "share": np.mean(np.array(likely) <= 0.5)}
+        assert facts["outcome"]["loss"] == pytest.approx(combined[several], abs=1e-5)
+        assert not set(asking) & set(pd.read_csv(tmp_path / several / "moves.csv")["person"])
+        assert "of the 3 who ask" in said
+    frame.drop(columns="approved").iloc[asking].to_csv(tmp_path / "asking.csv", index=False)
+    done(*common, "--query", tmp_path / "asking.csv", "--out", tmp_path / "file")
+    assert audited(tmp_path / "file")["asked"]["asking"] == 3
+
+
+def test_other_goals(tmp_path):
+    frame = people().drop(columns="town")
+    frame["approved"] = np.where(frame["income"] > 3000, "at once", frame["approved"])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    row = int(np.flatnonzero(frame["approved"] == "no")[0])
+    common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", row, "--budget", 0.3]
+    done(*common, "--goal", "yes", "--goal", "at once", "--out", tmp_path / "any")
+    facts = audited(tmp_path / "any")
+    assert "'at once' or 'yes'" in facts["asked"]["goal"]
+    assert facts["outcome"]["success"] == (facts["outcome"]["prediction"] != "no")
+    done(*common, "--goal", "yes", "--probability", 0.9, "--out", tmp_path / "sure")
+    found = audited(tmp_path / "sure")["outcome"]
+    assert found["success"] == (found["goal_probability"] >= 0.9)
+    values().to_csv(tmp_path / "homes.csv", index=False)
+    homes = ["plan", tmp_path / "homes.csv", "--target", "price", "--query", 3, "--budget", 0.3, "--model", "ridge"]
+    done(*homes, "--goal", "60..80", "--out", tmp_path / "range")
+    found = audited(tmp_path / "range")["outcome"]
+    assert found["success"] == (60 <= found["prediction"] <= 80)
+
+
+@pytest.mark.parametrize("model", ["softmax", "nearest-centroid", "svm", "naive-bayes", "mlp"])
+def test_every_model_by_its_name(tmp_path, model):
+    people(40).drop(columns=["town", "purpose"]).to_csv(tmp_path / "people.csv", index=False)
+    done(
+        "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.2,
+        "--model", model, "--participants", "50%", "--out", tmp_path / "plan",
+    )  # fmt: skip
+    facts = audited(tmp_path / "plan")
+    assert facts["outcome"]["loss"] <= facts["outcome"]["loss_before"] + 1e-9
+    assert (facts["outcome"]["goal_probability"] is None) == (model == "svm")

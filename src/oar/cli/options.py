@@ -35,8 +35,8 @@ Queries = Annotated[
 Goal = Annotated[
     list[str] | None,
     typer.Option(
-        help="The prediction that is wanted: a value of the target (repeat it where any of several will do); for ridge a "
-        "number, or a range such as 10..20.",
+        help="The prediction that is wanted: a value of the target (repeat it where any of several will do); for ridge "
+        "a number, or a range such as 10..20.",
         show_default=False,
     ),
 ]

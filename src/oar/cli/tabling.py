@@ -38,13 +38,13 @@ def check_file(path: Path | None, force: bool) -> None:
 
 def save_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write rows as CSV or JSON, as the name says."""
-    from oar.report.moves_out import neutral
+    from oar.report.moves_out import harmless_csv
 
     if path.suffix.lower() == ".json":
         text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     else:
         import pandas
 
-        text = pandas.DataFrame(rows).astype(object).map(neutral).to_csv(index=False, lineterminator="\n")
+        text = harmless_csv(pandas.DataFrame(rows))
     with replace_atomically(path) as file:
         file.write(text.encode())

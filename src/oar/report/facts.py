@@ -231,9 +231,7 @@ def answer(result: Result) -> str:
     gets, instead = f"predicts {now} for who asks", f"instead of {then}"
     stays = f"it stays {now}"
     if problem.several:
-        had, have = (
-            sum(ones) for ones in zip(*((one.success_before, one.success) for one in audit.queries), strict=True)
-        )
+        had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
         gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
         stays = f"{have:,} of {len(audit.queries):,} get it"
     match result.status:

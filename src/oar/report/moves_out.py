@@ -46,10 +46,16 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
 
 def write_csv(changes: pandas.DataFrame, path: Path) -> None:
     """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
-    harmless = changes.astype(object).map(neutral)
-    text = harmless.to_csv(index=False, lineterminator="\n")
     with replace_atomically(path) as file:
-        file.write(text.encode())
+        file.write(harmless_csv(changes).encode())
+
+
+def harmless_csv(table: pandas.DataFrame) -> str:
+    """Return a table as CSV whose texts are no formulas; whole numbers stay whole beside others."""
+    import pandas
+
+    cells = {name: pandas.Series([neutral(cell) for cell in table[name]], dtype=object) for name in table.columns}
+    return pandas.DataFrame(cells).rename(columns=neutral).to_csv(index=False, lineterminator="\n")
 
 
 def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
