@@ -8,6 +8,7 @@ audits it by really retraining.
 from oar import datasets, limits, models, signals, solvers, testing
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
+from oar.actions.participation import Best
 from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
@@ -18,7 +19,16 @@ from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
-from oar.questions import alternatives, break_even, collateral, credit, minimal_budget, minimal_coalition
+from oar.questions import (
+    Power,
+    alternatives,
+    break_even,
+    collateral,
+    credit,
+    minimal_budget,
+    minimal_coalition,
+    power,
+)
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
 
@@ -26,6 +36,7 @@ __all__ = [
     "Advice",
     "AnyBut",
     "Audit",
+    "Best",
     "Between",
     "Card",
     "Cheapest",
@@ -42,6 +53,7 @@ __all__ = [
     "Plan",
     "Plausible",
     "Population",
+    "Power",
     "Problem",
     "Query",
     "Relabel",
@@ -66,6 +78,7 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "models",
+    "power",
     "signals",
     "solvers",
     "testing",

@@ -69,6 +69,11 @@ class Status(StrEnum):
         "impossible",
         "Proved: no moves within these limits reach the goal.",
     )
+    NOT_FOUND = (
+        "not found",
+        "Nothing that was tried does what was asked, and nothing proves that it cannot be done: "
+        "allow larger budgets, let more people act, or try another solver.",
+    )
     STOPPED_EARLY = (
         "stopped early",
         "The solver ended before its certificate closed; this is the best point it saw.",

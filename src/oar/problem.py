@@ -14,6 +14,7 @@ from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits import Limits, is_number
 from oar.actions.measured import Measured, distance_scales, measure, spreads_of
+from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
@@ -70,8 +71,8 @@ class Query:
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
-    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`, limits
-    what a plan may do to others.
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`,
+    limits what a plan may do to others.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
@@ -233,6 +234,11 @@ class Problem:
         relabel, withhold = part_of(self.action, Relabel), part_of(self.action, Withhold)
         if relabel is None and withhold is None:
             return None
+        if self.best is not None:
+            raise OptionError(
+                f"participants: oar.Best chooses who moves where moving is all, got {self.action!r}; give a mask, or "
+                "leave the other actions out."
+            )
         if relabel is not None and relabel.soft is not None and isinstance(self.model, NearestCentroid):
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
@@ -242,6 +248,15 @@ class Problem:
             None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name),
             None if withhold is None else withhold.limits(self.people),
         )
+
+    @property
+    def best(self) -> Best | None:
+        """How many members are to be chosen, and among whom; None where it is settled who takes part.
+
+        Until they are chosen, `allowance` lets all of those move whom they are chosen from.
+        """
+        perturb = part_of(self.action, Perturb)
+        return perturb.participants if perturb is not None and isinstance(perturb.participants, Best) else None
 
     @property
     def moves(self) -> bool:
@@ -350,7 +365,8 @@ class Problem:
         if perturb is None:
             raise OptionError(f"action: must hold an oar.Perturb(…) to have its settings changed, got {self.action!r}.")
         if "participants" not in changes:
-            changes |= {"participants": self.allowance.mask, "seed": None}
+            drawn = self.allowance.mask
+            changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
         parts = self.action if isinstance(self.action, tuple) else (perturb,)
         return dataclasses.replace(self, action=[changed if part is perturb else part for part in parts])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oar.audit import audit
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
 from oar.plans import Proposal, Result
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import OnStep, step_line
 from oar.solvers import propose_collective, propose_individual, propose_joint
 
 
@@ -22,7 +26,7 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
     """
     if problem.levers is None:
         _check_jax(problem)
-    return _audited(propose_individual(problem, solver))
+    return audited(propose_individual(problem, solver))
 
 
 def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
@@ -36,10 +40,16 @@ def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", 
             from `oar.signals`.
         progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
     """
-    _check_jax(problem)
     with step_line("collective", progress) as on_step:
-        proposal = propose_collective(problem, solver, signal, on_step)
-    return _audited(proposal)
+        return planned(problem, solver, signal, on_step)
+
+
+def planned(
+    problem: Problem, solver: Any, signal: Any, on_step: OnStep | None, starts: Sequence[NDArray[np.float64]] = ()
+) -> Result:
+    """Return `collective`'s result for whoever shows progress itself, and on a table knows more moves to start from."""
+    _check_jax(problem)
+    return audited(propose_collective(problem, solver, signal, on_step, starts))
 
 
 def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
@@ -56,7 +66,7 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         _check_jax(problem)
     with step_line("joint", progress) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
-    return _audited(proposal)
+    return audited(proposal)
 
 
 def _check_jax(problem: Problem) -> None:
@@ -65,9 +75,10 @@ def _check_jax(problem: Problem) -> None:
         return
     if problem.people.encoding is not None:
         need_jax("NearestCentroid on a table, whose moves are planned by gradients,")
-    if not problem.plain:
-        need_jax("NearestCentroid with several queries or several classes as goal")
+    if not problem.plain or problem.keep is not None:
+        need_jax("NearestCentroid with several queries, several classes as goal, or limits on what changes for others")
 
 
-def _audited(proposal: Proposal) -> Result:
+def audited(proposal: Proposal) -> Result:
+    """Return a proposal with what a fresh refit says of it."""
     return Result(proposal.plan.problem, proposal, audit(proposal.plan))

@@ -1,25 +1,75 @@
-"""Who takes part: everyone, a mask, a random share, or whatever a function of the population says."""
+"""Who takes part: everyone, a mask, a random share, a group by columns, what a function says, or the most useful."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.group import check_group, group_mask
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.people.tables import check_index, is_series
 
 Mask = NDArray[np.bool_]
-Participants = None | float | NDArray[np.bool_] | Callable[[Population], Any]
+Participants = None | float | NDArray[np.bool_] | Mapping[str, Any] | Callable[[Population], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The most useful members, as participants of `oar.Perturb`: whoever plans the moves chooses them.
+
+    For nearest centroid on plain features the choice is proved to be the best; elsewhere it is the best that was found
+    by ranking members by what they would gain, and refitting.
+
+    Args:
+        number: how many of them.
+        among: whom to choose from, as any other `participants`; None means everyone.
+
+    >>> Best(3, among={"town": "Zürich"})
+    Best(3, among={'town': 'Zürich'})
+    """
+
+    number: int
+    among: Any = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the people."""
+        if not isinstance(self.number, int | np.integer) or isinstance(self.number, bool) or self.number < 1:
+            raise DataError(
+                f"Best: must be a whole number of members ≥ 1, got {self.number!r}; for a share of them use "
+                "participants=share."
+            )
+        if isinstance(self.among, Best):
+            raise OptionError("among: must be another kind of participants, got another Best; keep the smaller one.")
+
+    def check(self, eligible: int) -> None:
+        """Raise where there are too few to choose from."""
+        if self.number > eligible:
+            raise DataError(
+                f"Best: must be at most the number of members who may take part and whose data count, {eligible}, got "
+                f"{self.number}; ask for fewer, or choose among more."
+            )
+
+    def __repr__(self) -> str:
+        """Show how many, and of whom."""
+        if self.among is None:
+            return f"Best({self.number})"
+        among = f"<{np.size(self.among)} values>" if np.ndim(self.among) else repr(self.among)
+        return f"Best({self.number}, among={among})"
 
 
 def participation_mask(participants: Any, seed: int | None, people: Population) -> Mask | None:
-    """Return who takes part as a boolean array, or None where everyone does."""
+    """Return who takes part as a boolean array, or None where everyone does; of Best, whom it chooses from."""
+    if isinstance(participants, Best):
+        participants = participants.among
     if participants is None:
         return None
+    if isinstance(participants, Mapping):
+        return group_mask(participants, people)
     if is_share(participants):
         return random_members(people.size, float(participants), 0 if seed is None else seed)
     if callable(participants):
@@ -32,8 +82,9 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
     mask = np.asarray(participants)
     if mask.dtype != bool:
         raise DataError(
-            "participants: must be None, a share between 0 and 1, a boolean mask, or a function of the population "
-            f"that returns one; got {'a ' + type(participants).__name__} of type {mask.dtype}. "
+            "participants: must be None, a share between 0 and 1, a boolean mask, a group by columns such as "
+            '{"column": value}, or a function of the population that returns a mask; got '
+            f"{'a ' + type(participants).__name__} of type {mask.dtype}. "
             "For a list of positions, build a mask: mask = numpy.zeros(n, bool); mask[positions] = True."
         )
     if mask.shape != (people.size,):
@@ -46,8 +97,17 @@ def is_share(participants: Any) -> bool:
     return isinstance(participants, int | float | np.integer | np.floating) and not isinstance(participants, bool)
 
 
-def check_participants(participants: Any, seed: int | None) -> None:
-    """Raise for a share outside [0, 1], and for a seed that would do nothing."""
+def check_participants(participants: Any, seed: int | None, action: str = "Perturb") -> None:
+    """Raise for a share outside [0, 1], a group of nothing, and for a seed that would do nothing."""
+    if isinstance(participants, Best):
+        if action != "Perturb":
+            raise OptionError(
+                f"participants: oar.Best chooses who moves, so it is for oar.Perturb alone, got it for oar.{action}; "
+                "its own limit (most=... or share=...) already picks the most useful ones."
+            )
+        participants = participants.among
+    if isinstance(participants, Mapping):
+        check_group(participants)
     if is_share(participants):
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits import as_limits
 from oar.actions.norms import Norm
-from oar.actions.participation import check_participants, participation_mask
+from oar.actions.participation import Best, check_participants, participation_mask
 from oar.errors import DataError
 from oar.people import Population
 from oar.people.tables import row_values
@@ -30,8 +30,10 @@ class Perturb:
         budget: ε, one number for all or one for each person; in the units of the features, or of a table, in cost (a
             standard deviation of a number, a flip, or a switch of category costs 1 unless limits say otherwise).
         norm: 1, 2 or numpy.inf.
-        participants: who takes part: None (everyone), a boolean mask, a share between 0 and 1 (drawn
-            at random), or a function that is given the Population and returns a mask.
+        participants: who takes part: None (everyone), a boolean mask, a share between 0 and 1 (drawn at random), a
+            group by columns (a dict of columns to a value, a list of values, or a range (lowest, highest) of numbers;
+            all of them must match), a function that is given the Population and returns a mask, or `oar.Best(m)`, the
+            m most useful ones.
         seed: with a share: the seed of the draw (0 if left out).
         limits: of a table: what may be done to its columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a
             TOML file. None leaves only what the schema says: whole numbers stay whole, and categories are switched.
@@ -57,11 +59,22 @@ class Perturb:
     def allowance(self, people: Population) -> Allowance:
         """Say what each of these people may do; raises where shapes disagree."""
         mask = participation_mask(self.participants, self.seed, people)
+        if isinstance(self.participants, Best):
+            self.participants.check(self._eligible(people, mask))
         if is_single_budget(self.budget):
             return Allowance(self.norm, float(self.budget), mask)
         budgets = row_values(self.budget, people.size, people.index, "budget")
         check_budget(budgets.max(), "budget")
         return Allowance(self.norm, budgets, mask)
+
+    def _eligible(self, people: Population, mask: NDArray[np.bool_] | None) -> int:
+        """Return how many may take part: their data count for something, and where budgets differ, so do theirs."""
+        able = np.ones(people.size, dtype=bool) if mask is None else mask
+        if people.weights is not None:
+            able = able & (people.weights > 0)
+        if not is_single_budget(self.budget):
+            able = able & (row_values(self.budget, people.size, people.index, "budget") > 0)
+        return int(able.sum())
 
     def __repr__(self) -> str:
         """Show what was set, arrays by their size."""

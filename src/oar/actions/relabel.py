@@ -32,8 +32,8 @@ class Relabel:
         soft: or, every participant's soft label may move by so much in total variation (½‖·‖₁, at most 1); where values
             are regressed, its target by so much (‖·‖₂).
         to: the labels that may be given, a list; None means any class's. A soft label gains in these classes alone.
-        participants: whose labels may change: None (everyone's), a boolean mask, a share, or a function of the
-            Population.
+        participants: whose labels may change: None (everyone's), a boolean mask, a share, a group by columns
+            (a dict), or a function of the Population.
         seed: with a share of participants: the seed of the draw (0 if left out).
 
     >>> Relabel(most=3, to=["yes"])
@@ -60,7 +60,7 @@ class Relabel:
             if isinstance(self.to, str | bytes) or not hasattr(self.to, "__iter__") or not len(list(self.to)):
                 raise DataError(f"to: must be a list of the labels that may be given, got {self.to!r}; use to=[label].")
             object.__setattr__(self, "to", list(self.to))
-        check_participants(self.participants, self.seed)
+        check_participants(self.participants, self.seed, "Relabel")
 
     def limits(self, people: Population, regresses: bool, name: str) -> RelabelLimits:
         """Say whose labels may change, how many and into what; raise where that does not suit model `name`."""

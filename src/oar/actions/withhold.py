@@ -22,7 +22,8 @@ class Withhold:
     Args:
         most: how many may leave; more than take part means all of them but the last of each class.
         share: or, at most this share of the participants may leave (rounded down).
-        participants: who may leave: None (everyone), a boolean mask, a share, or a function of the Population.
+        participants: who may leave: None (everyone), a boolean mask, a share, a group by columns (a dict), or a
+            function of the Population.
         seed: with a share of participants: the seed of the draw (0 if left out).
 
     >>> Withhold(most=5)
@@ -41,7 +42,7 @@ class Withhold:
             object.__setattr__(self, "most", check_most(self.most))
         if self.share is not None:
             object.__setattr__(self, "share", check_share(self.share))
-        check_participants(self.participants, self.seed)
+        check_participants(self.participants, self.seed, "Withhold")
 
     def limits(self, people: Population) -> WithholdLimits:
         """Say which of these people may leave, and how many."""

@@ -2,9 +2,12 @@
 
 from oar.questions.alternatives import Alternative, Alternatives, alternatives
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
-from oar.questions.centroids import break_even, minimal_budget, minimal_coalition
+from oar.questions.budget import minimal_budget
+from oar.questions.coalition import minimal_coalition
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
+from oar.questions.power import Power, power
+from oar.questions.shares import break_even
 
 __all__ = [
     "Alternative",
@@ -13,6 +16,7 @@ __all__ = [
     "CoalitionAnswer",
     "Collateral",
     "Credit",
+    "Power",
     "ShareAnswer",
     "alternatives",
     "break_even",
@@ -20,4 +24,5 @@ __all__ = [
     "credit",
     "minimal_budget",
     "minimal_coalition",
+    "power",
 ]

@@ -14,12 +14,17 @@ class BudgetAnswer:
     """How far each participant must be able to go.
 
     Attributes:
-        value: the infimum of the budgets that suffice: any larger one does, and at the value itself the goal at
-            best ties. Where budgets differ between people: the factor on all of them. inf if impossible.
-        status: ACHIEVED (audited just above the value), ALREADY (no move is needed), or IMPOSSIBLE (proved).
+        value: where `exact`, the infimum of the budgets that suffice: any larger one does, and at the value itself the
+            goal at best ties. Otherwise the smallest budget that was found to suffice. Where budgets differ between
+            people: the factor on all of them. inf if impossible, or if none was found.
+        status: ACHIEVED (audited, where `exact` just above the value), ALREADY (no move is needed), IMPOSSIBLE
+            (proved), or NOT_FOUND.
         binding: the class that is beaten last, or None.
         explanation: the answer in words.
-        result: the audited collective result just above the value; None if impossible.
+        result: the audited collective result at the value, or just above it; None if impossible. Where none was found
+            to suffice, that of the largest budget which was tried.
+        at_least: a budget that is proved to be needed: none below it reaches the goal. 0 where nothing is proved.
+        exact: whether the value itself is proved.
     """
 
     value: float
@@ -27,6 +32,8 @@ class BudgetAnswer:
     binding: Any
     explanation: str
     result: Result | None
+    at_least: float = 0.0
+    exact: bool = False
 
     def __float__(self) -> float:
         """The value."""
@@ -38,12 +45,16 @@ class CoalitionAnswer:
     """How few members suffice at the given budget, and who.
 
     Attributes:
-        size: the least number of members; None if even all eligible ones do not suffice.
-        by_class: how many of each class.
+        size: the least number of members, or where that is not `exact`, the least that was found; None if even all
+            eligible ones do not suffice.
+        by_class: how many of each class; empty where values are regressed.
         members: (n,) mask of such a coalition; a Series for a DataFrame.
-        status: ACHIEVED (audited), ALREADY (no member is needed), or IMPOSSIBLE (proved).
+        status: ACHIEVED (audited), ALREADY (no member is needed), IMPOSSIBLE (proved), or NOT_FOUND.
         explanation: the answer in words.
-        result: the audited collective result of just these members; None if impossible.
+        result: the audited collective result of just these members; None if impossible. Where no coalition was found to
+            suffice, that of all eligible members.
+        at_least: how many members are proved to be needed; 0 where none is.
+        exact: whether the size is proved to be the least.
     """
 
     size: int | None
@@ -52,6 +63,8 @@ class CoalitionAnswer:
     status: Status
     explanation: str
     result: Result | None
+    at_least: int = 0
+    exact: bool = False
 
     def __int__(self) -> int:
         """The size; raises if there is none."""
@@ -64,18 +77,23 @@ class CoalitionAnswer:
 class ShareAnswer:
     """From which share of participants on the collective does better than the individual at the same budget.
 
-    A share is one of each class's reach (members' weights times budgets): of heads, where those are equal.
+    A share is one of each class's reach (members' weights times budgets): of heads, where those are equal. Where it is
+    not `exact`, members of each class are drawn at random, and it is a share of heads.
 
     Attributes:
-        share: if this share of each class's eligible members takes part, the collective's exact loss equals the
-            individual's; any larger share does strictly better. None if all eligible members do worse.
+        share: where `exact`: if this share of each class's eligible members takes part, the collective's exact loss
+            equals the individual's; any larger share does strictly better. Otherwise: the smallest share that was found
+            to do strictly better. None if all eligible members do worse, or were not found to do better.
         at_most: the share that would be enough even if the individual's loss were as low as its proved bound; None
             if all eligible members would not be. Equal to `share` where the individual's optimum is proved.
-        goal_share: the share above which the collective reaches the goal itself; None if all do not.
-        status: ACHIEVED (audited with whole members), or IMPOSSIBLE.
+        goal_share: the share above which the collective reaches the goal itself, or the smallest that was found to;
+            None if all do not.
+        status: ACHIEVED (audited with whole members), IMPOSSIBLE, or NOT_FOUND.
         explanation: the answer in words.
         individual: the audited individual result.
-        result: the audited collective result with that share, rounded up to whole members; None if impossible.
+        result: the audited collective result with that share, rounded up to whole members; None if impossible. Where
+            no share was found to do, that of all eligible members.
+        exact: whether the share is that of exact optima, rather than found by solving.
     """
 
     share: float | None
@@ -85,6 +103,7 @@ class ShareAnswer:
     explanation: str
     individual: Result
     result: Result | None
+    exact: bool = False
 
     def __float__(self) -> float:
         """The share; raises if there is none."""

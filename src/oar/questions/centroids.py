@@ -1,7 +1,7 @@
-"""What people really ask: how far must we go, how many of us, and when is it better than going alone?
+"""The three questions for nearest centroid on plain features, exactly.
 
-For nearest centroid all three are exact: each is the root of a monotone function of the classes' radii
-(`solvers.reach`), so nothing is searched by trial. Each answer carries an audited result that shows it.
+Each answer is the root of a monotone function of the classes' radii (`solvers.reach`), so nothing is searched by trial.
+Each carries an audited result that shows it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from oar.errors import Status
 from oar.plans import Result
 from oar.problem import Problem
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
+from oar.questions.trying import scaled
 from oar.recourse import collective, individual
+from oar.solvers.best_centroids import members_needed, ranked_members
 from oar.solvers.centroid import why_never
 from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
 
 Array = NDArray[np.float64]
 
 
-def minimal_budget(problem: Problem) -> BudgetAnswer:
+def exact_budget(problem: Problem) -> BudgetAnswer:
     """Return the smallest budget with which the participants reach the goal (the problem's own is ignored).
 
     For p = 2 and everyone taking part this is max(0, (d_g − min_{c≠g} d_c)/2).
@@ -38,14 +40,18 @@ def minimal_budget(problem: Problem) -> BudgetAnswer:
             classes[blocker or 0],
             f"Impossible with any {what}: {why_never(problem, reach, blocker)}",
             None,
+            at_least=value,
+            exact=True,
         )
     if reach.lead(np.zeros_like(reach.unit)) > 0:
-        result = collective(_scaled(problem, 0.0))
-        return BudgetAnswer(0.0, result.status, None, "No move is needed: the query has the goal already.", result)
-    result = collective(_scaled(problem, _just_above(reach, value)))
+        result = collective(scaled(problem, 0.0))
+        return BudgetAnswer(
+            0.0, result.status, None, "No move is needed: the query has the goal already.", result, exact=True
+        )
+    result = collective(scaled(problem, _just_above(reach, value)))
     binding = None if blocker is None else classes[blocker]
     explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
-    return BudgetAnswer(value, result.status, binding, explanation, result)
+    return BudgetAnswer(value, result.status, binding, explanation, result, at_least=value, exact=True)
 
 
 def _just_above(reach: Reach, value: float) -> float:
@@ -58,14 +64,7 @@ def _just_above(reach: Reach, value: float) -> float:
     return value + step
 
 
-def _scaled(problem: Problem, scale: float) -> Problem:
-    """Return the problem with the common budget set to `scale`, or everyone's own multiplied by it."""
-    if problem.allowance.single:
-        return problem.with_action(budget=scale)
-    return problem.with_action(budget=scale * problem.allowance.everyones(problem.people.size))
-
-
-def minimal_coalition(problem: Problem) -> CoalitionAnswer:
+def exact_coalition(problem: Problem) -> CoalitionAnswer:
     """Return the fewest of the eligible participants who reach the goal within their budgets.
 
     A class's radius is the sum of its members' contributions w_i ε_i / W_c, so for any number of members from
@@ -74,8 +73,8 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     """
     people = problem.people
     reach = reach_of(problem)
-    ranked, prefix = _ranked_members(problem)
-    needed, distances = _members_needed(reach, prefix)
+    ranked, prefix = ranked_members(problem)
+    needed, distances = members_needed(reach, prefix)
     totals = needed.sum(axis=1)
     members = np.zeros(people.size, dtype=bool)
     if totals.min() == np.inf:
@@ -84,7 +83,7 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
             f"Impossible: even with all {sum(len(order) for order in ranked):,} eligible members another class is as "
             f"near or nearer, by {short:.3g}. {_more_budget(reach)}"
         )
-        return CoalitionAnswer(None, {}, people.column(members), Status.IMPOSSIBLE, explanation, None)
+        return CoalitionAnswer(None, {}, people.column(members), Status.IMPOSSIBLE, explanation, None, exact=True)
     # Of all smallest coalitions take the one with the widest margin.
     smallest = np.flatnonzero(totals == totals.min())
     counts = needed[smallest].astype(np.intp)
@@ -99,40 +98,7 @@ def minimal_coalition(problem: Problem) -> CoalitionAnswer:
     explanation = "No member needs to move: the query has the goal already."
     if size:
         explanation = f"{size:,} members suffice ({listing}), and no fewer do."
-    return CoalitionAnswer(size, by_class, people.column(members), result.status, explanation, result)
-
-
-def _ranked_members(problem: Problem) -> tuple[list[NDArray[np.intp]], list[Array]]:
-    """Return, for each class, its eligible members by falling contribution, and the radius of the first m."""
-    people = problem.people
-    codes = people.codes(0, people.size)
-    radii = problem.allowance.everyones(people.size)
-    contributions = radii if people.weights is None else radii * people.weights
-    class_weights = people.class_sums(None)
-    ranked, prefix = [], []
-    for code in range(len(people.classes)):
-        able = np.flatnonzero((codes == code) & (contributions > 0))
-        able = able[np.argsort(-contributions[able], kind="stable")]
-        # Extended precision, so that a million small terms do not add up to a false tie.
-        sums = np.cumsum(contributions[able], dtype=np.longdouble) / class_weights[code]
-        ranked.append(able)
-        prefix.append(np.concatenate([[0.0], sums.astype(np.float64)]))
-    return ranked, prefix
-
-
-def _members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array]]:
-    """Return (t, k) members needed of each class for every number t of goal members, and distances by number."""
-    norm, goal = reach.norm, reach.goal
-    distances = [
-        (norm.nearest_distance if code == goal else norm.farthest_distance)(reach.offsets[code], radii)
-        for code, radii in enumerate(prefix)
-    ]
-    needed = np.empty((len(prefix[goal]), len(prefix)))
-    needed[:, goal] = np.arange(len(prefix[goal]))
-    for code in reach.others:
-        first = np.searchsorted(distances[code], distances[goal] + reach.ties[code], side="right")
-        needed[:, code] = np.where(first < len(prefix[code]), first, np.inf)
-    return needed, distances
+    return CoalitionAnswer(size, by_class, people.column(members), result.status, explanation, result, size, True)
 
 
 def _more_budget(reach: Reach) -> str:
@@ -144,16 +110,12 @@ def _more_budget(reach: Reach) -> str:
     return f"With a budget clearly above {scale:.6g} all of them would suffice."
 
 
-def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
+def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     """Return the share of participants at which the collective overtakes the individual at the same budget.
 
     With a share s of every class's eligible members all radii are s times those of all of them, and the collective's
     exact loss falls in s. The individual's problem is not convex: its best found loss gives the share, its
     proved bound gives the most that the share can be.
-
-    Args:
-        problem: what is asked.
-        solver: the solver for the individual, as in `oar.individual`.
     """
     alone = individual(problem, solver=solver)
     reach = reach_of(problem)
@@ -166,7 +128,7 @@ def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
             f"Impossible: with all eligible members the collective's best loss is {reach.loss(reach.radii):.6g}, "
             f"not below the individual's {alone.loss:.6g}. Let more members take part, or give them larger budgets."
         )
-        return ShareAnswer(None, at_most, goal_share, Status.IMPOSSIBLE, explanation, alone, None)
+        return ShareAnswer(None, at_most, goal_share, Status.IMPOSSIBLE, explanation, alone, None, exact=True)
     result = collective(problem.with_action(participants=_first_members(problem, share), seed=None))
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
@@ -175,7 +137,7 @@ def break_even(problem: Problem, *, solver: Any = "auto") -> ShareAnswer:
         f"The collective's loss falls below the individual's once {share:.1%} of each class take part"
         f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
     )
-    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result)
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=True)
 
 
 def _how_sure(alone: Result, at_most: float | None) -> str:
@@ -212,7 +174,7 @@ def _share_at_loss(reach: Reach, loss: float) -> float | None:
 
 def _first_members(problem: Problem, share: float) -> NDArray[np.bool_]:
     """Return a mask of, class by class, as many members as hold at least this share of the class's radius."""
-    ranked, prefix = _ranked_members(problem)
+    ranked, prefix = ranked_members(problem)
     members = np.zeros(problem.people.size, dtype=bool)
     for order, radii in zip(ranked, prefix, strict=True):
         members[order[: np.searchsorted(radii, share * radii[-1], side="left")]] = True

@@ -4,20 +4,23 @@
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from oar.actions.limits import Limit
 from oar.errors import OptionError
+from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
 from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import (
+    best,
     centroid,
+    keeping,
     levers,
     own_move,
     own_table,
@@ -50,14 +53,31 @@ FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 
 
 def propose_collective(
-    problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
+    problem: Problem,
+    solver: Any = "auto",
+    signal: Any = "auto",
+    on_step: OnStep | None = None,
+    starts: Sequence[np.ndarray] = (),
 ) -> Proposal:
-    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that."""
+    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that.
+
+    On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
+    """
+    if problem.best is not None:
+
+        def chosen_few(few: Problem) -> Proposal:
+            return propose_collective(few, solver, signal, on_step, starts)
+
+        return best.solve(problem, chosen_few, signal, query=False)
     if problem.levers is not None:
+        if problem.keep is not None:
+            problem.only_moves("a plan that must leave others alone")
         _no_idle_options(problem, solver, signal)
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
+    if problem.keep is not None:
+        return _keeping(problem, solver, signal, False, on_step)
     if _is_refitted(problem):
-        return _propose_retrained(problem, solver, signal, False, on_step)
+        return _propose_retrained(problem, solver, signal, False, on_step, starts)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
@@ -85,6 +105,10 @@ def propose_joint(
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
     problem.only_one("joint recourse")
+    if problem.best is not None:
+        return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
+    if problem.keep is not None:
+        return _keeping(problem, solver, signal, True, on_step)
     if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
@@ -104,7 +128,15 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
     return paper.solve(problem, members, query=True)
 
 
-def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
+def _propose_retrained(
+    problem: Problem,
+    solver: Any,
+    signal: Any,
+    query: bool,
+    on_step: OnStep | None,
+    starts: Sequence[np.ndarray] = (),
+    anchors: Anchors | None = None,
+) -> Proposal:
     # Of a table, best responses are quick (a knapsack) and whole, and projections are slow.
     usual = FrankWolfe() if _moves_in_steps(problem) else ProjectedGradient()
     chosen = as_solver(solver, usual, (ProjectedGradient, FrankWolfe, OneShot))
@@ -113,17 +145,26 @@ def _propose_retrained(problem: Problem, solver: Any, signal: Any, query: bool, 
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
-    starts = []
+    starts = list(starts)
     if query and problem.limits is not None and not isinstance(chosen, OneShot):
         # Members and query do no worse together than either does alone if they start from there.
         alone = (
             _propose_retrained(problem, solver, signal, False, on_step).plan,
             _as_asked(own_table.solve, problem, ProjectedGradient()).plan,
         )
-        starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
+        starts += [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
     if problem.query.several != "mean" or problem.undecided:
-        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts)
-    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts)
+        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts, anchors)
+    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts, None, None, anchors)
+
+
+def _keeping(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
+    """Solve with limits on what may change for others."""
+
+    def propose(asked: Problem, anchors: Anchors | None) -> Proposal:
+        return _propose_retrained(asked, solver, signal, query, on_step, (), anchors)
+
+    return keeping.solve(problem, propose)
 
 
 def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:
