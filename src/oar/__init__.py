@@ -19,7 +19,16 @@ from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
 from oar.problem import Problem, Query
-from oar.questions import Power, alternatives, break_even, collateral, credit, minimal_budget, minimal_coalition, power
+from oar.questions import (
+    Power,
+    alternatives,
+    break_even,
+    collateral,
+    credit,
+    minimal_budget,
+    minimal_coalition,
+    power,
+)
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
 

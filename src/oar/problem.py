@@ -71,8 +71,8 @@ class Query:
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
-    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`, limits
-    what a plan may do to others.
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`,
+    limits what a plan may do to others.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))

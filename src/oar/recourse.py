@@ -75,8 +75,8 @@ def _check_jax(problem: Problem) -> None:
         return
     if problem.people.encoding is not None:
         need_jax("NearestCentroid on a table, whose moves are planned by gradients,")
-    if not problem.plain:
-        need_jax("NearestCentroid with several queries or several classes as goal")
+    if not problem.plain or problem.keep is not None:
+        need_jax("NearestCentroid with several queries, several classes as goal, or limits on what changes for others")
 
 
 def audited(proposal: Proposal) -> Result:

@@ -42,7 +42,7 @@ def _acts(plan: Plan) -> NDArray[np.bool_]:
     if isinstance(plan, LeverPlan):
         before = people.value_rows() if plan.problem.regresses else people.class_rows()
         acts = acts | (plan.targets != before).any(axis=1) | plan.away
-    return acts
+    return np.asarray(acts)
 
 
 def _score(told: NDArray[Any], rows: Array, weights: Array) -> float:

@@ -64,16 +64,10 @@ class Keep:
         """Show what was set, data by their size."""
         said = {"changed": self.changed, "worse": self.worse}
         parts = [f"{name}={value}" for name, value in said.items() if value is not None]
-        parts += (
-            [f"groups={self.groups!r}" if isinstance(self.groups, str) else "groups=…"]
-            if self.groups is not None
-            else []
-        )
-        parts += (
-            [f"held_out=<{len(self.held_out)} people>" if hasattr(self.held_out, "__len__") else "held_out=…"]
-            if self.held_out is not None
-            else []
-        )
+        if self.groups is not None:
+            parts.append(f"groups={self.groups!r}" if isinstance(self.groups, str) else "groups=…")
+        if self.held_out is not None:
+            parts.append("held_out=…")
         return f"Keep({', '.join(parts)})"
 
 
@@ -85,11 +79,9 @@ class Kept(NamedTuple):
     scored: HeldOut | None
 
     def broken(self, changed: NDArray[np.bool_], stays: NDArray[np.bool_], before: float, after: float) -> list[str]:
-        """Return what is broken, in words.
+        """Return what is broken, in words, from whose predicted class changes (n,) and who is a bystander (n,).
 
-        Args:
-            changed: (n,) whose predicted class changes. stays: (n,) who is a bystander.
-            before, after: accuracies, or mean squared errors with their signs turned: higher is better.
+        Scores before and after are accuracies, or mean squared errors with their signs turned: higher is better.
         """
         found, limits = [], self.limits
         if limits.changed is not None:
@@ -112,7 +104,7 @@ class Kept(NamedTuple):
 
 
 class Anchors(NamedTuple):
-    """People whose predictions a plan is to leave as they are: rows (a, d), targets (a, o), and how much that counts."""
+    """People whom a plan is to leave as they are predicted: rows (a, d), targets (a, o), and how much that counts."""
 
     rows: Array
     targets: Array

@@ -25,6 +25,7 @@ from oar.models.training import Training
 
 Array = NDArray[np.float64]
 HALF = 0.5
+TIE = 1e-9  # leads in outputs below this share of them are ties: refits are uncertain in about the ninth digit
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,12 @@ class ClassWish:
             return float(logits[good].max() - logits[bad].max())
         return float(np.logaddexp.reduce(logits[good]) - np.logaddexp.reduce(logits) - np.log(self.probability))
 
+    def reached(self, outputs: Array) -> bool:
+        """Report whether outputs (o,) of a model that is trained give the goal, and not by a tie."""
+        if self.probability is not None:
+            return self.lead(outputs) >= -TIE
+        return self.lead(outputs) > TIE * (1 + float(np.abs(outputs).max()))
+
 
 def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:
     """Return L_S = −log Σ e^{−L} and its gradients, from each class's own."""
@@ -139,6 +146,10 @@ class ValueWish:
     def lead(self, outputs: Array) -> float:
         """Return how far inside the range outputs (o,) are; from 0 on it is reached."""
         return float(np.minimum(outputs - self.low, self.high - outputs).min())
+
+    def reached(self, outputs: Array) -> bool:
+        """Report whether outputs (o,) are in the range; its ends are."""
+        return self.lead(outputs) >= -float(np.finfo(float).eps) * (1 + float(np.abs(outputs).max()))
 
 
 Wish = ClassWish | ValueWish

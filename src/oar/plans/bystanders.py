@@ -48,13 +48,11 @@ def effects(plan: Plan) -> Effects | None:
     stays = ~refits.actors
     if problem.asked.members is not None:
         stays[problem.asked.members] = False
-    if problem.kept.scored is None:
-        scored = (refits.features, refits.before.rows, before, after)
-        weights = refits.before.weights
-    else:
-        people = problem.kept.scored
-        scored = people.features, people.rows, *(refits.predict(fit, people.features) for fit in (old, new))
-        weights = people.weights
+    scored, weights = (refits.features, refits.before.rows, before, after), refits.before.weights
+    if problem.kept.scored is not None:
+        people, weights = problem.kept.scored, problem.kept.scored.weights
+        told = refits.predict(old, people.features), refits.predict(new, people.features)
+        scored = (people.features, people.rows, *told)
     scores = [_score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
     changed = before != after if before.ndim == 1 else np.zeros(len(before), dtype=bool)
     return Effects(before, after, stays, scored, problem.kept.broken(changed, stays, *scores))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
-from oar.goals import ClassWish, ValueWish, Wish
+from oar.goals import ClassWish, Wish
 from oar.models import Differentiable, NearestCentroid
 from oar.models.nearest_centroid import rival_ties
 from oar.plans.lever_plan import LeverPlan
@@ -24,7 +24,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 TIGHT = 1e-10  # the gradient norm of a refit
 CONVERGED = 1e-6  # a larger gradient is not that of a minimum
-TIE = 1e-9  # leads in outputs below this share of them are ties, because refits are uncertain in about the ninth digit
 
 
 class Given(NamedTuple):
@@ -143,7 +142,7 @@ class _ByMeans:
         distances = np.linalg.norm(learned - query, axis=1)
         ties = rival_ties(self._first, query, min(wish.codes, key=lambda code: distances[code]))
         if wish.probability is not None:
-            return Verdict(wish.loss(-distances), wish.lead(-distances) >= -TIE)
+            return Verdict(wish.loss(-distances), wish.reached(-distances))
         return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
 
     def parameters(self, learned: Array) -> Any:
@@ -177,13 +176,7 @@ class _ByTraining:
 
     def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict:
         training, flat = learned
-        outputs = training.outputs(flat, query)
-        loss, lead = float(wish.judged(training, flat, query)[0]), wish.lead(outputs)
-        if isinstance(wish, ValueWish):
-            return Verdict(loss, lead >= -float(np.finfo(float).eps) * (1 + float(np.abs(outputs).max())))
-        if wish.probability is not None:
-            return Verdict(loss, lead >= -TIE)
-        return Verdict(loss, lead > TIE * (1 + float(np.abs(outputs).max())))
+        return Verdict(wish.judged(training, flat, query)[0], wish.reached(training.outputs(flat, query)))
 
     def parameters(self, learned: Any) -> Any:
         training, flat = learned

@@ -131,7 +131,7 @@ class LinearBound(Bound):
         changes = np.array([self.change(one, budgets, members) for one in self.outputs]) * SAFE
         problem, now = self.problem, self.now
         if problem.regresses:
-            off = np.abs(now - problem.goal_target) - float(problem.query.within or 0.0)
+            off = np.abs(now - problem.goal_target) - problem.within
             return bool((changes < off).any())
         if now.size == 1:
             return bool(changes[0] < (-now[0] if problem.goal == 1 else now[0]))
@@ -221,6 +221,8 @@ class CentroidBound(Bound):
 def bound_of(problem: Problem) -> Bound | None:
     """Return what rules out budgets and numbers of members; None where nothing is proved."""
     model = problem.model
+    if not problem.plain or problem.query.probability is not None:
+        return None
     if isinstance(model, NearestCentroid):
         return None if problem.limits is None else CentroidBound(problem, model)
     if not isinstance(model, SoftmaxRegression | Ridge | LinearSVM) or not model.l2 > 0:

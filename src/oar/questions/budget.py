@@ -163,7 +163,7 @@ def _tightened(trying: Trying, result: Result, scale: float) -> tuple[float, Res
 def _farthest(problem: Problem) -> float:
     """Return a scale at which everyone may go well past the query."""
     units = unit_budgets(problem)
-    rows = np.asarray(problem.people.features, dtype=np.float64) - problem.query_features
+    rows = np.asarray(problem.people.features, dtype=np.float64) - problem.first_query
     lengths = lengths_of(problem, rows)
     farthest = FARTHEST * float(lengths.max()) / float(units[units > 0].min())
     return farthest if farthest > 0 else 1.0

@@ -200,7 +200,7 @@ class Answered(Cells):
         moves, outcome = self._row(scale)
         if not everyone:
             outcome = self._refitted(np.where(self.members(share)[:, None], moves, 0.0))
-        return (np.nan, False) if outcome is None else (outcome.loss, self._answering.reaches(outcome))
+        return (np.nan, False) if outcome is None else self._answering.judged(outcome)
 
     def plan(self, scale: float, share: float) -> Plan:
         """Return the moves as they were refitted."""

@@ -47,7 +47,8 @@ class Trying:
 
 def has_closed_form(problem: Problem) -> bool:
     """Report whether the questions have exact answers: nearest centroid on plain features, with given participants."""
-    return isinstance(problem.model, NearestCentroid) and problem.limits is None and problem.best is None
+    simple = problem.plain and problem.query.probability is None and problem.keep is None
+    return simple and isinstance(problem.model, NearestCentroid) and problem.limits is None and problem.best is None
 
 
 def no_idle_options(problem: Problem, question: str, **options: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from oar.actions.limits import Limit
 from oar.errors import OptionError
+from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
 from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
@@ -19,6 +20,7 @@ from oar.progress import OnStep
 from oar.solvers import (
     best,
     centroid,
+    keeping,
     levers,
     own_move,
     own_table,
@@ -68,8 +70,12 @@ def propose_collective(
 
         return best.solve(problem, chosen_few, signal, query=False)
     if problem.levers is not None:
+        if problem.keep is not None:
+            problem.only_moves("a plan that must leave others alone")
         _no_idle_options(problem, solver, signal)
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
+    if problem.keep is not None:
+        return _keeping(problem, solver, signal, False, on_step)
     if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, False, on_step, starts)
     _no_signal(signal)
@@ -101,6 +107,8 @@ def propose_joint(
     problem.only_one("joint recourse")
     if problem.best is not None:
         return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
+    if problem.keep is not None:
+        return _keeping(problem, solver, signal, True, on_step)
     if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
@@ -127,6 +135,7 @@ def _propose_retrained(
     query: bool,
     on_step: OnStep | None,
     starts: Sequence[np.ndarray] = (),
+    anchors: Anchors | None = None,
 ) -> Proposal:
     # Of a table, best responses are quick (a knapsack) and whole, and projections are slow.
     usual = FrankWolfe() if _moves_in_steps(problem) else ProjectedGradient()
@@ -145,8 +154,17 @@ def _propose_retrained(
         )
         starts += [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
     if problem.query.several != "mean" or problem.undecided:
-        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts)
-    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts)
+        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts, anchors)
+    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts, None, None, anchors)
+
+
+def _keeping(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
+    """Solve with limits on what may change for others."""
+
+    def propose(asked: Problem, anchors: Anchors | None) -> Proposal:
+        return _propose_retrained(asked, solver, signal, query, on_step, (), anchors)
+
+    return keeping.solve(problem, propose)
 
 
 def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:

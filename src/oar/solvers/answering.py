@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from oar.models import NearestCentroid, PrototypeNetwork
 from oar.models.in_cost import InCost
+from oar.plans import MemberPlan
+from oar.plans.bystanders import effects
 from oar.problem import Problem
 from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit
@@ -21,7 +23,6 @@ from oar.solvers.whole import Whole
 
 Array = NDArray[np.float64]
 PRECISION = 1e-9
-TIE = 1e-9  # of the outputs: leads smaller than that are ties, as to the audit
 
 
 class Answering:
@@ -31,10 +32,11 @@ class Answering:
         if isinstance(problem.model, NearestCentroid):  # the same model, with a refit that can be differentiated
             problem = dataclasses.replace(problem, model=PrototypeNetwork())
         self.problem = problem
-        training = problem.model.training(problem.people)  # type: ignore[union-attr]
+        training = problem.training()
+        self._inner = getattr(training, "unaimed", training)
         self._maker, _ = as_signal(signal, training)
         self.measured = None if problem.limits is None else problem.measured(query)
-        self.point = problem.query_features
+        self.point = problem.first_query
         if self.measured is not None:
             training = InCost(training, self.measured.columns, self.measured.costs, self.point)
             self.point = training.point
@@ -68,7 +70,7 @@ class Answering:
         """
         step = self._maker.differentiate(self.training, outcome, None)
         if step.signal is None or where is outcome.moves:
-            return -step.gradient
+            return -step.slopes[:-1]
         return self.training.score_gradients(step.fit.parameters, self.training.moved(where), step.signal)
 
     def respond(self, slopes: Array, budgets: Array) -> Array:
@@ -91,12 +93,29 @@ class Answering:
         return self.weights * np.einsum("nd,nd->n", slopes, self.respond(slopes, self.budgets))
 
     def reaches(self, outcome: Outcome) -> bool:
-        """Report whether the query has the goal at an outcome, and not by a tie; the audit's rule."""
-        problem = self.problem
-        outputs = np.asarray(self.training.outputs(outcome.fit.parameters, outcome.query))
-        if problem.regresses:
-            off = float(np.abs(outputs - problem.goal_target).max())
-            return off <= float(problem.query.within or 0.0)
-        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-        lead = float(logits[problem.goal] - np.delete(logits, problem.goal).max())
-        return lead > TIE * (1 + float(np.abs(logits).max()))
+        """Report whether as many queries as must have their goals at an outcome, and not by a tie."""
+        return self.judged(outcome)[1]
+
+    def judged(self, outcome: Outcome) -> tuple[float, bool]:
+        """Return what is lowered, and whether it is a success, by the audit's rules."""
+        problem, fit = self.problem, outcome.fit
+        points = problem.asked.points
+        moves = None if outcome.moves is None else self.in_features(outcome.moves)
+        if problem.asked.members is not None and moves is not None:
+            points = points + moves[problem.asked.members]
+        losses, reached = np.empty(len(points)), np.empty(len(points), dtype=bool)
+        for place, (wish, point) in enumerate(zip(problem.wishes, points, strict=True)):
+            if problem.several:
+                outputs = np.asarray(self._inner.outputs(fit.parameters, point))
+                losses[place] = wish.judged(self._inner, fit.parameters, point)[0]
+            else:
+                outputs, losses[place] = np.asarray(self.training.outputs(fit.parameters, outcome.query)), outcome.loss
+            reached[place] = wish.reached(outputs)
+        loss, success = problem.combined(losses, reached)
+        return loss, success and self._leaves_others_alone(moves)
+
+    def _leaves_others_alone(self, moves: Array | None) -> bool:
+        if self.problem.keep is None or moves is None:
+            return True
+        told = effects(MemberPlan(self.problem, np.zeros(self.problem.people.dimensions), moves))
+        return told is not None and not told.broken

@@ -38,7 +38,8 @@ def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Propo
 
     The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
     """
-    if problem.limits is None and isinstance(problem.model, NearestCentroid):
+    simple = problem.limits is None and problem.keep is None and problem.plain
+    if simple and isinstance(problem.model, NearestCentroid):
         return _of_centroids(problem, propose, query)
     return _found(problem, propose, signal, query)
 

@@ -78,8 +78,8 @@ def solve(
     """Move the members, and the query too if `query`, to the least goal loss found.
 
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
-    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The mean
-    loss of `anchors` is added to the queries'.
+    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The
+    mean loss of `anchors` is added to the queries'.
     """
     people = problem.people
     training = problem.training(together, by, anchors)
