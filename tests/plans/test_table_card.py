@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import json
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -30,9 +32,12 @@ LIMITS = Limits(
         "months": Limit(lower=12, upper=60, step=6),
         "purpose": Limit(levels=("car", "education")),
     },
-    links=["savings <= 5 * income"],
+    links=["savings <= 5 * income", "0 <= change(income) <= 9000", "savings <= 5 * income"],
     rules=["if purpose == 'education' then months <= 48"],
 )
+
+
+ME = {"age": 31, "income": 2_400, "savings": 900.0, "months": 36, "owns_home": False, "purpose": "business"}
 
 
 def credit(size=80, seed=0):
@@ -87,7 +92,7 @@ FAMILIES = [
     LinearSVM(1e-2),
     PrototypeNetwork(),
     GaussianNaiveBayes(1e-3),
-    MLP((3,), l2=1e-2),
+    Scaled(MLP((2,), l2=1e-1)),
     Ridge(1e-2),
     Scaled(SoftmaxRegression(1e-2)),
     Scaled(SoftmaxRegression(1e-2), frozen=True),
@@ -104,7 +109,7 @@ def test_the_card_scores_as_training_does_and_slopes_are_those_of_its_values(mod
     people, training = problem.people, model.training(problem.people)
     rng = np.random.default_rng(3)
     moves = rng.normal(size=people.features.shape) * people.features.std(axis=0)
-    fit = training.fit(training.moved(moves), training.start(), 1e-8)
+    fit = training.fit(training.moved(moves), training.start(), 1e-8 if model.convex else 1e-3)
     signal = rng.normal(size=fit.parameters.size)
     wanted = training.score_gradients(fit.parameters, training.moved(moves), signal)
     values = training.scores(fit.parameters, training.moved(moves), signal, model.targets(people))
@@ -185,7 +190,7 @@ RULES = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.sets(st.sampled_from(RULES), min_size=1), st.sampled_from((1, 2, np.inf)))
 def test_rules_are_kept(seed, rules, norm):
     frame = frame_of(30, seed)
@@ -196,7 +201,7 @@ def test_rules_are_kept(seed, rules, norm):
     followed = plan.followed(card)
     assert not violations(followed)
     for before, after in zip(rows_of(frame), rows_of(followed.table()), strict=True):
-        assert all(keeps(text, before, after, slack=1e-9) for text in rules)
+        assert all(keeps(text, before, after, slack=1e-7) for text in rules)
 
 
 def test_links_and_rules_shorten_changes_in_place_of_forbidding_them():
@@ -289,6 +294,17 @@ def test_one_member_is_as_everyone_and_a_file_changes_nothing(model, tmp_path):
         assert answer.cost <= 0.5 * (1 + 1e-9)
         assert answer.gain >= 0
     assert (read.respond(frame.iloc[:1], "no").move == read.respond(frame.iloc[0].to_dict(), "no").move).all()
+
+
+def test_members_need_no_jax(tmp_path):
+    _, card = first_card(problem_of(Scaled(GaussianNaiveBayes())))
+    card.save(tmp_path / "plan.json")
+    code = (
+        "import sys; sys.modules['jax'] = None; import oar; "
+        f"print(oar.Card.load({str(tmp_path / 'plan.json')!r}).respond({ME!r}, 'no'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(card.respond(ME, "no"))
 
 
 def test_answers_are_in_the_members_own_words():
