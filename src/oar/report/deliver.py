@@ -11,6 +11,7 @@ from typing import Any
 from oar.errors import OARError, StorageError
 from oar.files import replace_atomically
 from oar.plans import Card, Result
+from oar.plans.card_file import as_json
 from oar.report.facts import FORMAT
 from oar.report.member_page import member_page
 from oar.report.moves_out import changes_of, write_csv, write_parquet
@@ -42,11 +43,13 @@ class Published:
 
 
 def publish(result: Result) -> Published:
-    """Return a plan's card; where there is none, why."""
+    """Return a plan's card; where there is none, or none that can be written, why."""
     try:
-        return Published(result.plan.card())
+        card = result.plan.card()
+        as_json(card)
     except OARError as error:
         return Published(None, str(error))
+    return Published(card)
 
 
 def check_folder(out: Path, force: bool) -> None:
