@@ -8,6 +8,7 @@ import pytest
 from command_worlds import LEVELS, applied, approval, audited, done, numbers, people, values
 
 import oar
+from oar.cli.asking import model_called
 from oar.pictures.numbers import number, percent
 
 FILES = ["audit.json", "member.html", "moves.csv", "moves.parquet", "plan.json", "report.html"]
@@ -248,7 +249,7 @@ def test_other_goals(tmp_path):
     assert found["success"] == (60 <= found["prediction"] <= 80)
 
 
-@pytest.mark.parametrize("model", ["softmax", "nearest-centroid", "svm", "naive-bayes", "mlp"])
+@pytest.mark.parametrize("model", ["softmax", "nearest-centroid", "svm", "naive-bayes"])
 def test_every_model_by_its_name(tmp_path, model):
     people(40).drop(columns=["town", "purpose"]).to_csv(tmp_path / "people.csv", index=False)
     done(
@@ -258,3 +259,7 @@ def test_every_model_by_its_name(tmp_path, model):
     facts = audited(tmp_path / "plan")
     assert facts["outcome"]["loss"] <= facts["outcome"]["loss_before"] + 1e-9
     assert (facts["outcome"]["goal_probability"] is None) == (model == "svm")
+
+
+def test_networks_have_a_name_too():
+    assert model_called("mlp", plain=False, seed=3) == oar.models.Scaled(oar.models.MLP(seed=3))

@@ -52,9 +52,7 @@ class Asked:
 
         choose("model", self.model, MODELS)
         people = self.source.people
-        return Problem(
-            people, model_called(self.model, people, self.layout.plain, self.seed), self._query, self._action
-        )
+        return Problem(people, model_called(self.model, self.layout.plain, self.seed), self._query, self._action)
 
     def among(self, participants: str) -> Asked:
         """Return the same question with others taking part; people are read once."""
@@ -150,7 +148,7 @@ class Asked:
         return EXAMPLE[name] if self.example is not None else None
 
 
-def model_called(name: str, people: Any, plain: bool, seed: int) -> Any:
+def model_called(name: str, plain: bool, seed: int) -> Any:
     """Return a model by its name on the command line."""
     from oar import models
 
