@@ -4,5 +4,6 @@ from oar.plans.card import Card
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
 from oar.plans.result import Audit, Proposal, Result
+from oar.plans.table_terms import Answer
 
-__all__ = ["Audit", "Card", "ClassPlan", "LeverPlan", "MemberPlan", "Plan", "Proposal", "Result"]
+__all__ = ["Answer", "Audit", "Card", "ClassPlan", "LeverPlan", "MemberPlan", "Plan", "Proposal", "Result"]

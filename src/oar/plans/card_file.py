@@ -133,6 +133,8 @@ def _table_card(content: dict) -> Card:
     table = table_from_json(content)
     name, model = model_from_json(content["model"], table.scaled)
     classes, outputs = _classes(content, goal, with_signal=True)
+    if content["outputs"] != outputs:
+        raise ValueError(f"outputs must be {outputs}, got {content['outputs']!r}")
     directions = np.zeros((1 if classes is None else len(classes), table.encoding.dimensions))
     return Card(
         model=name,

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import DIRECTIONS, Limits
-from oar.actions.links import Link
+from oar.actions.links import Link, parse_links
 from oar.actions.rules import Range, Ruled
 from oar.errors import choose
 from oar.models import Differentiable
@@ -85,8 +85,8 @@ def table_from_json(content: dict) -> TableTerms:
     if not columns:
         raise ValueError("there must be columns")
     schema = Schema(tuple(each.column for each in columns))
-    said = [_texts(content[name]) for name in ("links", "rules")]
-    limits = Limits(links=said[0], rules=said[1]).check(schema)
+    rules = [each["text"] for each in content["rules"]]
+    limits = Limits(links=_link_texts(content["links"]), rules=rules).check(schema)
     terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), content["scaled"])
     if terms.scaled is not None:
         choose("scaled", terms.scaled, SCALED)
@@ -156,9 +156,13 @@ def _scaler(content: dict, schema: Schema) -> Scaler:
     return Scaler(*vectors)
 
 
-def _texts(said: Any) -> list[str]:
-    """Return texts of links or rules, each once: one text can state several links."""
-    return list(dict.fromkeys(each["text"] for each in said))
+def _link_texts(said: list) -> list[str]:
+    """Return the links' texts: one text can state several links, which follow each other."""
+    texts, at = [], 0
+    while at < len(said):
+        texts.append(said[at]["text"])
+        at += len(parse_links(texts[-1]))
+    return texts
 
 
 def _number(value: Any) -> float | None:

@@ -42,7 +42,7 @@ EQUAL = 1e-9  # values that differ by a smaller share are equals
 SHARES = (0.5, 0.25, 0.125)
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 FILLS = 8  # rounds in which columns reach their bounds
-HALVINGS = 50
+HALVINGS = 40
 INSIDE = 1e-6  # of a change that a link or rule ends: how far it stays from the edge
 OVER = 5e-10  # of a budget, and of what links compare: rounding
 
@@ -70,6 +70,10 @@ class Offers:
     signs: Array
     levels: NDArray[np.intp]
 
+    def some(self, who: Rows) -> Offers:
+        """Return those to some people."""
+        return Offers(self.gains[who], self.most[who], self.signs[who], self.levels[who])
+
 
 class TableResponse:
     """The answers of members to one card."""
@@ -79,7 +83,6 @@ class TableResponse:
         self.score, self.terms, self.norm = score, terms, norm
         self.costs = np.array([each.cost if each.movable else 1.0 for each in terms.columns])
         self.steps = np.array([each.step for each in terms.columns])
-        # Steps of coordinates; a category's are not used.
         self.plain = [at for at, each in enumerate(terms.columns) if each.column.kind != "category"]
 
     def of(self, members: Members) -> tuple[Array, Array]:
@@ -280,28 +283,30 @@ class TableResponse:
 
     def _farthest(self, members: Members, offers: Offers, taken: Array, amounts: Array, who: Rows, at: int) -> Array:
         """Return how many units of one column some people can make, the others' being made: all, or by halving."""
-        rows, step = members.rows[who], self.steps[at]
-        some = Offers(*(getattr(offers, name)[who] for name in ("gains", "most", "signs", "levels")))
-
-        def kept(units: Array) -> Mask:
-            trial = taken[who].copy()
-            trial[:, at] = units
-            return self._kept(rows, rows + self._moves(rows, some, trial))
-
-        low, high = taken[who, at], amounts[who, at]
-        begin, whole = low.copy(), kept(high)
-        low = np.where(whole, high, low)
+        found = amounts[who, at]
+        short = np.flatnonzero(~self._kept_with(members, offers, taken, who, at, found))
+        if not short.size:
+            return found
+        who, step = who[short], self.steps[at]
+        low, high = taken[who, at], found[short]
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             middle = np.floor(middle / step + ALMOST) * step if step else middle
             if not (middle > low).any():
                 break
-            fine = kept(middle)
+            fine = self._kept_with(members, offers, taken, who, at, middle)
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-        if step:
-            return low
-        inside = np.where(whole, low, low - INSIDE * (low - begin))
-        return np.where(kept(inside), inside, low)
+        if not step:
+            inside = (1 - INSIDE) * low
+            low = np.where(self._kept_with(members, offers, taken, who, at, inside), inside, low)
+        found[short] = low
+        return found
+
+    def _kept_with(self, members: Members, offers: Offers, taken: Array, who: Rows, at: int, units: Array) -> Mask:
+        """Report which of some people keep everything if they make so many units of one column, others as taken."""
+        rows, trial = members.rows[who], taken[who]
+        trial[:, at] = units
+        return self._kept(rows, rows + self._moves(rows, offers.some(who), trial))
 
     def _kept(self, before: Array, after: Array) -> Mask:
         """Report who keeps all links and rules."""
