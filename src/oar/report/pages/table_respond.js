@@ -2,7 +2,7 @@
 
 const ROUNDS = 20;
 const SHARES = [0.5, 0.25, 0.125];
-const HALVINGS = 50;
+const HALVINGS = 40;
 const INSIDE = 1e-6; // of a change that a link or rule ends: how far it stays from the edge
 
 // s and ∇s behind the scaler: see oar/plans/table_score.py.
@@ -101,14 +101,13 @@ function farthest(table, { point }, offers, taken, wanted, at) {
     return allKept(table, point, plus(point, moveOf(table, point, offers, trial)));
   };
   if (kept(wanted)) return wanted;
-  const begin = taken[at];
-  let [low, high] = [begin, wanted];
+  let [low, high] = [taken[at], wanted];
   for (let halving = 0; halving < HALVINGS; halving += 1) {
     const middle = floored(0.5 * (low + high), step);
     if (!(middle > low)) break;
     if (kept(middle)) low = middle;
     else high = middle;
   }
-  const inside = low - INSIDE * (low - begin);
+  const inside = (1 - INSIDE) * low;
   return step > 0 || !kept(inside) ? low : inside;
 }
