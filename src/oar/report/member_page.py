@@ -4,7 +4,7 @@ The file holds the card as JSON, and the style and script of `pages/`. Its Conte
 style and that script, by their hashes, and no connection, picture, frame or form target whatever. Everything that the
 card names (columns, categories, labels) becomes text by the script's `append` and `textContent`, never markup.
 
-The script repeats `oar.plans.response` for one person. Models that need automatic differentiation are not repeated:
+The script repeats `oar.plans.response` and `oar.plans.table_response` for one person. Models that need automatic differentiation are not repeated:
 their page says how to use the command instead.
 """
 
@@ -23,7 +23,10 @@ from oar.models.prototypes import PrototypeNetwork
 from oar.plans.card import Card
 from oar.plans.card_file import as_json
 
-SCRIPTS = ("norms.js", "scores.js", "respond.js", "numbers.js", "fields.js", "member.js")
+SCRIPTS = (
+    *("norms.js", "scores.js", "respond.js", "table_terms.js", "table_fill.js", "table_respond.js"),
+    *("numbers.js", "fields.js", "result.js", "member.js"),
+)
 POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
 
 

@@ -22,7 +22,7 @@ function fieldOf({ id, name, control, hint, read, keepable }) {
   const box = element("div", { class: "field" }, element("label", { for: id, class: "name" }, name));
   if (hint) box.append(element("p", { id: `${id}-hint`, class: "hint" }, hint));
   const keep = keepable ? element("input", { type: "checkbox", id: `${id}-keep` }) : null;
-  const answers = element("div", { class: "answers" }, control);
+  const answers = element("div", { class: "answers" }, control.type === "checkbox" ? ticked(control) : control);
   if (keep) {
     const words = element("label", { for: keep.id }, "I can’t change this", hidden(`: ${name}`));
     answers.append(element("div", { class: "keep" }, keep, words));
@@ -42,6 +42,9 @@ function fieldOf({ id, name, control, hint, read, keepable }) {
   return { id, name, box, control, keep, check, kept: () => Boolean(keep?.checked) };
 }
 
+// A tick box with its "yes"; its name is above.
+const ticked = (control) => element("div", { class: "tick" }, control, element("label", { for: control.id }, "yes"));
+
 const numberControl = (value = "") =>
   element("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", value });
 
@@ -60,4 +63,21 @@ function choiceField({ id, name, hint, options, keepable }) {
   options.forEach((text, position) => control.append(element("option", { value: position }, text)));
   const read = () => (control.value === "" ? { error: "Please choose one." } : { value: Number(control.value) });
   return fieldOf({ id, name, hint, keepable, read, control });
+}
+
+// Yes or no: a box that is ticked or not.
+function tickField({ id, name, hint, keepable }) {
+  const control = element("input", { type: "checkbox", autocomplete: "off" });
+  return fieldOf({ id, name, hint, keepable, control, read: () => ({ value: control.checked }) });
+}
+
+// The field of one column of the card.
+function columnField(column, place) {
+  const { name, kind, movable } = column;
+  const hint = movable ? null : "The plan leaves this as it is.";
+  const given = { id: `value-${place}`, name, hint, keepable: movable };
+  if (kind === "boolean") return tickField(given);
+  if (kind === "ordinal" || kind === "category") return choiceField({ ...given, options: column.levels.map(labelText) });
+  const whole = (value) => (Number.isInteger(value) ? null : "Please write a whole number.");
+  return numberField({ ...given, accept: kind === "integer" ? whole : () => null });
 }

@@ -2,16 +2,15 @@
 
 const page = JSON.parse(document.getElementById("card").textContent);
 const card = page.card;
+const ofTable = card.version === 3;
 const within = (id) => document.getElementById(id);
 
-const labelText = (label) =>
-  typeof label === "object" ? `(${label.tuple.map(labelText).join(", ")})` : String(label);
-
-const COUNTED = {
-  1: "the sizes of all changes added up",
-  2: "the length of all changes taken together (the root of the sum of their squares)",
-  inf: "the largest single change",
-};
+// Plain features are columns of numbers.
+function columnsOf() {
+  if (ofTable) return card.columns;
+  const names = card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
+  return names.map((name) => ({ name, kind: "number", levels: [], movable: true }));
+}
 
 function budgetError(value) {
   if (value < 0) return "Please write 0 or more.";
@@ -20,33 +19,35 @@ function budgetError(value) {
   return null;
 }
 
+const COUNTED = {
+  1: "added up",
+  2: "taken together as a length (the root of the sum of their squares)",
+  inf: "the largest of them",
+};
+
 function budgetField() {
   const limit = card.budget === null ? "Your own limit" : `At most ${card.budget}, the plan’s own limit`;
+  const what = ofTable ? "costs of all changes" : "sizes of all changes";
   return numberField({
     id: "budget",
     name: "How far I am willing to go",
-    hint: `${limit}, counted as ${COUNTED[card.norm]}.`,
+    hint: `${limit}: the ${what}, ${COUNTED[card.norm]}.`,
     value: card.budget ?? "",
     accept: budgetError,
   });
 }
 
-function labelFields() {
+function outcomeFields() {
   if (card.classes !== null) {
     const hint = "The outcome that stands beside your values in the data.";
-    return [choiceField({ id: "label", name: "My own outcome", hint, options: card.classes.map(labelText) })];
+    return [choiceField({ id: "outcome-0", name: "My own outcome", hint, options: card.classes.map(labelText) })];
   }
   const hint = "The value that stands beside your others in the data, and that the model learns to predict.";
   return Array.from({ length: card.outputs }, (_, place) => {
     const name = card.outputs === 1 ? "My own outcome" : `My own outcome ${place + 1}`;
-    return numberField({ id: `label-${place}`, name, hint });
+    return numberField({ id: `outcome-${place}`, name, hint });
   });
 }
-
-const featureNames = () => card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
-
-const valueFields = () =>
-  featureNames().map((name, place) => numberField({ id: `value-${place}`, name, keepable: true }));
 
 const sharesOf = (found) =>
   card.classes === null ? found : card.classes.map((_, place) => (place === found[0] ? 1 : 0));
@@ -62,40 +63,28 @@ function answersOf(fields) {
   return null;
 }
 
-function lineOf(name, now, change) {
-  const decimals = Math.max(decimalsFor(change), decimalsOf(now));
-  const cell = (value, text) => element("td", {}, element("data", { value }, text));
-  return element(
-    "tr",
-    change === 0 ? { class: "same" } : {},
-    element("th", { scope: "row" }, name),
-    cell(now, shownNumber(now, decimalsOf(now))),
-    cell(change, change === 0 ? "no change" : shownChange(change)),
-    cell(now + change, shownNumber(now + change, decimals)),
-  );
+// The change of each column, the values after it, and what it costs.
+function computed(values, shares, budget, kept) {
+  if (ofTable) {
+    const { move, after, cost } = tableMove(card, values, shares, budget, kept);
+    return { after, cost, changes: laidOut(card.columns).map(({ start }) => move[start]) };
+  }
+  const move = plainMove(card, values, shares, budget, kept);
+  return { after: plus(values, move), cost: BALLS[card.norm].length(move), changes: move };
 }
 
-function tableOf(lines) {
-  const heads = ["What", "Now", "Change", "Then"].map((text) => element("th", { scope: "col" }, text));
-  return element(
-    "table",
-    {},
-    element("caption", {}, "Your move, in the units of your own values"),
-    element("thead", {}, element("tr", {}, ...heads)),
-    element("tbody", {}, ...lines),
-  );
-}
-
-function showMove(names, values, move, budget) {
-  const moving = move.filter((change) => change !== 0).length;
-  const used = shownNumber(Number(BALLS[card.norm].length(move).toPrecision(6)));
+function showMove(columns, values, { after, cost, changes }, budget) {
+  const moving = after.filter((value, at) => value !== values[at]).length;
+  const used = shownNumber(Number(cost.toPrecision(6)));
   within("status").textContent =
     moving === 0
       ? "Stay as you are: the plan asks for no change of these values."
-      : `Change ${moving} of ${move.length} values. That uses ${used} of the ${shownNumber(budget)} that you are willing to go.`;
-  within("move").replaceChildren(
-    ...(moving === 0 ? [] : [tableOf(names.map((name, j) => lineOf(name, values[j], move[j])))]),
-  );
+      : `Change ${moving} of ${columns.length} values. ` +
+        `That uses ${used} of the ${shownNumber(budget)} that you are willing to go.`;
+  if (moving > 0) {
+    const lines = columns.map((column, at) => lineOf(column, values[at], after[at], changes[at]));
+    within("move").replaceChildren(tableOf(lines));
+  }
   within("print").hidden = false;
 }
 
@@ -106,34 +95,39 @@ function forgetMove() {
 }
 
 function openForm() {
-  const [values, labels, budget] = [valueFields(), labelFields(), budgetField()];
+  const columns = columnsOf();
+  const [values, outcome, budget] = [columns.map(columnField), outcomeFields(), budgetField()];
   within("values").append(...values.map(({ box }) => box));
-  within("outcome").append(...labels.map(({ box }) => box), budget.box);
+  within("outcome").append(...outcome.map(({ box }) => box), budget.box);
+  const limits = ofTable ? [...new Set([...card.links, ...card.rules].map(({ text }) => text))] : [];
+  within("limit-list").append(...limits.map((text) => element("li", {}, text)));
+  within("limits").hidden = limits.length === 0;
   within("form").hidden = false;
   within("form").addEventListener("input", forgetMove);
   within("form").addEventListener("submit", (event) => {
     event.preventDefault();
     forgetMove();
-    const found = answersOf([...values, ...labels, budget]);
+    const found = answersOf([...values, ...outcome, budget]);
     if (found === null) return;
-    const [own, label] = [found.slice(0, values.length), found.slice(values.length, -1)];
-    const move = plainMove(card, own, sharesOf(label), found.at(-1), values.map((field) => field.kept()));
-    showMove(values.map(({ name }) => name), own, move, found.at(-1));
+    const [own, shares] = [found.slice(0, values.length), sharesOf(found.slice(values.length, -1))];
+    const kept = values.map((field) => field.kept());
+    showMove(columns, own, computed(own, shares, found.at(-1), kept), found.at(-1));
     within("result").scrollIntoView({ block: "nearest" });
   });
   within("print").addEventListener("click", () => window.print());
 }
 
-const quoted = (name) => (/[",\n\r]/.test(name) ? `"${name.replace(/"/g, '""')}"` : name);
-
+// Where the page cannot compute: the header of the file that `oar respond` reads; the label's name must be its own.
 function explainProgram() {
-  within("header-line").textContent = [...featureNames(), "label"].map(quoted).join(",");
+  const quoted = (name) => (/[",\n\r]/.test(name) ? `"${name.replace(/"/g, '""')}"` : name);
+  const names = columnsOf().map(({ name }) => name);
+  const label = ["label", "my_label", "my_own_label"].find((name) => !names.includes(name));
+  within("header-line").textContent = [...names, label].map(quoted).join(",");
   within("program").hidden = false;
 }
 
 function openPage() {
-  const goal = labelText(card.goal);
-  const wish = `A plan so that the prediction becomes “${goal}”`;
+  const wish = `A plan so that the prediction becomes “${labelText(card.goal)}”`;
   document.title = page.title ?? wish;
   within("heading").textContent = page.title ?? wish;
   within("wish").textContent = page.title === null ? "" : `${wish}.`;
@@ -144,4 +138,4 @@ function openPage() {
 }
 
 openPage();
-globalThis.oarMember = Object.freeze({ plainMove, readNumber });
+globalThis.oarMember = Object.freeze({ plainMove, tableMove, readNumber });

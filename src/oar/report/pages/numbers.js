@@ -1,6 +1,7 @@
 // Numbers as people type them, and as they like to read them.
 
 const PLAIN_NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const LARGEST = 1e100; // as in the people's own tables
 const GROUPED = /^[+-]?\d{1,3}(,\d{3})+$/; // 1,500: a thousand and a half, or one and a half?
 
 // Return { value } or { error }. A decimal comma, a true minus sign and spaces between thousands are understood.
@@ -14,7 +15,7 @@ function readNumber(typed) {
   const plain = /^[^,.]*,[^,.]*$/.test(text) ? text.replace(",", ".") : text;
   const value = PLAIN_NUMBER.test(plain) ? Number(plain) : NaN;
   if (!Number.isFinite(value)) return { error: `Please write a number, such as 12 or 3.5; “${typed.trim()}” is not one.` };
-  return { value };
+  return Math.abs(value) > LARGEST ? { error: "Please write a smaller number." } : { value };
 }
 
 const decimalsOf = (number) => (/[.]/.test(String(number)) ? String(number).split(".")[1].length : 0);

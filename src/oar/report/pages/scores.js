@@ -53,6 +53,7 @@ function linearScore(card, size) {
 }
 
 // ℓ = −Σ_c y_c [log π_c − ½ Σ_j (log 2π + λ_cj + ((x_j − μ_cj)² + ε) e^{−λ_cj})] with λ = log σ²; θ is log π, λ, μ.
+// Cards of tables leave out what does not depend on x.
 function gaussianScore(card, size) {
   const classes = card.classes.length;
   const parts = (flat) => [
@@ -62,37 +63,42 @@ function gaussianScore(card, size) {
   ];
   const [logShares, logVariances, means] = parts(card.parameters);
   const [shareSignal, varianceSignal, meanSignal] = parts(card.signal);
-  const common = inner(softmax(logShares), shareSignal);
-  const smoothing = card.model.smoothing ?? 0;
+  const sharp = logVariances.map((row) => row.map((logVariance) => Math.exp(-logVariance)));
+  const [common, smoothing] = [inner(softmax(logShares), shareSignal), card.model.smoothing ?? 0];
+  const constants = varianceSignal.map((row, c) =>
+    card.version === 3
+      ? 0
+      : common - shareSignal[c] + sum(row.map((wider, j) => 0.5 * wider * (1 - smoothing * sharp[c][j]))),
+  );
   return (features, targets) => {
-    let score = 0;
+    let score = inner(targets, constants);
     const slopes = new Array(size).fill(0);
     targets.forEach((target, c) => {
-      score += target * (common - shareSignal[c]);
       for (let j = 0; j < size; j += 1) {
-        const [away, sharp] = [features[j] - means[c][j], Math.exp(-logVariances[c][j])];
-        const [wider, shift] = [varianceSignal[c][j], meanSignal[c][j]];
-        score += target * (0.5 * wider * (1 - (away ** 2 + smoothing) * sharp) - shift * away * sharp);
-        slopes[j] -= target * sharp * (wider * away + shift);
+        const [away, share] = [features[j] - means[c][j], -target * sharp[c][j]];
+        score += share * away * (meanSignal[c][j] + 0.5 * varianceSignal[c][j] * away);
+        slopes[j] += share * (meanSignal[c][j] + varianceSignal[c][j] * away);
       }
     });
     return [score, slopes];
   };
 }
 
-// ℓ = ½ Σ_c y_c ‖x − μ_c‖², where nothing is embedded.
+// ℓ = ½ Σ_c y_c ‖x − μ_c‖², where nothing is embedded; cards of tables leave out μ.
 function prototypeScore(card, size) {
-  const [means, signal] = [matrix(card.parameters, size), matrix(card.signal, size)];
+  const signal = matrix(card.signal, size);
+  const constants = signal.map((row, c) =>
+    card.version === 3 ? 0 : inner(row, card.parameters.slice(c * size, (c + 1) * size)),
+  );
   return (features, targets) => {
     const slopes = scaled(combined(signal, targets, size), -1);
-    return [-sum(means.map((mean, c) => targets[c] * inner(signal[c], plus(features, mean, -1)))), slopes];
+    return [inner(slopes, features) + inner(targets, constants), slopes];
   };
 }
 
 function scoreOf(card, size) {
   if (card.model.name === "gaussian-naive-bayes") return gaussianScore(card, size);
-  if (card.model.name === "prototype-network") return prototypeScore(card, size);
-  return linearScore(card, size);
+  return card.model.name in LOSSES ? linearScore(card, size) : prototypeScore(card, size);
 }
 
 // What outputs are compared with: for two classes linear models have one output, the second's.
