@@ -104,7 +104,7 @@ def test_best_allows_all_whom_it_chooses_from_until_they_are_chosen():
     assert changed.best.number == 2
     assert (changed.allowance.mask == problem.allowance.mask).all()
     assert of_a_table(oar.Best(2, among=0.5), seed=3).allowance.mask.sum() == 3
-    assert repr(of_a_table(oar.Best(2)).action) == "Perturb(budget=1, norm=2, participants=Best(2))".replace("=1,", "=1.0,")
+    assert repr(of_a_table(oar.Best(2)).action) == "Perturb(budget=1.0, norm=2, participants=Best(2))"
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "3", None])

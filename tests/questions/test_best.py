@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from table_worlds import worlds as tables
 
 import oar
 from oar.solvers.best import Ranking
-from table_worlds import worlds as tables
 from worlds import World, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
 
 
@@ -46,8 +46,8 @@ def overlapping(seed, participants, model=None, number=8, budget=0.6):
     labels = np.arange(number) % 2
     features = rng.normal(size=(number, 2)) + 1.5 * labels[:, None]
     people = oar.Population(features, labels)
-    query = oar.Query([0.3, -0.2], 1)
-    return oar.Problem(people, model or oar.SoftmaxRegression(l2=0.05), query, oar.Perturb(budget, participants=participants))
+    query, action = oar.Query([0.3, -0.2], 1), oar.Perturb(budget, participants=participants)
+    return oar.Problem(people, model or oar.SoftmaxRegression(l2=0.05), query, action)
 
 
 def test_for_other_models_it_is_nearly_always_the_best_choice_and_never_worse_than_the_first_ranking():

@@ -74,7 +74,7 @@ def _searched(trying: Trying) -> CoalitionAnswer:
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, still)
     budgets = problem.allowance.everyones(people.size)
     able = int((budgets > 0).sum())
-    everyone = trying.solve(problem)
+    everyone = trying.solve(problem.with_action(participants=budgets > 0, seed=None))
     proof = bound_of(problem)
     if not everyone.success:
         proved = not able or everyone.proposal.impossible or (proof is not None and proof.ruled_out(budgets, able))
