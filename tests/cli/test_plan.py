@@ -186,7 +186,11 @@ def test_who_takes_part(tmp_path):
     done(*common, "--query", "P4", "--participants", "purpose=car", "--out", tmp_path / "group")
     moved = set(pd.read_csv(tmp_path / "group" / "moves.csv")["person"])
     assert moved <= set(frame.index[frame["purpose"] == "car"]) - {"P4"}
-    done(*common, "--query", "P4", "--participants", "20%", "--seed", 3, "--out", tmp_path / "share")
+    done(*common, "--query", "P4", "--participants", "20%", "--seed", 3, "--group", "age", "--out", tmp_path / "share")
+    ages = audited(tmp_path / "share")
+    assert len(ages["burden"]["age"]) == 4  # quarters
+    assert sum(row["members"] for row in ages["burden"]["age"]) == len(frame)
+    assert len(ages["collateral"]["by_group"]) == 4
     done(*common, "--query", "P4", "--participants", "20%", "--seed", 4, "--out", tmp_path / "other")
     shares = [set(pd.read_csv(tmp_path / name / "moves.csv")["person"]) for name in ("share", "other")]
     assert all(0 < len(share) <= 18 for share in shares)
@@ -263,3 +267,48 @@ def test_every_model_by_its_name(tmp_path, model):
 
 def test_networks_have_a_name_too():
     assert model_called("mlp", plain=False, seed=3) == oar.models.Scaled(oar.models.MLP(seed=3))
+
+
+def test_gaps_weights_and_people_who_are_held_out(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    frame = people(120).drop(columns=["town", "purpose"])
+    frame.loc[5, "income"] = None
+    frame["weight"] = np.linspace(0.5, 2.0, 120)
+    frame[:90].to_csv(tmp_path / "people.csv", index=False)
+    frame[90:].to_csv(tmp_path / "others.csv", index=False)
+    done(
+        "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3,
+        "--missing", "drop", "--weights", "weight", "--held-out", tmp_path / "others.csv", "--out", tmp_path / "plan",
+    )  # fmt: skip
+    facts = audited(tmp_path / "plan")
+    kept = frame[:90].dropna()
+    assert facts["asked"]["people"] == len(kept) == 89
+    assert facts["repeat"]["data"]["rows"] == 90
+    weights = kept["weight"] / kept["weight"].mean()
+
+    def scaled(rows):
+        numbers = rows[["income", "age"]].to_numpy(float)
+        centre = np.average(kept[["income", "age"]], axis=0, weights=weights)
+        spread = np.sqrt(np.average((kept[["income", "age"]] - centre) ** 2, axis=0, weights=weights))
+        return np.c_[(numbers - centre) / spread, rows["owner"].astype(float)]
+
+    model = LogisticRegression(C=1 / (1e-2 * len(kept)), tol=1e-10, max_iter=10_000)
+    model.fit(scaled(kept), kept["approved"], sample_weight=weights)
+    others = frame[90:]
+    assert facts["collateral"]["held_out"][0] == pytest.approx(model.score(scaled(others), others["approved"]))
+    chance = model.predict_proba(scaled(kept.loc[[1]]))[0, 1]
+    assert facts["outcome"]["goal_probability_before"] == pytest.approx(chance, abs=1e-6)
+
+
+def test_without_pyarrow_there_is_a_csv_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("oar.report.moves_out.has_pyarrow", lambda: False)
+    people(40).to_csv(tmp_path / "people.csv", index=False)
+    said = done(
+        "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3,
+        "--out", tmp_path / "plan",
+    )  # fmt: skip
+    assert "moves.parquet" in said
+    assert "pip install 'oar-recourse[parquet]'" in said
+    assert not (tmp_path / "plan" / "moves.parquet").exists()
+    assert (tmp_path / "plan" / "moves.csv").exists()

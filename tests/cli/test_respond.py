@@ -79,6 +79,7 @@ def test_plain_numbers_move_in_their_own_units(points, tmp_path):
         ("income,age,owner,purpose,approved\n2000,30,True,car,no\n2000,old,True,car,no\n", "row 1: .*'age'.*'old'"),
         ("income,age,owner,purpose,approved\n2000,30,True,moon,no\n", "row 0: .*'purpose'.*'moon'"),
         ("income,age,owner,purpose,approved\n2000,30,True,car,perhaps\n", "row 0: label: must be one of 'no', 'yes'"),
+        ("income,age,owner,purpose,approved\n2000,,True,car,no\n", "row 0: column 'age': must have a value"),
         ("height,weight,approved\n180,80,no\n", "target: one column must be the label"),
         ("income,age,owner,purpos,approved\n2000,30,True,car,no\n", "The card's column 'purpose' is not there"),
     ],

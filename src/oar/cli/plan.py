@@ -61,12 +61,13 @@ def plan(
 def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
+    from oar.people.grouping import grouped
     from oar.report.deliver import publish
     from oar.report.facts import Origin, facts_of
 
     stage("reading")
     source, problem = asked.source, asked.problem
-    groups = None if group is None else source.grouped(group)
+    groups = None if group is None else source.groups(group)
     others = None if held_out is None else source.others(held_out)
     stage("planning", own_line=True)
     result = oar.collective(problem)
@@ -87,7 +88,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     facts = facts_of(
         result,
         origin=origin,
-        groups=None if group is None else {group: groups},
+        groups=None if group is None else {group: grouped(source.people, groups)},
         power=power,
         collateral=_collateral(result, others, groups),
         card=published.facts,

@@ -72,12 +72,6 @@ class Source:
         values = column_of(self.frame, column, argument)
         return values.loc[self.people.index] if len(values) != self.people.size else values
 
-    def grouped(self, column: str) -> pandas.Series:
-        """Return everyone's group; a column of many numbers is cut into quarters of the people."""
-        from oar.people.grouping import grouped
-
-        return grouped(self.people, self.groups(column))
-
     def others(self, path: Path) -> Any:
         """Return people of another file, laid out as this one, to whom the model is not fitted."""
         from oar.people import Population

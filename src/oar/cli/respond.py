@@ -131,10 +131,12 @@ def _class(card: Card, label: Any) -> Any:
 
 def _value(card: Card, name: str, value: Any) -> Any:
     """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
+    if value is None or value != value:
+        raise DataError(f"column {shown(name)}: must have a value, got an empty cell.")
     column = None if card.table is None else card.table.encoding.schema[name]
     kind = "number" if column is None else column.kind
     if kind in ("category", "ordinal"):
-        return value if isinstance(value, str) or value != value else word(value)
+        return value if isinstance(value, str) else word(value)
     if kind == "boolean" or not isinstance(value, str):
         return {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
     try:

@@ -157,7 +157,9 @@ def _least(result: Result, power: Power | None) -> dict[str, Any]:
         found["budget_at_most"] = told(power.at_most_budget)
         if power.at_most_share is not None:
             found["people_at_most"] = members_in_share(result.audit.movers, power.at_most_share)
-    if power is not None and has_closed_form(result.problem) and not result.audit.success_before:
+    if result.audit.success_before:
+        return found | {"budget_at_most": 0.0, "people_at_most": 0}
+    if power is not None and has_closed_form(result.problem):
         far, many = minimal_budget(result.problem), minimal_coalition(result.problem)
         found |= {"budget_at_most": told(far.value), "people_at_most": many.size}
         found["proved"] = [far.explanation, many.explanation]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,7 @@ def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
     """
     import pandas
 
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
+    if not has_pyarrow():
         return False
     typed = {"person": _persons(changes["person"]), "column": changes["column"].astype(str)}
     for side in ("before", "after"):
@@ -77,6 +76,11 @@ def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
     with replace_atomically(path) as file:
         pandas.DataFrame(typed).to_parquet(file, index=False)
     return True
+
+
+def has_pyarrow() -> bool:
+    """Report whether Parquet files can be written."""
+    return find_spec("pyarrow") is not None
 
 
 def neutral(cell: Any) -> Any:
