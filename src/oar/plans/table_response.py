@@ -222,8 +222,8 @@ class TableResponse:
         """Spend what forced steps leave of a budget of p = 2 on ordered columns.
 
         Σ gain·a is largest on Σ (cost·a)² ≤ left where cost·a is in proportion to gain / cost; what ends at its most
-        leaves the rest to the others. Then steps are floored; columns without steps grow in proportion to what
-        that leaves; and each column with steps, the largest first, takes one more step if it fits.
+        leaves the rest to the others. Then steps are floored, the costliest first, and what a column cannot use all
+        that come after it share in proportion. At last each, in that order, takes one more step if it fits.
         """
         rates = np.where((forced == 0) & ~self._is_category, offers.gains / self.costs, 0.0)
         ends = offers.most * self.costs
@@ -238,15 +238,17 @@ class TableResponse:
                 break
             open_ &= ~ended
             left = np.maximum(left - _total(np.where(ended, aims, 0.0) ** 2), 0.0)
-        stepped = self.steps > 0
-        whole = np.where(stepped, self._floored(aims / self.costs), 0.0) * self.costs
-        rest = np.where(stepped, 0.0, aims)
-        left = np.maximum(budget - _total(whole**2), 0.0)
-        grown = np.sqrt(left / _positive(_total(rest**2)))[:, None] * rest
-        rest = np.minimum(grown, ends)
-        left = np.maximum(left - _total(rest**2), 0.0)
         paid = np.where(self._is_category, 0.0, self.steps * self.costs)
-        for at in np.argsort(-paid, kind="stable"):
+        order = np.argsort(-paid, kind="stable")
+        # What each column and those after it would take of the budget, added up from the last
+        takes = np.cumsum(aims[:, order[::-1]].T ** 2, axis=0)[::-1]
+        whole, left = np.zeros_like(aims), budget
+        for at, ahead in zip(order, takes, strict=True):
+            more = np.sqrt(np.where(left > ahead, left / _positive(ahead), 1.0))
+            taken = np.minimum(np.minimum(aims[:, at] * more, ends[:, at]), np.sqrt(left))
+            whole[:, at] = np.floor(taken / paid[at] + ALMOST) * paid[at] if paid[at] > 0 else taken
+            left = np.maximum(left - whole[:, at] ** 2, 0.0)
+        for at in order:
             if paid[at] <= 0:
                 break
             more = whole[:, at] + paid[at]
@@ -254,7 +256,7 @@ class TableResponse:
             fits = (rates[:, at] > 0) & (more <= ends[:, at] * (1 + ALMOST)) & (price <= left)
             whole[:, at] = np.where(fits, more, whole[:, at])
             left = np.where(fits, left - price, left)
-        return forced + self._floored((whole + rest) / self.costs)
+        return forced + self._floored(whole / self.costs)
 
     def _moves(self, rows: Array, offers: Offers, amounts: Array) -> Array:
         """Return moves (n, d) that make so many units of each offer."""
