@@ -4,10 +4,20 @@ import dataclasses
 import json
 import math
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from member_cards import FAMILIES, random_card, random_members
+from member_cards import (
+    COLUMNS,
+    FAMILIES,
+    as_typed,
+    random_card,
+    random_members,
+    random_row,
+    random_table_card,
+)
 
 import oar
 from oar.models import MLP, PrototypeNetwork, Ridge, SoftmaxRegression
@@ -39,7 +49,7 @@ def computed(calculator, card, rows, targets, radii, kept=()):
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_moves_are_those_of_the_card(calculator, family, norm):
-    for seed, size in enumerate((1, 3, 6, 20)):
+    for seed, size in enumerate((1, 3, 6, 12)):
         card = random_card(*FAMILIES[family], size, norm, seed)
         members = random_members(card, 50, seed)
         found, expected = computed(calculator, card, *members), card.responses(*members)
@@ -68,6 +78,70 @@ def test_what_is_kept_is_a_constant_of_the_model(calculator, family, norm):
         expected = smaller.responses(row[None, free], target[None], np.array([radius]))[0]
         assert np.abs(move[free] - expected).max() < 1e-6
         assert not move[[1, 3]].any()
+
+
+ALL_TABLES = """([card, members, kept]) => members.map((member) => oarMember.tableMove(card, ...member, kept))"""
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_moves_on_tables_are_those_of_the_card(calculator, family, norm):
+    """With whole numbers, levels, bounds, steps; with links or rules or both; and with columns that are kept."""
+    limits = {0: {}, 1: {"links": True}, 2: {"rules": True}, 3: {"links": True, "rules": True}}
+    moved = 0
+    for seed, chosen in limits.items():
+        card = random_table_card(*FAMILIES[family], norm, seed, **chosen, scaled=seed != 2)
+        rng = np.random.default_rng(seed)
+        rows = [random_row(rng) for _ in range(50)]
+        points = np.array([card.table.encoding.encode_row(row, "row") for row in rows])
+        _, targets, shares = random_members(card, 50, seed)
+        kept = [column.name for column in COLUMNS if rng.random() < 0.15]
+        radii = card.budget * shares
+        expected, costs, _ = card.table_responses(points, targets, radii, card.table.room(points, kept))
+        members = [[as_typed(row), *each] for row, *each in zip(rows, targets.tolist(), radii.tolist(), strict=True)]
+        found = calculator.evaluate(ALL_TABLES, [as_json(card), members, [each.name in kept for each in COLUMNS]])
+        assert np.abs(np.array([each["move"] for each in found]) - expected).max() < 1e-6
+        assert [each["cost"] for each in found] == pytest.approx(costs, abs=1e-6)
+        for answer, point, move in zip(found, points, expected, strict=True):
+            after = as_typed(card.table.values_of(point + move))
+            assert answer["after"] == pytest.approx(after, abs=1e-6)
+        moved += np.count_nonzero(expected.any(axis=1))
+    assert moved > 100
+
+
+def test_a_row_of_a_table_is_typed_and_answered(visit):
+    card = random_table_card(*FAMILIES["softmax, 2 classes"], 2, seed=4, links=True, rules=True)
+    seen = visit(member_page(card))
+    page = seen.page
+    row = {"income": 1.5, "savings": -0.25, "loans": 2, "owns": True, "grade": "middle", "purpose": "education"}
+    row |= {"town": "D", "age": 41}
+    for name in ("income", "savings", "loans", "age"):
+        page.get_by_label(name, exact=True).fill(str(row[name]))
+    page.get_by_role("checkbox", name="owns yes").check()
+    for name in ("grade", "purpose", "town"):
+        page.get_by_role("combobox", name=name).select_option(label=row[name])
+    page.get_by_label("My own outcome").select_option(label="class 1")
+    page.get_by_label("loans", exact=True).fill("2.5")
+    page.keyboard.press("Enter")
+    assert described(page, page.get_by_label("loans", exact=True)) == "Please write a whole number."
+    page.get_by_label("loans", exact=True).fill("2")
+    page.get_by_label("I can’t change this (town)").check()
+    page.get_by_role("button", name="Show my move").click()
+    answer = card.respond(row, "class 1", keep=["town"])
+    assert answer.changes
+    assert len(answer.changes) < len(COLUMNS)
+    for column, (name, after) in zip(COLUMNS, answer.after.items(), strict=True):
+        cells = page.get_by_role("row", name=re.compile(f"^{name} ")).get_by_role("cell").all_inner_texts()
+        assert (cells[1] == "no change") == (row[name] == after)
+        if column.kind in ("number", "integer"):
+            assert float(cells[2].replace("\u2212", "-")) == pytest.approx(
+                after, abs=1.001e-6
+            )  # cut off at six decimals
+        else:
+            assert cells[2] == {True: "yes", False: "no"}.get(after, after)
+    assert page.get_by_label("I can’t change this (age)").count() == 0  # nobody can
+    assert page.get_by_text("savings <= 2 * income").is_visible()
+    assert seen.noise == []
 
 
 def fill(page, values, label):
@@ -101,7 +175,7 @@ def test_a_person_types_and_reads(visit, family):
     for (name, now), change in zip(own.items(), expected, strict=True):
         assert found[name] == pytest.approx((now, change, now + change), abs=1e-6)
     written = page.get_by_role("row", name="feature 0").get_by_role("cell").nth(1).inner_text()
-    assert float(written.replace("\u2212", "-")) == pytest.approx(expected[0], abs=1e-6)
+    assert float(written.replace("\u2212", "-")) == pytest.approx(expected[0], abs=1.001e-6)
     assert "Change 3 of 3 values" in page.get_by_role("status").inner_text()
     assert seen.noise == []
 
@@ -111,7 +185,7 @@ def test_less_far_and_what_cannot_change(visit):
     page = visit(member_page(card)).page
     fill(page, {"feature 0": 0, "feature 1": 0, "feature 2": 0}, "class 0")
     page.get_by_label("How far I am willing to go").fill("0,5")
-    page.get_by_label("I can’t change this: feature 1").check()
+    page.get_by_label("I can’t change this (feature 1)").check()
     page.keyboard.press("Enter")
     expected = card.respond([0, 0, 0], "class 0", budget=0.5)
     changes = [change for _, change, _ in shown(page).values()]
@@ -171,7 +245,8 @@ def described(page, field):
 @pytest.mark.parametrize(
     ("typed", "value"),
     [
-        (" 12 ", 12), ("-.5", -0.5), ("+3.", 3), ("1e3", 1000), ("0,25", 0.25), ("12 500", 12500), ("1\u202f000,5", 1000.5),
+        (" 12 ", 12), ("-.5", -0.5), ("+3.", 3), ("1e3", 1000), ("0,25", 0.25), ("12 500", 12500),
+        ("1\u202f000,5", 1000.5), ("\u22122", -2), ("1e101", None),
         ("0x10", None), ("1,2,3", None), ("1.000,5", None), ("12,345", None), ("NaN", None), ("Infinity", None),
         ("1e999", None), ("--1", None), ("1 2", None), ("=1+1", None), ("", None),
     ],
@@ -213,7 +288,7 @@ def test_a_screen_reader_finds_names_for_everything(visit):
     assert page.title() == "Our plan"
     for name in ("feature 0", "My own outcome 1", "My own outcome 2", "How far I am willing to go"):
         assert page.get_by_role("textbox", name=name, exact=True).count() == 1
-    assert page.get_by_role("checkbox", name="I can’t change this: feature 1", exact=True).count() == 1
+    assert page.get_by_role("checkbox", name="I can’t change this (feature 1)", exact=True).count() == 1
     assert page.get_by_role("group", name="My values").count() == 1
     assert page.get_by_role("region", name="Your move").get_by_role("status").count() == 1
     assert page.evaluate("document.documentElement.lang") == "en"
@@ -258,30 +333,52 @@ def test_markup_and_script_in_names_are_text(visit):
     assert seen.noise == []
 
 
-def test_nothing_can_leave_the_page(visit):
+@pytest.fixture
+def doorbell():
+    """A server on this machine: its address, and everything that was asked of it."""
+    rung = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self):
+            rung.append(f"{self.command} {self.path}")
+            self.send_response(204)
+            self.end_headers()
+
+        do_GET = do_POST = do_OPTIONS = answer
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}", rung
+        server.shutdown()
+
+
+RING = """async (address) => {
+    await fetch(`${address}/fetch`, { mode: "no-cors" }).catch(() => null);
+    navigator.sendBeacon(`${address}/beacon`, "x");
+    new Image().src = `${address}/picture`;
+    const frame = document.createElement("iframe");
+    frame.src = `${address}/frame`;
+    const form = document.createElement("form");
+    [form.action, form.method, form.target] = [`${address}/form`, "post", "_blank"];
+    document.body.append(frame, form);
+    form.submit();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+}"""
+
+
+def test_nothing_can_leave_the_page(visit, doorbell):
+    address, rung = doorbell
     html = member_page(random_card(None, 2, 2))
     seen = visit(html)
-    tried = seen.page.evaluate(
-        """async () => {
-            const failed = await fetch("https://example.org/?x=1").then(() => false, () => true);
-            const picture = new Image();
-            picture.src = "https://example.org/x.png";
-            const frame = document.createElement("iframe");
-            frame.src = "https://example.org/";
-            const form = document.createElement("form");
-            form.action = "https://example.org/";
-            document.body.append(picture, frame, form);
-            form.submit();
-            const beacon = navigator.sendBeacon("https://example.org/", "x");
-            let socket = true;
-            try { new WebSocket("wss://example.org/").onopen = () => { socket = false; }; } catch { }
-            await new Promise((resolve) => setTimeout(resolve, 100));
-            return { failed, socket, loaded: picture.naturalWidth, stored: localStorage.length, cookies: document.cookie };
-        }"""
-    )
-    assert tried == {"failed": True, "socket": True, "loaded": 0, "stored": 0, "cookies": ""}
-    assert seen.requests == []
+    seen.page.evaluate(RING, address)
+    assert rung == []
     assert sum("Content Security Policy" in line for line in seen.errors) >= 4
+    assert seen.page.evaluate("localStorage.length + sessionStorage.length") == 0
+    visit(re.sub("<meta http-equiv.*", "", html)).page.evaluate(RING, address)  # without its policy it could
+    assert {line.split("/")[1] for line in rung} >= {"fetch", "beacon", "picture", "frame"}
 
 
 def test_scripts_that_are_not_its_own_do_not_run(visit):

@@ -24,7 +24,7 @@ function fieldOf({ id, name, control, hint, read, keepable }) {
   const keep = keepable ? element("input", { type: "checkbox", id: `${id}-keep` }) : null;
   const answers = element("div", { class: "answers" }, control.type === "checkbox" ? ticked(control) : control);
   if (keep) {
-    const words = element("label", { for: keep.id }, "I can’t change this", hidden(`: ${name}`));
+    const words = element("label", { for: keep.id }, "I can’t change this ", hidden(`(${name})`));
     answers.append(element("div", { class: "keep" }, keep, words));
   }
   box.append(answers, error);

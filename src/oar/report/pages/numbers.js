@@ -20,11 +20,17 @@ function readNumber(typed) {
 
 const decimalsOf = (number) => (/[.]/.test(String(number)) ? String(number).split(".")[1].length : 0);
 
-// Six significant digits of a large change, six decimals of a small one, and three digits of a tiny one.
+// Six decimals, of large changes nine digits, and of tiny ones three.
 function decimalsFor(change) {
   if (change === 0) return 0;
   const power = Math.floor(Math.log10(Math.abs(change)));
-  return Math.min(Math.max(Math.min(5 - power, 6), 2 - power, 0), 15);
+  return Math.min(Math.max(Math.min(8 - power, 6), 2 - power, 0), 15);
+}
+
+// A change as it is shown: cut off, not rounded up, because limits can end right behind it.
+function readable(change) {
+  const unit = 10 ** decimalsFor(change);
+  return (Math.sign(change) * Math.floor(Math.abs(change) * unit + 1e-4)) / unit;
 }
 
 function shownNumber(number, decimals = decimalsFor(number)) {
@@ -34,4 +40,4 @@ function shownNumber(number, decimals = decimalsFor(number)) {
 }
 
 const signed = (text) => text.replace("-", "\u2212");
-const shownChange = (change) => (change > 0 ? "+" : "") + shownNumber(change);
+const shownChange = (change) => (change > 0 ? "+" : "") + shownNumber(readable(change), decimalsFor(change));

@@ -17,6 +17,8 @@ function changeText(column, now, then, change) {
 }
 
 function lineOf(column, now, then, change) {
+  const decimals = Math.max(decimalsFor(change), decimalsOf(now));
+  const reads = column.kind === "number" ? now + readable(change) : then;
   const cell = (value, text) => element("td", {}, element("data", { value: String(value) }, text));
   return element(
     "tr",
@@ -24,7 +26,7 @@ function lineOf(column, now, then, change) {
     element("th", { scope: "row" }, column.name),
     cell(now, valueText(column, now, decimalsOf(now))),
     cell(change, changeText(column, now, then, change)),
-    cell(then, valueText(column, then, Math.max(decimalsFor(change), decimalsOf(now)))),
+    cell(then, valueText(column, reads, decimals)),
   );
 }
 

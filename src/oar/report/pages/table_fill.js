@@ -86,7 +86,8 @@ function filledBall(columns, radius, offers, farthest) {
 }
 
 // Spend what forced steps leave of a budget of p = 2 on ordered columns: in proportion to gain per cost, up to their
-// bounds; then in whole steps; what that leaves goes to columns without steps, and to one more step where it fits.
+// bounds; then in whole steps, the costliest first, while what a column cannot use goes to those after it; at last one
+// more step of each where it fits.
 function ballFill(columns, radius, offers, forced) {
   const rates = offers.map(({ gain }, at) =>
     forced[at] === 0 && columns[at].kind !== "category" ? gain / columns[at].cost : 0,
@@ -94,17 +95,19 @@ function ballFill(columns, radius, offers, forced) {
   const ends = offers.map(({ most }, at) => most * columns[at].cost);
   const budget = Math.max(radius ** 2 - squares(forced.map((amount, at) => amount * columns[at].cost)), 0);
   const aims = aimsWithin(rates, ends, budget);
-  const whole = aims.map((aim, at) => {
-    const { step, cost } = columns[at];
-    return step > 0 ? floored(aim / cost, step) * cost : 0;
-  });
-  let left = Math.max(budget - squares(whole), 0);
-  let rest = aims.map((aim, at) => (columns[at].step > 0 ? 0 : aim));
-  const growth = Math.sqrt(left / orPositive(squares(rest)));
-  rest = rest.map((aim, at) => Math.min(growth * aim, ends[at]));
-  left = Math.max(left - squares(rest), 0);
   const paid = columns.map(({ kind, step, cost }) => (kind === "category" ? 0 : step * cost));
-  for (const at of byWorth(columns.keys(), paid)) {
+  const order = byWorth(columns.keys(), paid);
+  const whole = columns.map(() => 0);
+  let left = budget;
+  // What each column and those after it would take of the budget.
+  const takes = order.map(() => 0);
+  order.reduceRight((total, at, place) => (takes[place] = total + aims[at] ** 2), 0);
+  order.forEach((at, place) => {
+    const more = Math.sqrt(left > takes[place] ? left / orPositive(takes[place]) : 1);
+    whole[at] = floored(Math.min(aims[at] * more, ends[at], Math.sqrt(left)), paid[at]);
+    left = Math.max(left - whole[at] ** 2, 0);
+  });
+  for (const at of order) {
     if (paid[at] <= 0) break;
     const more = whole[at] + paid[at];
     const price = more ** 2 - whole[at] ** 2;
@@ -113,7 +116,7 @@ function ballFill(columns, radius, offers, forced) {
       left -= price;
     }
   }
-  return forced.map((amount, at) => amount + floored((whole[at] + rest[at]) / columns[at].cost, columns[at].step));
+  return forced.map((amount, at) => amount + floored(whole[at] / columns[at].cost, columns[at].step));
 }
 
 function aimsWithin(rates, ends, budget) {
