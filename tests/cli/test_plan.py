@@ -312,3 +312,14 @@ def test_without_pyarrow_there_is_a_csv_alone(tmp_path, monkeypatch):
     assert "pip install 'oar-recourse[parquet]'" in said
     assert not (tmp_path / "plan" / "moves.parquet").exists()
     assert (tmp_path / "plan" / "moves.csv").exists()
+
+
+def test_side_effects_are_kept_small(tmp_path):
+    people().drop(columns="town").to_csv(tmp_path / "people.csv", index=False)
+    common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.6]
+    done(*common, "--participants", "30%", "--changed", 0.02, "--worse", 0.01, "--out", tmp_path / "plan")
+    facts = audited(tmp_path / "plan")
+    found = facts["collateral"]
+    assert facts["outcome"]["violations"] == []
+    assert found["bystanders"]["changed"] <= 0.02 * found["bystanders"]["people"]
+    assert found["own"][1] >= found["own"][0] - 0.01 - 1e-9

@@ -37,6 +37,8 @@ class Asked:
     several: str | None = None
     probability: float | None = None
     within: float | None = None
+    changed: float | None = None
+    worse: float | None = None
     relabel: int | None = None
     withhold: int | None = None
 
@@ -48,11 +50,14 @@ class Asked:
     @cached_property
     def problem(self) -> Problem:
         """The problem, checked."""
+        from oar.goals import Keep
         from oar.problem import Problem
 
+        limited = self.changed is not None or self.worse is not None
+        keep = Keep(changed=self.changed, worse=self.worse) if limited else None
         choose("model", self.model, MODELS)
-        people = self.source.people
-        return Problem(people, model_called(self.model, self.layout.plain, self.seed), self._query, self._action)
+        model = model_called(self.model, self.layout.plain, self.seed)
+        return Problem(self.source.people, model, self._query, self._action, keep=keep)
 
     def among(self, participants: str) -> Asked:
         """Return the same question with others taking part; people are read once."""

@@ -48,7 +48,17 @@ Budget = Annotated[
         show_default=False,
     ),
 ]
-NormName = Annotated[
+NormChanged = Annotated[
+    float | None,
+    typer.Option(
+        help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
+    ),
+]
+Worse = Annotated[
+    float | None,
+    typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
+]
+Name = Annotated[
     str | None, typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1]", show_default=False)
 ]
 ModelName = Annotated[
@@ -148,6 +158,8 @@ def about_people(
     several: Several = None,
     probability: Probability = None,
     within: Within = None,
+    changed: Changed = None,
+    worse: Worse = None,
     seed: Seed = 0,
 ) -> Asked:
     """Return what is asked; its arguments are the options of every command that asks about people."""
@@ -168,6 +180,8 @@ def about_people(
         several=several,
         probability=probability,
         within=within,
+        changed=changed,
+        worse=worse,
         seed=seed,
     )
 

@@ -79,7 +79,7 @@ def answers(
     """Return what everyone in the frame changes: person, column, before, after."""
     import pandas
 
-    columns = columns_of(card, len(frame.columns))
+    columns = columns_of(card)
     label = _label_column(frame, target, columns)
     for name in columns:
         column_of(frame, name, "columns of the card")
@@ -97,7 +97,7 @@ def answers(
     return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object)
 
 
-def columns_of(card: Card, width: int) -> tuple[str, ...]:
+def columns_of(card: Card) -> tuple[str, ...]:
     """Return the columns that a card is about."""
     if card.table is not None:
         return card.table.encoding.schema.names
