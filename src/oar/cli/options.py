@@ -48,17 +48,7 @@ Budget = Annotated[
         show_default=False,
     ),
 ]
-NormChanged = Annotated[
-    float | None,
-    typer.Option(
-        help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
-    ),
-]
-Worse = Annotated[
-    float | None,
-    typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
-]
-Name = Annotated[
+NormName = Annotated[
     str | None, typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1]", show_default=False)
 ]
 ModelName = Annotated[
@@ -107,6 +97,16 @@ Relabelled = Annotated[
 ]
 Withheld = Annotated[
     int | None, typer.Option("--withhold", min=1, help="Let so many members leave, at most.", show_default=False)
+]
+Changed = Annotated[
+    float | None,
+    typer.Option(
+        help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
+    ),
+]
+Worse = Annotated[
+    float | None,
+    typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
 ]
 Name = Annotated[
     str | None,
