@@ -16,7 +16,7 @@ rounding would decide which of them it is. So the best end is *settled*: climbed
     δ = project(δ + ∇/κ)         with ∇ the gradient of the whole,
 
 to SETTLED; error in δ is then no larger than that, where the value is concave. So close to the top values differ by
-less than they are rounded by, and the line search goes by slopes instead ("approximate Wolfe", Hager and Zhang 2005).
+less than they are rounded by, and line searches go by slopes instead ("approximate Wolfe", Hager and Zhang 2005).
 The same card and the same person give the same move, on other machines and in other languages too.
 
 Everyone is a problem of its own; they are only computed side by side. A member alone must find the same move as among
@@ -46,7 +46,8 @@ BLOCK = 64  # people whose scores are computed side by side
 EQUAL = 1e-9  # ends whose values differ by a smaller share are equals
 SETTLED = 1e-9  # of a budget: how far a settled move may be from its own answer
 MOST_SETTLING = 2000
-CREEPING = 1e-12  # of a budget: steps that lead nowhere, on a kink
+CREEPING = 1e-12  # of a budget: steps that lead nowhere
+KINK = 1e-12  # of 1/κ: a step so short says that slopes jump there
 ROUNDING = 1e-13  # of a value, and of what a full move gains: what is not told apart
 
 
@@ -79,9 +80,9 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
 
     stay = np.zeros_like(people.rows)
     full = norm.maximise(value(people, stay)[1], people.radii)
-    moves, best = _ascend(value, people, norm, norm.project(people.usual, people.radii))
+    moves, best = _ascend(value, people, norm, pull, norm.project(people.usual, people.radii))
     for start in (stay, full):
-        other, reached = _ascend(value, people, norm, start)
+        other, reached = _ascend(value, people, norm, pull, start)
         better = reached > best + EQUAL * np.abs(best)
         moves, best = np.where(better[:, None], other, moves), np.where(better, reached, best)
     return _settle(value, people, norm, pull, moves) if pull > 0 else moves
@@ -95,7 +96,7 @@ def in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, A
     return np.concatenate(scores)[:size], np.concatenate(slopes)[:size]
 
 
-def _ascend(value: Value, people: People, norm: Norm, moves: Array) -> tuple[Array, Array]:
+def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> tuple[Array, Array]:
     """Climb from some moves until the certificate closes for everyone; return moves and values."""
     slopes = value(people, moves)[1]
     scale = people.radii * norm.dual.length(slopes)
@@ -104,36 +105,26 @@ def _ascend(value: Value, people: People, norm: Norm, moves: Array) -> tuple[Arr
         full = people.radii[who] * norm.dual.length(slopes)
         return full - _inner(slopes, moves) > TOLERANCE * np.maximum(scale[who], full)
 
-    return _climb(value, people, norm, moves, Rules(far, MOST_STEPS, np.full(len(moves), -np.inf), 0.0))
+    return _climb(value, people, norm, moves, Rules(far, MOST_STEPS, pull))
 
 
 def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
     """Climb on until moves are their own answers."""
-    values, slopes = value(people, moves)
 
     def far(who: Rows, moves: Array, slopes: Array) -> Mask:
         away = norm.project(moves + slopes / pull, people.radii[who]) - moves
         return np.abs(away).max(axis=1) > SETTLED * people.radii[who]
 
-    blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(slopes))
-    return _climb(value, people, norm, moves, Rules(far, MOST_SETTLING, blur, CREEPING))[0]
+    return _climb(value, people, norm, moves, Rules(far, MOST_SETTLING, pull))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """When a climb ends, and what its line search goes by.
-
-    Attributes:
-        far: who, of some people with their moves and slopes, is not there yet.
-        most: steps.
-        blur: differences of values (n,) that say nothing, so that slopes decide; −∞ where only values count.
-        creeping: the share of a budget below which a step leads nowhere.
-    """
+    """When a climb ends: who, of some people with their moves and slopes, is not there yet; most steps; and κ."""
 
     far: Callable[[Rows, Array, Array], Mask]
     most: int
-    blur: Array
-    creeping: float
+    pull: float
 
 
 def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules) -> tuple[Array, Array]:
@@ -141,6 +132,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
     moves = moves.copy()
     values, slopes = value(people, moves)
     lengths, going = _far(slopes, people.radii), np.flatnonzero(people.radii > 0)
+    blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(slopes))
     for _ in range(rules.most):
         going = going[rules.far(going, moves[going], slopes[going])]
         if not going.size:
@@ -150,7 +142,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
         # A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
         gain = np.maximum(_inner(last, towards), _inner(towards, towards) / lengths[going])
         way = Way(old, towards, values[going], last, gain)
-        moves[going], values[going], slopes[going] = _search(value, some, way, rules.blur[going])
+        moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
         bend, far = -_inner(change, slopes[going] - last), _far(slopes[going], some.radii)
         # Where curvature is not that of a maximum the model says "as far as possible".
@@ -158,7 +150,8 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
             bend > 0, np.minimum(_inner(change, change) / np.where(bend > 0, bend, 1.0), far), far
         )
         # Who cannot climb any further is at the limit of rounding, or on a kink.
-        going = going[np.abs(change).max(axis=1) > rules.creeping * some.radii]
+        creeps = np.abs(change).max(axis=1) <= CREEPING * some.radii
+        going = going[~creeps & (rules.pull * lengths[going] > KINK if rules.pull > 0 else True)]
     return norm.project(moves, people.radii), values
 
 

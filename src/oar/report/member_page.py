@@ -4,8 +4,8 @@ The file holds the card as JSON, and the style and script of `pages/`. Its Conte
 style and that script, by their hashes, and no connection, picture, frame or form target whatever. Everything that the
 card names (columns, categories, labels) becomes text by the script's `append` and `textContent`, never markup.
 
-The script repeats `oar.plans.response` and `oar.plans.table_response` for one person. Models that need automatic differentiation are not repeated:
-their page says how to use the command instead.
+The script repeats `oar.plans.response` and `oar.plans.table_response` for one person. Models that need automatic
+differentiation are not repeated: their page says how to use the command instead.
 """
 
 from __future__ import annotations

@@ -1,19 +1,40 @@
 // The p-balls that bound a move (p = 1, 2 or ∞), for one vector: as in oar/actions/norms.py.
 
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-const largest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), 0);
-const inner = (left, right) => {
+// Plain loops: this is where the time goes.
+function sum(numbers) {
+  let total = 0;
+  for (let j = 0; j < numbers.length; j += 1) total += numbers[j];
+  return total;
+}
+
+function inner(left, right) {
   let total = 0;
   for (let j = 0; j < left.length; j += 1) total += left[j] * right[j];
   return total;
-};
-const plus = (left, right, times = 1) => left.map((value, j) => value + times * right[j]);
+}
+
+// left + times · right
+function plus(left, right, times = 1) {
+  const total = new Array(left.length);
+  for (let j = 0; j < left.length; j += 1) total[j] = left[j] + times * right[j];
+  return total;
+}
+
+// The largest size of any entry.
+function peak(vector) {
+  let most = 0;
+  for (let j = 0; j < vector.length; j += 1) most = Math.max(most, Math.abs(vector[j]));
+  return most;
+}
+
 const scaled = (vector, times) => vector.map((value) => value * times);
 const sizesOf = (vector) => vector.map(Math.abs);
 
-// Divided by the largest size, so that no square overflows or vanishes.
+// Divided by the largest size where squares would overflow or vanish.
 function euclidean(vector) {
-  const unit = largest(sizesOf(vector));
+  const square = inner(vector, vector);
+  if (square > 1e-290 && square < 1e290) return Math.sqrt(square);
+  const unit = peak(vector);
   return unit > 0 ? unit * Math.sqrt(sum(vector.map((value) => (value / unit) ** 2))) : 0;
 }
 
@@ -28,7 +49,7 @@ const BALLS = {
     },
     maximise(gradient, radius) {
       const sizes = sizesOf(gradient);
-      const place = sizes.indexOf(largest(sizes));
+      const place = sizes.indexOf(peak(sizes));
       return gradient.map((value, j) => (j === place ? radius * Math.sign(value) : 0));
     },
   },
@@ -46,7 +67,7 @@ const BALLS = {
   },
   inf: {
     dual: "1",
-    length: (vector) => largest(sizesOf(vector)),
+    length: peak,
     project: (vector, radius) => vector.map((value) => Math.min(Math.max(value, -radius), radius)),
     maximise: (gradient, radius) => gradient.map((value) => radius * Math.sign(value)),
   },
@@ -55,7 +76,7 @@ const BALLS = {
 // Return max(|v_j| − τ, 0) with the τ that makes them add up to r, measured from the largest size so that nothing
 // cancels: see _soft_threshold in norms.py.
 function softThreshold(sizes, radius) {
-  const top = largest(sizes);
+  const top = peak(sizes);
   const below = sizes.map((size) => size - top);
   const ordered = [...below].sort((left, right) => right - left);
   let [total, threshold] = [0, radius];

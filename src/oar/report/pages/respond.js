@@ -11,7 +11,8 @@ const FAR = 1e8; // budgets: a step so long that its projection is the full resp
 const EQUAL = 1e-9; // ends whose values differ by a smaller share are equals
 const SETTLED = 1e-9; // of a budget: how far a settled move may be from its own answer
 const MOST_SETTLING = 2000;
-const CREEPING = 1e-12; // of a budget: steps that lead nowhere, on a kink
+const CREEPING = 1e-12; // of a budget: steps that lead nowhere
+const KINK = 1e-12; // of 1/κ: a step so short says that slopes jump there
 const ROUNDING = 1e-13; // of a value, and of what a full move gains: what is not told apart
 
 // Return the move for features (d), class shares or values, and a radius; `kept` says which features stay.
@@ -28,53 +29,53 @@ function plainMove(card, features, shares, radius, kept) {
   };
   const stay = new Array(size).fill(0);
   const full = ball.maximise(value(stay)[1], radius);
-  let [move, best] = ascend(value, ball, radius, ball.project(usual, radius));
+  let [move, best] = ascend(value, ball, radius, card.pull, ball.project(usual, radius));
   for (const start of [stay, full]) {
-    const [other, reached] = ascend(value, ball, radius, start);
+    const [other, reached] = ascend(value, ball, radius, card.pull, start);
     if (reached > best + EQUAL * Math.abs(best)) [move, best] = [other, reached];
   }
   return card.pull > 0 ? settle(value, ball, radius, card.pull, move) : move;
 }
 
 // Climb until almost nothing is left to gain; return the move and its value.
-function ascend(value, ball, radius, start) {
+function ascend(value, ball, radius, pull, start) {
   const dual = BALLS[ball.dual].length;
   const scale = radius * dual(value(start)[1]);
   const far = (move, slopes) => {
     const full = radius * dual(slopes);
     return full - inner(slopes, move) > TOLERANCE * Math.max(scale, full);
   };
-  return climb(value, ball, radius, start, { far, most: MOST_STEPS, blur: -Infinity, creeping: 0 });
+  return climb(value, ball, radius, start, { far, most: MOST_STEPS, pull });
 }
 
 // Climb on until a move is its own answer.
 function settle(value, ball, radius, pull, start) {
-  const [reached, slopes] = value(start);
-  const far = (move, steep) => {
-    const answer = ball.project(plus(move, steep, 1 / pull), radius);
-    return largest(sizesOf(plus(answer, move, -1))) > SETTLED * radius;
+  const far = (move, slopes) => {
+    const answer = ball.project(plus(move, slopes, 1 / pull), radius);
+    return peak(plus(answer, move, -1)) > SETTLED * radius;
   };
-  const blur = ROUNDING * (Math.abs(reached) + radius * BALLS[ball.dual].length(slopes));
-  return climb(value, ball, radius, start, { far, most: MOST_SETTLING, blur, creeping: CREEPING })[0];
+  return climb(value, ball, radius, start, { far, most: MOST_SETTLING, pull })[0];
 }
 
 function climb(value, ball, radius, start, rules) {
-  const outwards = (slopes) => (FAR * radius) / (largest(sizesOf(slopes)) || 1);
+  const outwards = (slopes) => (FAR * radius) / (peak(slopes) || 1);
   let move = start;
   let [reached, slopes] = value(move);
   let length = outwards(slopes);
+  const blur = ROUNDING * (Math.abs(reached) + radius * BALLS[ball.dual].length(slopes));
   for (let step = 0; radius > 0 && step < rules.most && rules.far(move, slopes); step += 1) {
     const towards = plus(ball.project(plus(move, slopes, length), radius), move, -1);
     // A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
     const gain = Math.max(inner(slopes, towards), inner(towards, towards) / length);
-    const found = search(value, { move, towards, reached, slopes, gain }, rules.blur);
+    const found = search(value, { move, towards, reached, slopes, gain }, blur);
     if (found === null) break; // at the limit of rounding, or on a kink
     const change = plus(found.move, move, -1);
     const bend = -inner(change, plus(found.slopes, slopes, -1));
     ({ move, reached, slopes } = found);
-    if (!(largest(sizesOf(change)) > rules.creeping * radius)) break;
+    if (!(peak(change) > CREEPING * radius)) break;
     // Where curvature is not that of a maximum the model says "as far as possible".
     length = bend > 0 ? Math.min(inner(change, change) / bend, outwards(slopes)) : outwards(slopes);
+    if (rules.pull > 0 && !(rules.pull * length > KINK)) break;
   }
   return [ball.project(move, radius), reached];
 }

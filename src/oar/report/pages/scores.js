@@ -45,9 +45,9 @@ function linearScore(card, size) {
   const [theta, signal] = [matrix(card.parameters, size + 1), matrix(card.signal, size + 1)];
   const loss = LOSSES[card.model.name];
   return (features, targets) => {
-    const row = [...features, 1];
-    const along = signal.map((line) => inner(line, row));
-    const [slopes, bent] = loss(theta.map((line) => inner(line, row)), targets, along);
+    const outputs = (rows) => rows.map((row) => inner(features, row) + row[size]);
+    const along = outputs(signal);
+    const [slopes, bent] = loss(outputs(theta), targets, along);
     return [inner(slopes, along), plus(combined(signal, slopes, size), combined(theta, bent, size))];
   };
 }
@@ -74,6 +74,7 @@ function gaussianScore(card, size) {
     let score = inner(targets, constants);
     const slopes = new Array(size).fill(0);
     targets.forEach((target, c) => {
+      if (target === 0) return;
       for (let j = 0; j < size; j += 1) {
         const [away, share] = [features[j] - means[c][j], -target * sharp[c][j]];
         score += share * away * (meanSignal[c][j] + 0.5 * varianceSignal[c][j] * away);

@@ -59,7 +59,7 @@ function roomOf(columns, point, kept) {
 // What a move costs, in the card's norm.
 function costOf(table, move) {
   const paid = table.columns.map(
-    ({ cost, start, size }) => cost * largest(sizesOf(move.slice(start, start + size))),
+    ({ cost, start, size }) => cost * peak(move.slice(start, start + size)),
   );
   return BALLS[table.norm].length(paid);
 }
