@@ -360,7 +360,7 @@ def test_nearest_centroid_plans_can_be_followed_too():
     ("change", "message"),
     [
         (lambda c: c | {"version": 1}, "damaged"),
-        (lambda c: c | {"version": 3}, "version 3, and this oar .* reads versions 1 and 2"),
+        (lambda c: c | {"version": 4}, "version 4, and this oar .* reads versions 1 to 3"),
         (lambda c: c | {"model": {"name": "forest"}}, "damaged .*model: must be one of"),
         (lambda c: c | {"model": c["model"] | {"depth": 3}}, "damaged"),
         (lambda c: c | {"model": {"name": "ridge", "l2": 0.1}}, "ridge with these settings predicts values"),

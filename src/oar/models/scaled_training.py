@@ -66,6 +66,27 @@ class ScaledParameters(NamedTuple):
         return (features - self.centres) / self.scales
 
 
+class ScaledSignal(NamedTuple):
+    """θ and v as they apply to e = (x − centres) / scales, and what members do through the scaler.
+
+    With a = m₁ + s e the score is, up to a constant,
+
+        v_θᵀ∇_θ ℓ(θ; e) − Σ_j e_j (shift_j + spread_j e_j),     shift = s (v_m₁ + 2 v_m₂ m₁),     spread = s² v_m₂.
+
+    Attributes:
+        parameters, signal: the model's own.
+        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
+        shift, spread: (d,), 0 where no scaler is refitted.
+    """
+
+    parameters: Array
+    signal: Array
+    centres: Array
+    scales: Array
+    shift: Array
+    spread: Array
+
+
 class ScaledTraining:
     """Implements `Training` for a model whose features are scaled before it is trained.
 
@@ -226,6 +247,20 @@ class ScaledTraining:
         slopes[:, place] = slopes[:, place] / spread - along_mean[which] - 2 * along_square[which] * rows
         slopes /= self._scales[some]
         return slopes
+
+    def published(self, parameters: Array, signal: Array) -> ScaledSignal:
+        """Return θ and v as members need them who know their own features alone."""
+        theta, mean, square = self._split(parameters)
+        inner, along_mean, along_square = self._split(signal)
+        given = getattr(self.inner, "in_given_units", lambda vector: vector)
+        columns, spread = self._columns, self._spread(mean, square)
+        centres, scales = self._centres.copy(), self._scales.copy()
+        shift, widening = np.zeros((2, self.dimensions))
+        centres[columns] += scales[columns] * mean
+        scales[columns] *= spread
+        shift[columns] = spread * (along_mean + 2 * along_square * mean)
+        widening[columns] = spread**2 * along_square
+        return ScaledSignal(given(theta), given(inner), centres, scales, shift, widening)
 
     def contributing(self, targets: Array, weights: Array) -> ScaledTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""

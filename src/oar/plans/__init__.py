@@ -5,8 +5,10 @@ from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
 from oar.plans.result import Audit, Proposal, QueryOutcome, Result
 from oar.plans.robustness import Robustness
+from oar.plans.table_terms import Answer
 
 __all__ = [
+    "Answer",
     "Audit",
     "Card",
     "ClassPlan",

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.models import Differentiable
 from oar.models.score import score_of
 from oar.people.labels import plain
 from oar.people.tables import as_vector, is_series
 from oar.plans.response import People, best_responses
+from oar.plans.table_response import Members, TableResponse
+from oar.plans.table_score import TableScore
+from oar.plans.table_terms import Answer, Room, TableTerms
 
 Array = NDArray[np.float64]
 
@@ -49,15 +52,17 @@ class Card:
         model: the model family that the plan was made for.
         norm: the norm that bounds a move.
         budget: the common budget, or None where members have budgets of their own.
-        goal: the prediction that the plan works towards.
+        goal: the prediction that the plan works towards; `oar.goals.Wanted`, in words, where it is no single one.
         participants: "everyone", or "selected": then the plan was audited with chosen members moving and all
             others staying where they are, and only those who were asked should respond.
         classes: the labels, in the order of `directions`; None where values are predicted.
         features: column names, or None.
         directions: (k, d), one row a class (one for all where values are predicted), each of norm at most 1; for
             nearest centroid the move itself, in units of the budget, otherwise the average one. Zero means "stay".
-        broadcast: θ and v; None for nearest centroid.
+            Of a table they are not used, and zero.
+        broadcast: θ and v; None for nearest centroid, but of a table. There they are the model's behind the scaler.
         outputs: how many values are predicted; 0 for classes.
+        table: of a table, its columns and what may be done to them; else None.
     """
 
     model: str
@@ -70,19 +75,28 @@ class Card:
     directions: Array
     broadcast: Broadcast | None = None
     outputs: int = 0
+    table: TableTerms | None = None
 
-    def respond(self, features: Any, label: Any, budget: float | None = None) -> Any:
-        """Return the move of one member, in the units of its features.
+    def respond(self, features: Any, label: Any, budget: float | None = None, keep: Any = ()) -> Any:
+        """Return the move of one member, in the units of its features; of a table, an `Answer` in its own values.
 
         For members who take part; where `participants` is "selected" those are the ones who were asked. Linear models
         need no JAX here; other trained models do.
 
         Args:
-            features: the member's own (d,) features; a Series or a dict is matched by name.
+            features: the member's own (d,) features; a Series or a dict is matched by name. Of a table, its row: a
+                Series, a dict or a frame of one row, with levels as text.
             label: the member's own label; its shares of all classes, in the order of `classes`; or its value(s).
             budget: how far this member is willing to go; None means the card's common budget.
+            keep: of a table, names of columns that this member cannot or will not change.
         """
-        row = as_vector(features, self.features, self.directions.shape[1], "features")
+        keep = (keep,) if isinstance(keep, str) else tuple(keep)
+        if self.table is None:
+            if keep:
+                raise OptionError(f"keep: is for cards of tables, and this one is of plain features, got {keep!r}.")
+            row = as_vector(features, self.features, self.directions.shape[1], "features")
+        else:
+            row = self.table.encoding.encode_row(features, "features")
         target = self._target(label)
         if budget is None:
             if self.budget is None:
@@ -94,6 +108,8 @@ class Card:
                 f"budget: must be at most the plan's own {self.budget:g}, got {budget:g}; "
                 "going farther than planned can miss the goal."
             )
+        if self.table is not None:
+            return self._answer(row, target, budget, keep)
         move = self.responses(row[None], target[None], np.array([budget]))[0]
         if self.features is not None and is_series(features):
             import pandas
@@ -111,6 +127,24 @@ class Card:
         score = score_of(model, self.broadcast.parameters, self.broadcast.signal)
         people = People(rows, np.ascontiguousarray(model.target_rows(targets)), usual, radii)
         return best_responses(score, people, self.norm, self.broadcast.pull)
+
+    def table_responses(self, rows: Array, targets: Array, radii: Array, room: Room) -> tuple[Array, Array, Array]:
+        """Return moves (n, d) of many members of a table, their costs (n,), and by how much scores rise (n,)."""
+        assert self.table is not None
+        assert self.broadcast is not None
+        sent = self.broadcast
+        score = TableScore(sent.model, sent.parameters, sent.signal, self.table.scaler)
+        response = TableResponse(score, self.table, self.norm)
+        wanted = np.ascontiguousarray(sent.model.target_rows(targets))
+        moves, gains = response.of(Members(rows, wanted, radii, room))
+        return moves, response.lengths(moves), gains
+
+    def _answer(self, row: Array, target: Array, budget: float, keep: tuple) -> Answer:
+        assert self.table is not None
+        room = self.table.room(row[None], keep)
+        moves, costs, gains = self.table_responses(row[None], target[None], np.array([budget]), room)
+        before, after = self.table.values_of(row), self.table.values_of(row + moves[0])
+        return Answer(before, after, moves[0], float(costs[0]), float(gains[0]))
 
     def _target(self, label: Any) -> Array:
         """Return a member's shares of the classes, or its values."""

@@ -1,4 +1,4 @@
-"""Cards as JSON, in kilobytes. Version 1 holds directions, version 2 a signal besides.
+"""Cards as JSON, in kilobytes. Version 1 holds directions, version 2 a signal besides, version 3 a table's terms.
 
     {"format": "oar-card", "version": 1, "model": "nearest-centroid", "norm": "2", "budget": 0.5,
      "goal": "yes", "participants": "everyone", "classes": ["no", "yes"], "features": null,
@@ -8,13 +8,13 @@
      "parameters": […], "signal": […]}
 
 Labels are JSON strings, numbers, booleans, or {"tuple": [...]}. Where values are predicted `classes` is null, `outputs`
-says how many, and `goal` is a number or such a tuple.
+says how many, and `goal` is a number or such a tuple. A goal of another kind is in words,
+{"wanted": "…"}. `table_card_file` says what version 3 is.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,18 @@ import numpy as np
 
 from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
-from oar.errors import DataError, OARError, StorageError, choose
+from oar.errors import OARError, StorageError, choose
 from oar.files import replace_atomically
+from oar.goals import Wanted
+from oar.models import Differentiable
 from oar.models.spec import from_spec, parameter_count, to_spec
 from oar.plans.card import Array, Broadcast, Card
+from oar.plans.labels_file import label_from_json, label_to_json
+from oar.plans.table_card_file import model_from_json, model_to_json, table_from_json, table_to_json
+from oar.plans.table_score import linear_in_features
 from oar.version import __version__
 
-FORMAT, DIRECTIONS, SIGNAL = "oar-card", 1, 2
+FORMAT, DIRECTIONS, SIGNAL, TABLE = "oar-card", 1, 2, 3
 PARTICIPANTS = ("everyone", "selected")
 MODELS = ("nearest-centroid",)
 
@@ -42,9 +47,9 @@ def write(card: Card, path: Path) -> None:
         "model": card.model,
         "norm": f"{card.norm.p:g}",
         "budget": card.budget,
-        "goal": _label_to_json(card.goal),
+        "goal": _goal_to_json(card.goal),
         "participants": card.participants,
-        "classes": None if card.classes is None else [_label_to_json(label) for label in card.classes],
+        "classes": None if card.classes is None else [label_to_json(label) for label in card.classes],
         "features": None if card.features is None else [str(name) for name in card.features],
         "directions": card.directions.tolist(),
     }
@@ -57,6 +62,12 @@ def write(card: Card, path: Path) -> None:
             "parameters": card.broadcast.parameters.tolist(),
             "signal": card.broadcast.signal.tolist(),
         }
+    if card.table is not None:
+        assert card.broadcast is not None
+        content |= {"version": TABLE, "model": model_to_json(card.model, card.broadcast.model)}
+        content |= table_to_json(card.table)
+        for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
+            del content[idle]
     text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     with replace_atomically(path) as file:
         file.write(text.encode())
@@ -72,20 +83,20 @@ def read(path: Path) -> Card:
         raise StorageError(f"card: {path} is damaged or truncated ({error}); ask for a fresh copy.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StorageError(f"card: {path} is not an OAR card.")
-    if content.get("version") not in (DIRECTIONS, SIGNAL):
+    if content.get("version") not in (DIRECTIONS, SIGNAL, TABLE):
         raise StorageError(
             f"card: {path} has version {content.get('version')!r}, and this oar ({__version__}) reads versions "
-            f"{DIRECTIONS} and {SIGNAL}; install the oar that wrote it ({content.get('oar')})."
+            f"{DIRECTIONS} to {TABLE}; install the oar that wrote it ({content.get('oar')})."
         )
     try:
-        return _from_json(content)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OARError) as error:
+        return (_table_card if content["version"] == TABLE else _from_json)(content)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, OARError) as error:
         raise StorageError(f"card: {path} is damaged ({error}); ask for a fresh copy.") from None
 
 
 def _from_json(content: dict) -> Card:
     with_signal = content["version"] == SIGNAL
-    goal = _label_from_json(content["goal"])
+    goal = _goal_from_json(content["goal"])
     directions = np.asarray(content["directions"], dtype=np.float64)
     norm = Norm.of(float(content["norm"]))
     if not with_signal and content["model"] not in MODELS:
@@ -99,7 +110,7 @@ def _from_json(content: dict) -> Card:
         raise ValueError(f"{len(features)} feature names for {directions.shape[1]} features")
     if norm.length(directions).max() > 1 + 1e-9:
         raise ValueError("a direction is longer than the budget allows")
-    broadcast = _broadcast(content, directions, outputs) if with_signal else None
+    broadcast = _broadcast(content, from_spec(content["model"]), directions, outputs) if with_signal else None
     return Card(
         model=content["model"] if broadcast is None else broadcast.model.name,
         norm=norm,
@@ -114,18 +125,54 @@ def _from_json(content: dict) -> Card:
     )
 
 
+def _table_card(content: dict) -> Card:
+    goal = _goal_from_json(content["goal"])
+    table = table_from_json(content)
+    name, model = model_from_json(content["model"], table.scaled)
+    classes, outputs = _classes(content, goal, with_signal=True)
+    if content["outputs"] != outputs:
+        raise ValueError(f"outputs must be {outputs}, got {content['outputs']!r}")
+    directions = np.zeros((1 if classes is None else len(classes), table.encoding.dimensions))
+    return Card(
+        model=name,
+        norm=Norm.of(float(content["norm"])),
+        budget=None if content["budget"] is None else check_budget(content["budget"], "budget"),
+        goal=goal,
+        participants=choose("participants", content["participants"], PARTICIPANTS),
+        classes=classes,
+        features=table.encoding.names,
+        directions=directions,
+        broadcast=_broadcast(content | {"pull": 0.0}, model, directions, outputs),
+        outputs=outputs,
+        table=table,
+    )
+
+
+def _goal_to_json(goal: Any) -> Any:
+    return {"wanted": goal.text} if isinstance(goal, Wanted) else label_to_json(goal)
+
+
+def _goal_from_json(goal: Any) -> Any:
+    if not isinstance(goal, dict) or "wanted" not in goal:
+        return label_from_json(goal)
+    if not isinstance(goal["wanted"], str):
+        raise ValueError("a goal in words must be text")
+    return Wanted(goal["wanted"])
+
+
 def _classes(content: dict, goal: Any, with_signal: bool) -> tuple[tuple | None, int]:
     """Return the classes, or None and the number of values."""
     if with_signal and content["classes"] is None:
         outputs = content["outputs"]
         size = len(goal) if isinstance(goal, tuple) else 1
-        if type(outputs) is not int or outputs < 1 or size != outputs:
+        said = isinstance(goal, Wanted)
+        if type(outputs) is not int or outputs < 1 or not (said or size == outputs):
             raise ValueError(f"outputs must be as many as the goal's values, got {outputs!r} for {size}")
         return None, outputs
-    classes = tuple(_label_from_json(label) for label in content["classes"])
+    classes = tuple(label_from_json(label) for label in content["classes"])
     if len(set(classes)) != len(classes):
         raise ValueError("a class is named twice")
-    if goal not in classes:
+    if not isinstance(goal, Wanted) and goal not in classes:
         raise ValueError(f"goal {goal!r} is not one of the classes")
     return classes, 0
 
@@ -140,8 +187,7 @@ def _features(names: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _broadcast(content: dict, directions: Array, outputs: int) -> Broadcast:
-    model = from_spec(content["model"])
+def _broadcast(content: dict, model: Differentiable, directions: Array, outputs: int) -> Broadcast:
     if model.regresses != (outputs > 0):
         raise ValueError(
             f"{model.name} with these settings {'predicts' if model.regresses else 'does not predict'} values"
@@ -149,25 +195,8 @@ def _broadcast(content: dict, directions: Array, outputs: int) -> Broadcast:
     width = outputs or model.target_rows(np.eye(len(directions))).shape[1]
     count = parameter_count(model, directions.shape[1], width)
     parameters, signal = (np.asarray(content[name], dtype=np.float64) for name in ("parameters", "signal"))
-    if any(vector.shape != (count,) or not np.isfinite(vector).all() for vector in (parameters, signal)):
-        raise ValueError(f"parameters and signal must be {count} finite numbers each")
+    known = 0 if content["version"] == TABLE and linear_in_features(model) else count  # scores do without θ there
+    for vector, size in ((parameters, known), (signal, count)):
+        if vector.shape != (size,) or not np.isfinite(vector).all():
+            raise ValueError(f"parameters and signal must be {known} and {count} finite numbers")
     return Broadcast(model, parameters, signal, check_budget(content["pull"], "pull"))
-
-
-def _label_to_json(label: Any) -> Any:
-    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
-        return label
-    if isinstance(label, tuple):
-        return {"tuple": [_label_to_json(part) for part in label]}
-    raise DataError(
-        f"labels: a card can hold strings, numbers, booleans and tuples of them, got {label!r} of type "
-        f"{type(label).__name__}; use such labels if you want to publish the plan."
-    )
-
-
-def _label_from_json(label: Any) -> Any:
-    if isinstance(label, dict):
-        return tuple(_label_from_json(part) for part in label["tuple"])
-    if isinstance(label, list) or label is None:
-        raise ValueError(f"a label cannot be {label!r}")
-    return label

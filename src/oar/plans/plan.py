@@ -15,6 +15,7 @@ from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
+from oar.plans.publish_table import everyones_room
 from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 
@@ -137,7 +138,14 @@ class Plan:
                 f"card: must be for the plan's features {list(people.names or ())}, got one for "
                 f"{list(card.features or ())}; use plan.card()."
             )
-        goal = tuple(problem.goal_label.tolist()) if isinstance(problem.goal_label, np.ndarray) else problem.goal_label
+        theirs_schema = None if card.table is None else card.table.encoding.schema
+        if people.schema != theirs_schema:
+            raise DataError(
+                "card: must be for a table of the plan's columns, kinds and levels"
+                f"{', and the plan is of none' if people.schema is None else ''}, got one for "
+                f"{'plain features' if theirs_schema is None else 'others'}; use plan.card()."
+            )
+        goal = problem.published_goal
         if goal != card.goal:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
@@ -145,7 +153,11 @@ class Plan:
         targets = people.value_rows() if problem.regresses else people.class_rows()
         rows = np.asarray(people.features, dtype=np.float64)
         radii = problem.allowance.everyones(people.size)
-        moves = card.responses(rows, targets, radii if card.budget is None else np.minimum(radii, card.budget))
+        radii = radii if card.budget is None else np.minimum(radii, card.budget)
+        if card.table is None:
+            moves = card.responses(rows, targets, radii)
+        else:
+            moves = card.table_responses(rows, targets, radii, everyones_room(card.table, problem))[0]
         return MemberPlan(problem, self.query_move, moves)
 
 
@@ -189,11 +201,12 @@ class MemberPlan(Plan):
         return [f"{movers:,} of {self.problem.people.size:,} members move"]
 
     def card(self) -> Card:
-        """Return what can be published: the signal (θ, v), average directions, norm and common budget; not of tables.
+        """Return what can be published: the signal (θ, v), average directions, norm and common budget.
 
-        Members' answers to it are tried on the problem's own people, by a few refits. A DataError says why there is
-        no card: no signal, a model made of functions, averages over too few people, or moves that do not follow from
-        the signal. The query's own move is not on it.
+        Of a table: the signal, the columns and what may be done to each, links and rules; people's own limits and
+        budgets are not on it. Members' answers to it are tried on the problem's own people, by a few refits. A
+        DataError says why there is no card: no signal, a model made of functions, averages over too few people, limits
+        that ask for neighbours, or moves that do not follow from the signal. The query's own move is not on it.
         """
         return publish(self)
 
@@ -296,7 +309,7 @@ class ClassPlan(Plan):
             model=self.problem.model.name,
             norm=allowance.norm,
             budget=float(allowance.budget) if allowance.single else None,
-            goal=self.problem.people.classes[self.problem.goal],
+            goal=self.problem.published_goal,
             participants="everyone" if allowance.mask is None else "selected",
             classes=people.classes,
             features=people.names,

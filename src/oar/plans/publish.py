@@ -15,14 +15,16 @@ These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oar.errors import DataError
-from oar.models import Differentiable
+from oar.models import Differentiable, NearestCentroid
 from oar.models.autodiff_passes import with_settings
+from oar.models.prototypes import PrototypeNetwork
 from oar.models.score import score_of
 from oar.models.spec import to_spec
 from oar.plans.card import Array, Broadcast, Card
@@ -33,19 +35,12 @@ if TYPE_CHECKING:
 FEWEST = 5  # people behind any average that is published
 PULLS = (1e-4, 1.0, 100.0)
 ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
-TIGHT = 1e-8
 
 
 def publish(plan: MemberPlan) -> Card:
     """Return the card of a plan; raise where nothing that can be published determines its moves."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
-    if problem.limits is not None:
-        raise DataError(
-            "plan: it must be for an array of numbers to have a card, got one for a table, and a card knows only "
-            "balls, not whole steps and levels; hand members their rows of plan.changes()."
-        )
-    assert isinstance(model, Differentiable)
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
         raise DataError(f"plan: {who}, so there is no card to publish.")
@@ -55,30 +50,49 @@ def publish(plan: MemberPlan) -> Card:
             "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
             "rows of plan.moves()."
         )
+    if problem.limits is not None:
+        from oar.plans.publish_table import table_cards
+
+        return _best(plan, table_cards(plan))
+    assert isinstance(model, Differentiable)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
     if model.holds_class_means:
-        _refuse_small_classes(people.classes, weights[:, None] * targets)
+        refuse_small_classes(people.classes, weights[:, None] * targets)
     settled = getattr(model, "settled", None)
     if settled is not None:
         model = with_settings(model, settled(people.features, model.target_rows(targets), weights / weights.sum()))
     shares = np.ones((people.size, 1)) if problem.regresses else targets
     radii = allowance.everyones(people.size)
-    goal = problem.goal_label
     broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
     card = Card(
         model=model.name,
-        norm=allowance.norm,
-        budget=float(allowance.budget) if allowance.single else None,
-        goal=tuple(goal.tolist()) if isinstance(goal, np.ndarray) else goal,
-        participants="everyone" if allowance.mask is None else "selected",
-        classes=None if problem.regresses else people.classes,
-        features=people.names,
         directions=_directions(plan.each, weights[:, None] * shares, radii),
         broadcast=broadcast,
-        outputs=targets.shape[1] if problem.regresses else 0,
+        **common_fields(plan),
     )
-    return _best(plan, [replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS])
+    cards = (replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS)
+    return _best(plan, cards)
+
+
+def table_model(plan: MemberPlan) -> Differentiable:
+    """Return the model that a plan on a table was made with: nearest centroid is a prototype network there."""
+    model = plan.problem.model
+    return PrototypeNetwork() if isinstance(model, NearestCentroid) else model
+
+
+def common_fields(plan: MemberPlan) -> dict[str, Any]:
+    """Return what every card says."""
+    problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
+    return {
+        "norm": allowance.norm,
+        "budget": float(allowance.budget) if allowance.single else None,
+        "goal": problem.published_goal,
+        "participants": "everyone" if allowance.mask is None else "selected",
+        "classes": None if problem.regresses else people.classes,
+        "features": people.names,
+        "outputs": people.value_rows().shape[1] if problem.regresses else 0,
+    }
 
 
 def given_targets(plan: MemberPlan) -> Array:
@@ -112,7 +126,8 @@ def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 
 
-def _refuse_small_classes(classes: tuple, shares: Array) -> None:
+def refuse_small_classes(classes: tuple, shares: Array) -> None:
+    """Raise where an average over a class would be that of fewer than FEWEST people."""
     numbers = effective_number(shares)
     least = int(np.argmin(numbers))
     if numbers[least] < FEWEST - 1e-6:
@@ -123,25 +138,25 @@ def _refuse_small_classes(classes: tuple, shares: Array) -> None:
         )
 
 
-def _best(plan: MemberPlan, cards: list[Card]) -> Card:
+def _best(plan: MemberPlan, cards: Iterable[Card]) -> Card:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept."""
-    problem = plan.problem
-    training = problem.training()
+    from oar.plans.refits import Refits  # which reads plans, as plans publish cards
+
+    refits = Refits(plan)
 
     def loss(moves: Array | None) -> float:
-        fit = training.fit(training.moved(moves), training.start(), TIGHT)
-        move = 0.0 if moves is None else plan.query_move
-        return training.goal(fit.parameters, problem.first_query + move, problem.goal_target)[0]
+        given = refits.before if moves is None else refits.planned._replace(moves=moves)
+        return refits.verdict(given, query_moves=moves is not None).loss
 
     before, planned = loss(None), loss(plan.each)
-    best, reached = cards[0], np.inf
+    best, reached = None, np.inf
     for card in cards:
         followed = loss(plan.followed(card).each)
-        if followed < reached:
+        if best is None or followed < reached:
             best, reached = card, followed
         if before - reached >= ENOUGH * (before - planned):
             break
-    if not before - reached >= LEAST * (before - planned):
+    if best is None or not before - reached >= LEAST * (before - planned):
         raise DataError(
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
             f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned:.4g}. Where the goal is "

@@ -58,7 +58,7 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
     """Return everyone's move (n, d)."""
 
     def value(some: People, moves: Array) -> tuple[Array, Array]:
-        scores, slopes = _in_equal_blocks(score, some.rows + moves, some.targets)
+        scores, slopes = in_equal_blocks(score, some.rows + moves, some.targets)
         away = moves - some.usual
         return scores - 0.5 * pull * np.einsum("nd,nd->n", away, away), slopes - pull * away
 
@@ -72,7 +72,7 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
     return moves
 
 
-def _in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, Array]:
+def in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, Array]:
     """Return s and ∇_x s, the same to the last bit whoever else is asked about."""
     size = len(rows)
     places = np.minimum(np.arange(-(-size // BLOCK) * BLOCK), size - 1).reshape(-1, BLOCK)

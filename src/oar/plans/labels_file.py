@@ -1,0 +1,29 @@
+"""Labels and levels in JSON: strings, numbers, booleans, or {"tuple": [...]}."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oar.errors import DataError
+
+
+def label_to_json(label: Any) -> Any:
+    """Return a label as JSON can hold it; raise a DataError for any other."""
+    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
+        return label
+    if isinstance(label, tuple):
+        return {"tuple": [label_to_json(part) for part in label]}
+    raise DataError(
+        f"labels: a card can hold strings, numbers, booleans and tuples of them, got {label!r} of type "
+        f"{type(label).__name__}; use such labels if you want to publish the plan."
+    )
+
+
+def label_from_json(label: Any) -> Any:
+    """Return the label; raise a ValueError for what is none."""
+    if isinstance(label, dict):
+        return tuple(label_from_json(part) for part in label["tuple"])
+    if isinstance(label, list) or label is None:
+        raise ValueError(f"a label cannot be {label!r}")
+    return label

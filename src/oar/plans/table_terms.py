@@ -1,0 +1,180 @@
+"""What a card says of a table: its columns, what may be done to each, links and rules; and a member's answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit
+from oar.actions.links import Link
+from oar.actions.rules import Ruled
+from oar.errors import choose
+from oar.people.encoding import Encoding
+from oar.people.schema import Column, Schema
+from oar.plans.table_score import Scaler
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+ALMOST = 1e-10  # of a step: what counts as a whole one
+
+
+@dataclass(frozen=True)
+class ColumnTerms:
+    """What may be done to one column, by its coordinates: an ordinal's are ranks.
+
+    Attributes:
+        column: its name, kind and levels.
+        movable: whether anybody may change it.
+        lower, upper: bounds; None where there is none. Who is outside may not go further out.
+        direction: "up", "down" or None.
+        step: changes are multiples of it; 0 where any change will do. Of a category 1, which is a switch.
+        cost: of a change by 1; of a category, of a switch. 0 where it is not movable.
+        choices: of a category, positions of the levels that may be taken; else empty.
+    """
+
+    column: Column
+    movable: bool
+    lower: float | None = None
+    upper: float | None = None
+    direction: str | None = None
+    step: float = 0.0
+    cost: float = 0.0
+    choices: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TableTerms:
+    """All columns' terms, and what holds between them.
+
+    Attributes:
+        columns: in the table's order.
+        links: of the people's columns; each with `text`.
+        rules: as coordinates know them.
+        scaler: how the model sees coordinates.
+        scaled: "refitted" or "frozen" where there is a scaler, None where there is none.
+    """
+
+    columns: tuple[ColumnTerms, ...]
+    links: tuple[Link, ...]
+    rules: tuple[Ruled, ...]
+    scaler: Scaler
+    scaled: str | None
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """From rows to coordinates."""
+        return Encoding(Schema(tuple(each.column for each in self.columns)), (object,) * len(self.columns))
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Each column's coordinates."""
+        return tuple(self.encoding.places[each.column.name] for each in self.columns)
+
+    @cached_property
+    def bound(self) -> tuple[int, ...]:
+        """Positions of movable columns of which links or rules speak."""
+        names = {name for link in self.links for name in link.expression.names}
+        names |= {name for rule in self.rules for name in rule.names}
+        return tuple(at for at, each in enumerate(self.columns) if each.movable and each.column.name in names)
+
+    def room(self, rows: Array, keep: Iterable[str] = ()) -> Room:
+        """Return how far people with coordinates (n, d) may go in each column; `keep` names columns that stay."""
+        names = self.encoding.schema.names
+        kept = {choose("keep", name, names) for name in keep}
+        size = (len(rows), len(self.columns))
+        found = Room(np.zeros(size), np.zeros(size), np.zeros(rows.shape, dtype=bool))
+        for at, (each, place) in enumerate(zip(self.columns, self.places, strict=True)):
+            if not each.movable or each.column.name in kept:
+                continue
+            if each.column.kind == "category":
+                found.takes[:, [place.start + level for level in each.choices]] = True
+                continue
+            values = rows[:, place.start]
+            if each.direction != "up":
+                found.fall[:, at] = np.inf if each.lower is None else np.maximum(values - each.lower, 0.0)
+            if each.direction != "down":
+                found.rise[:, at] = np.inf if each.upper is None else np.maximum(each.upper - values, 0.0)
+        return found
+
+    def values_of(self, point: Array) -> dict[str, Any]:
+        """Return a person's values by column, as Python's own text, numbers and booleans."""
+        values: dict[str, Any] = {}
+        for each, place in zip(self.columns, self.places, strict=True):
+            column, number = each.column, float(point[place.start])
+            if column.kind == "category":
+                values[column.name] = column.levels[int(point[place].argmax())]
+            elif column.kind == "ordinal":
+                values[column.name] = column.levels[round(number)]
+            elif column.kind == "boolean":
+                values[column.name] = bool(number)
+            else:
+                values[column.name] = round(number) if column.kind == "integer" else number
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """How far people may go: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
+
+    fall: Array
+    rise: Array
+    takes: Mask
+
+    def some(self, who: NDArray[np.intp]) -> Room:
+        """Return that of some of them."""
+        return Room(self.fall[who], self.rise[who], self.takes[who])
+
+    def narrow(self, terms: TableTerms, person: int, row: Array, name: str, limit: Limit) -> None:
+        """Keep one person, at coordinates (d,), within a limit of its own too; it has been checked."""
+        at = terms.encoding.schema.names.index(name)
+        column, place = terms.columns[at].column, terms.places[at]
+        if column.kind == "category":
+            own = [not limit.immutable and (limit.levels is None or level in limit.levels) for level in column.levels]
+            self.takes[person, place] &= own
+            return
+        value = float(row[place.start])
+        fall = np.inf if limit.lower is None else max(value - float(limit.lower), 0.0)
+        rise = np.inf if limit.upper is None else max(float(limit.upper) - value, 0.0)
+        self.fall[person, at] = min(self.fall[person, at], 0.0 if limit.immutable or limit.direction == "up" else fall)
+        self.rise[person, at] = min(
+            self.rise[person, at], 0.0 if limit.immutable or limit.direction == "down" else rise
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one member of a table does in answer to a card.
+
+    Attributes:
+        before, after: its values by column, as text, numbers and booleans.
+        move: (d,), the change of its coordinates, a category's by level.
+        cost: what that costs, in the card's norm; at most the budget.
+        gain: by how much its score rises: to first order, the query's loss falls by this times the member's share of
+            all weights.
+    """
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    move: Array
+    cost: float
+    gain: float
+
+    @property
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """What changes: columns, with their values before and after."""
+        return [(name, old, self.after[name]) for name, old in self.before.items() if old != self.after[name]]
+
+    def __str__(self) -> str:
+        """Say it in words, one line a change."""
+        if not self.changes:
+            return "stay as you are"
+        return "\n".join(f"{name}: {_said(old)} → {_said(new)}" for name, old, new in self.changes)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
