@@ -51,9 +51,9 @@ def publish(plan: MemberPlan) -> Card:
             "rows of plan.moves()."
         )
     if problem.limits is not None:
-        from oar.plans.publish_table import table_cards
+        from oar.plans.publish_table import grown_cards, table_cards
 
-        return _best(plan, table_cards(plan))
+        return _best(plan, table_cards(plan), grown_cards(plan))
     assert isinstance(model, Differentiable)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
@@ -138,8 +138,11 @@ def refuse_small_classes(classes: tuple, shares: Array) -> None:
         )
 
 
-def _best(plan: MemberPlan, cards: Iterable[Card]) -> Card:
-    """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept."""
+def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> Card:
+    """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept.
+
+    The last resort is for when none of the cards keeps enough.
+    """
     from oar.plans.refits import Refits  # which reads plans, as plans publish cards
 
     refits = Refits(plan)
@@ -150,12 +153,13 @@ def _best(plan: MemberPlan, cards: Iterable[Card]) -> Card:
 
     before, planned = loss(None), loss(plan.each)
     best, reached = None, np.inf
-    for card in cards:
-        followed = loss(plan.followed(card).each)
-        if best is None or followed < reached:
-            best, reached = card, followed
-        if before - reached >= ENOUGH * (before - planned):
-            break
+    for some, enough in ((cards, ENOUGH), (last_resort, LEAST)):
+        for card in some:
+            if before - reached >= enough * (before - planned):
+                break
+            followed = loss(plan.followed(card).each)
+            if best is None or followed < reached:
+                best, reached = card, followed
     if best is None or not before - reached >= LEAST * (before - planned):
         raise DataError(
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "

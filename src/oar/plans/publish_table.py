@@ -2,8 +2,8 @@
 
 The plan's own signal comes first. Where members' answers to it lose too much (it has vanished because the goal is
 reached, or leaves many people indifferent between columns) that of the people as they were is tried, and that at what
-members made of the first. Then budgets grow from a share of the common one: each signal is that of a refit on what
-members made of the one before, so that it is there while the goal is not reached yet.
+members made of the first. Where none will do, budgets grow from a share of the common one: each signal is that of a
+refit on what members made of the one before, so that it is there while the goal is not reached yet.
 """
 
 from __future__ import annotations
@@ -52,19 +52,25 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
     _refuse_few(plan, unscaled(model))
     training = model.training(people)
 
-    def card(parameters: Array, signal: Array) -> Card:
-        return _card(plan, training, parameters, signal)
-
-    first = card(plan.parameters, plan.signal)
+    first = _card(plan, training, plan.parameters, plan.signal)
     yield first
     with suppress(NumericsError):  # where it cannot be refitted there is no such signal
+        yield _card(plan, training, *_signal(plan, training, None))
+        yield _card(plan, training, *_signal(plan, training, plan.followed(first).each))
+
+
+def grown_cards(plan: MemberPlan) -> Iterator[Card]:
+    """Yield cards with growing shares of a common budget, each with the signal that the last ones led to."""
+    allowance = plan.problem.allowance
+    if not allowance.single:
+        return
+    training = table_model(plan).training(plan.problem.people)
+    with suppress(NumericsError):
         found = _signal(plan, training, None)
-        yield card(*found)
-        yield card(*_signal(plan, training, plan.followed(first).each))
-        for share in SHARES if first.budget else ():
-            last = replace(card(*found), budget=share * (first.budget or 0.0))
-            yield last
-            found = _between(found, _signal(plan, training, plan.followed(last).each))
+        for share in SHARES:
+            card = replace(_card(plan, training, *found), budget=share * float(allowance.budget))
+            yield card
+            found = _between(found, _signal(plan, training, plan.followed(card).each))
 
 
 def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array, Array]:
