@@ -1,10 +1,13 @@
 """Shared fixtures. Problems that tests draw at random live in `worlds`."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from browser import Visit, started_chromium, visits
 
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.load_profile("oar")
@@ -26,6 +29,20 @@ def adult_data() -> Path:
 def german_data() -> Path:
     """Return the folder of UCI's German credit file; skip where there is none."""
     return _folder_or_skip("german")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Yield the session's headless browser; skip where there is none."""
+    with started_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+    """Yield a function that opens HTML, or a file, in the browser and notes errors and requests."""
+    with visits(chromium, tmp_path) as function:
+        yield function
 
 
 def _folder_or_skip(name: str = "") -> Path:

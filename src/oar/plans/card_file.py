@@ -40,6 +40,13 @@ MODELS = ("nearest-centroid",)
 
 def write(card: Card, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
+    text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    with replace_atomically(path) as file:
+        file.write(text.encode())
+
+
+def as_json(card: Card) -> dict[str, Any]:
+    """Return what is written: made of dicts, lists, strings, numbers, booleans and None only."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": DIRECTIONS,
@@ -68,9 +75,7 @@ def write(card: Card, path: Path) -> None:
         content |= table_to_json(card.table)
         for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
             del content[idle]
-    text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    with replace_atomically(path) as file:
-        file.write(text.encode())
+    return content
 
 
 def read(path: Path) -> Card:

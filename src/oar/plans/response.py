@@ -8,7 +8,16 @@ and then the small pull κ decides among its points.
 
 It is found by projected gradient ascent with Barzilai–Borwein steps and a line search in which the value never falls.
 The value need not be concave, so the ascent starts from three places: the usual move, staying, and the full response
-to the gradient there. The best end counts; of equals, the first. The same card and the same person give the same move.
+to the gradient there. The best end counts; of equals, the first.
+
+These ascents stop as soon as almost nothing is left to gain. Where the score is level that is said of many moves, and
+rounding would decide which of them it is. So the best end is *settled*: climbed on from until it is its own answer,
+
+    δ = project(δ + ∇/κ)         with ∇ the gradient of the whole,
+
+to SETTLED; error in δ is then no larger than that, where the value is concave. So close to the top values differ by
+less than they are rounded by, and line searches go by slopes instead ("approximate Wolfe", Hager and Zhang 2005).
+The same card and the same person give the same move, on other machines and in other languages too.
 
 Everyone is a problem of its own; they are only computed side by side. A member alone must find the same move as among
 many, and rounding, which differs with the shapes of arrays, can tip a search into another optimum. So scores are asked
@@ -35,6 +44,11 @@ SUFFICIENT = 1e-4
 FAR = 1e8  # budgets: a step so long that its projection is the full response
 BLOCK = 64  # people whose scores are computed side by side
 EQUAL = 1e-9  # ends whose values differ by a smaller share are equals
+SETTLED = 1e-9  # of a budget: how far a settled move may be from its own answer
+MOST_SETTLING = 2000
+CREEPING = 1e-12  # of a budget: steps that lead nowhere
+KINK = 1e-12  # of 1/κ: a step so short says that slopes jump there
+ROUNDING = 1e-13  # of a value, and of what a full move gains: what is not told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +65,8 @@ class People:
         return People(self.rows[who], self.targets[who], self.usual[who], self.radii[who])
 
 
+Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 Value = Callable[[People, Array], tuple[Array, Array]]  # what is maximised, and its gradient, for some people's moves
 
 
@@ -64,12 +80,12 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
 
     stay = np.zeros_like(people.rows)
     full = norm.maximise(value(people, stay)[1], people.radii)
-    moves, best = _ascend(value, people, norm, norm.project(people.usual, people.radii))
+    moves, best = _ascend(value, people, norm, pull, norm.project(people.usual, people.radii))
     for start in (stay, full):
-        other, reached = _ascend(value, people, norm, start)
+        other, reached = _ascend(value, people, norm, pull, start)
         better = reached > best + EQUAL * np.abs(best)
         moves, best = np.where(better[:, None], other, moves), np.where(better, reached, best)
-    return moves
+    return _settle(value, people, norm, pull, moves) if pull > 0 else moves
 
 
 def in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, Array]:
@@ -80,47 +96,95 @@ def in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, A
     return np.concatenate(scores)[:size], np.concatenate(slopes)[:size]
 
 
-def _ascend(value: Value, people: People, norm: Norm, moves: Array) -> tuple[Array, Array]:
+def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> tuple[Array, Array]:
     """Climb from some moves until the certificate closes for everyone; return moves and values."""
+    slopes = value(people, moves)[1]
+    scale = people.radii * norm.dual.length(slopes)
+
+    def far(who: Rows, moves: Array, slopes: Array) -> Mask:
+        full = people.radii[who] * norm.dual.length(slopes)
+        return full - _inner(slopes, moves) > TOLERANCE * np.maximum(scale[who], full)
+
+    return _climb(value, people, norm, moves, Rules(far, MOST_STEPS, pull))
+
+
+def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
+    """Climb on until moves are their own answers."""
+
+    def far(who: Rows, moves: Array, slopes: Array) -> Mask:
+        away = norm.project(moves + slopes / pull, people.radii[who]) - moves
+        return np.abs(away).max(axis=1) > SETTLED * people.radii[who]
+
+    return _climb(value, people, norm, moves, Rules(far, MOST_SETTLING, pull))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """When a climb ends: who, of some people with their moves and slopes, is not there yet; most steps; and κ."""
+
+    far: Callable[[Rows, Array, Array], Mask]
+    most: int
+    pull: float
+
+
+def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules) -> tuple[Array, Array]:
+    """Take projected gradient steps; return moves and values."""
     moves = moves.copy()
     values, slopes = value(people, moves)
-    lengths, scale = _far(slopes, people.radii), people.radii * norm.dual.length(slopes)
-    going = np.flatnonzero(people.radii > 0)
-    for _ in range(MOST_STEPS):
-        full = people.radii[going] * norm.dual.length(slopes[going])
-        left = full - _inner(slopes[going], moves[going])
-        going = going[left > TOLERANCE * np.maximum(scale[going], full)]
+    lengths, going = _far(slopes, people.radii), np.flatnonzero(people.radii > 0)
+    blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(slopes))
+    for _ in range(rules.most):
+        going = going[rules.far(going, moves[going], slopes[going])]
         if not going.size:
             break
         some, old, last = people.some(going), moves[going], slopes[going]
         towards = norm.project(old + lengths[going, None] * last, some.radii) - old
-        taken = _search(value, some, old, towards, values[going], _inner(last, towards))
-        moves[going], values[going], slopes[going] = taken
+        # A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
+        gain = np.maximum(_inner(last, towards), _inner(towards, towards) / lengths[going])
+        way = Way(old, towards, values[going], last, gain)
+        moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
         bend, far = -_inner(change, slopes[going] - last), _far(slopes[going], some.radii)
         # Where curvature is not that of a maximum the model says "as far as possible".
         lengths[going] = np.where(
             bend > 0, np.minimum(_inner(change, change) / np.where(bend > 0, bend, 1.0), far), far
         )
-        going = going[change.any(axis=1)]  # who cannot climb any further is at the limit of rounding, or on a kink
+        # Who cannot climb any further is at the limit of rounding, or on a kink.
+        creeps = np.abs(change).max(axis=1) <= CREEPING * some.radii
+        going = going[~creeps & (rules.pull * lengths[going] > KINK if rules.pull > 0 else True)]
     return norm.project(moves, people.radii), values
 
 
-def _search(
-    value: Value, people: People, moves: Array, towards: Array, values: Array, gain: Array
-) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Where a line search begins, and where it leads: moves, ways (n, d), values, slopes, and gains to first order."""
+
+    moves: Array
+    towards: Array
+    values: Array
+    slopes: Array
+    gain: Array
+
+
+def _search(value: Value, people: People, way: Way, blur: Array) -> tuple[Array, Array, Array]:
     """Shorten everyone's way until its value rises enough; who finds nothing stays, with slopes 0, and is done.
+
+    Where values are level within the blur, it is enough that the slope along the way has not turned round and become
+    as steep: φ'(1) ≥ −(1 − 2 SUFFICIENT) φ'(0). Slopes are compared by their difference, in which nothing cancels.
 
     Returns moves, values and slopes.
     """
-    moves, values, slopes = moves.copy(), values.copy(), np.zeros_like(moves)
-    searching, share = np.flatnonzero(gain > 0), 1.0
+    moves, values, slopes = way.moves.copy(), way.values.copy(), np.zeros_like(way.moves)
+    searching, share = np.flatnonzero(way.gain > 0), 1.0
     for _ in range(MOST_HALVINGS):
         if not searching.size:
             break
-        trial = moves[searching] + share * towards[searching]
+        towards, gain = way.towards[searching], way.gain[searching]
+        trial = moves[searching] + share * towards
         reached, found = value(people.some(searching), trial)
-        good = reached >= values[searching] + SUFFICIENT * share * gain[searching]
+        good = reached >= values[searching] + SUFFICIENT * share * gain
+        turned = gain + _inner(found - way.slopes[searching], towards) < -(1 - 2 * SUFFICIENT) * gain
+        good |= (reached >= values[searching] - blur[searching]) & ~turned
         risen = searching[good]
         moves[risen], values[risen], slopes[risen] = trial[good], reached[good], found[good]
         searching, share = searching[~good], 0.5 * share

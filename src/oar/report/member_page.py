@@ -1,0 +1,85 @@
+"""A page for members: one HTML file that computes a member's own move in its browser, and sends nothing.
+
+The file holds the card as JSON, and the style and script of `pages/`. Its Content-Security-Policy allows exactly that
+style and that script, by their hashes, and no connection, picture, frame or form target whatever. Everything that the
+card names (columns, categories, labels) becomes text by the script's `append` and `textContent`, never markup.
+
+The script repeats `oar.plans.response` and `oar.plans.table_response` for one person. Models that need automatic
+differentiation are not repeated: their page says how to use the command instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from oar.files import replace_atomically
+from oar.models.gaussian import GaussianNaiveBayes
+from oar.models.linear import Linear
+from oar.models.prototypes import PrototypeNetwork
+from oar.plans.card import Card
+from oar.plans.card_file import as_json
+
+SCRIPTS = (
+    *("norms.js", "scores.js", "respond.js", "table_terms.js", "table_fill.js", "table_respond.js"),
+    *("numbers.js", "fields.js", "result.js", "member.js"),
+)
+POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
+
+
+def member_page(card: Card, *, title: str | None = None) -> str:
+    """Return the page for a card's members, as HTML.
+
+    Args:
+        card: the plan as it is published.
+        title: the page's heading; None to say what the plan works towards.
+    """
+    style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
+    data = {"card": as_json(card), "title": title, "supported": computes_in_browser(card)}
+    parts = {
+        "policy": POLICY.format(script=_hash(script), style=_hash(style)),
+        "style": style,
+        "script": script,
+        "card": _inert(json.dumps(data, allow_nan=False)),
+    }
+    html = _part("member.html")
+    for name, text in parts.items():
+        html = html.replace(f"<!--{name}-->", text)
+    return html
+
+
+def write_member_page(card: Card, path: str | Path, *, title: str | None = None) -> None:
+    """Write the page; the file is replaced whole or not at all, and folders that are missing are made."""
+    html = member_page(card, title=title)
+    with replace_atomically(Path(path)) as file:
+        file.write(html.encode())
+
+
+def computes_in_browser(card: Card) -> bool:
+    """Report whether a card's model has closed forms, which the page knows; otherwise members need `oar respond`."""
+    if card.broadcast is None:
+        return True
+    model = card.broadcast.model
+    if isinstance(model, PrototypeNetwork):
+        return model.embedding is None
+    return isinstance(model, Linear | GaussianNaiveBayes)
+
+
+def _part(name: str) -> str:
+    return (files("oar.report") / "pages" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what a Content-Security-Policy calls this text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _inert(text: str) -> str:
+    """Return JSON that cannot end its script element: it means the same, and holds no <, > or &.
+
+    U+2028 and U+2029, and everything else beyond ASCII, json.dumps has escaped already.
+    """
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

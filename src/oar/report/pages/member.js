@@ -1,0 +1,141 @@
+// The page: a form made from the card, and the move that comes of it. Nothing is sent and nothing is stored.
+
+const page = JSON.parse(document.getElementById("card").textContent);
+const card = page.card;
+const ofTable = card.version === 3;
+const within = (id) => document.getElementById(id);
+
+// Plain features are columns of numbers.
+function columnsOf() {
+  if (ofTable) return card.columns;
+  const names = card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
+  return names.map((name) => ({ name, kind: "number", levels: [], movable: true }));
+}
+
+function budgetError(value) {
+  if (value < 0) return "Please write 0 or more.";
+  if (card.budget !== null && value > card.budget)
+    return `At most ${card.budget}, the plan’s own limit: going farther than planned can miss the goal.`;
+  return null;
+}
+
+const COUNTED = {
+  1: "added up",
+  2: "taken together as a length (the root of the sum of their squares)",
+  inf: "the largest of them",
+};
+
+function budgetField() {
+  const limit = card.budget === null ? "Your own limit" : `At most ${card.budget}, the plan’s own limit`;
+  const what = ofTable ? "costs of all changes" : "sizes of all changes";
+  return numberField({
+    id: "budget",
+    name: "How far I am willing to go",
+    hint: `${limit}: the ${what}, ${COUNTED[card.norm]}.`,
+    value: card.budget ?? "",
+    accept: budgetError,
+  });
+}
+
+function outcomeFields() {
+  if (card.classes !== null) {
+    const hint = "The outcome that stands beside your values in the data.";
+    return [choiceField({ id: "outcome-0", name: "My own outcome", hint, options: card.classes.map(labelText) })];
+  }
+  const hint = "The value that stands beside your others in the data, and that the model learns to predict.";
+  return Array.from({ length: card.outputs }, (_, place) => {
+    const name = card.outputs === 1 ? "My own outcome" : `My own outcome ${place + 1}`;
+    return numberField({ id: `outcome-${place}`, name, hint });
+  });
+}
+
+const sharesOf = (found) =>
+  card.classes === null ? found : card.classes.map((_, place) => (place === found[0] ? 1 : 0));
+
+// Read all fields, naming every mistake; return their values, or null after moving to the first that is wrong.
+function answersOf(fields) {
+  const found = fields.map((field) => field.check());
+  const wrong = fields.filter((_, place) => found[place].error);
+  if (wrong.length === 0) return found.map(({ value }) => value);
+  const many = wrong.length === 1 ? "One answer needs" : `${wrong.length} answers need`;
+  within("status").textContent = `${many} another look: ${wrong.map(({ name }) => name).join(", ")}.`;
+  wrong[0].control.focus();
+  return null;
+}
+
+// The change of each column, the values after it, and what it costs.
+function computed(values, shares, budget, kept) {
+  if (ofTable) {
+    const { move, after, cost } = tableMove(card, values, shares, budget, kept);
+    return { after, cost, changes: laidOut(card.columns).map(({ start }) => move[start]) };
+  }
+  const move = plainMove(card, values, shares, budget, kept);
+  return { after: plus(values, move), cost: BALLS[card.norm].length(move), changes: move };
+}
+
+function showMove(columns, values, { after, cost, changes }, budget) {
+  const moving = after.filter((value, at) => value !== values[at]).length;
+  const used = shownNumber(Number(cost.toPrecision(6)));
+  within("status").textContent =
+    moving === 0
+      ? "Stay as you are: the plan asks for no change of these values."
+      : `Change ${moving} of ${columns.length} values. ` +
+        `That uses ${used} of the ${shownNumber(budget)} that you are willing to go.`;
+  if (moving > 0) {
+    const lines = columns.map((column, at) => lineOf(column, values[at], after[at], changes[at]));
+    within("move").replaceChildren(tableOf(lines));
+  }
+  within("print").hidden = false;
+}
+
+function forgetMove() {
+  within("status").textContent = "";
+  within("move").replaceChildren();
+  within("print").hidden = true;
+}
+
+function openForm() {
+  const columns = columnsOf();
+  const [values, outcome, budget] = [columns.map(columnField), outcomeFields(), budgetField()];
+  within("values").append(...values.map(({ box }) => box));
+  within("outcome").append(...outcome.map(({ box }) => box), budget.box);
+  const limits = ofTable ? [...new Set([...card.links, ...card.rules].map(({ text }) => text))] : [];
+  within("limit-list").append(...limits.map((text) => element("li", {}, text)));
+  within("limits").hidden = limits.length === 0;
+  within("form").hidden = false;
+  within("form").addEventListener("input", forgetMove);
+  within("form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    forgetMove();
+    const found = answersOf([...values, ...outcome, budget]);
+    if (found === null) return;
+    const [own, shares] = [found.slice(0, values.length), sharesOf(found.slice(values.length, -1))];
+    const kept = values.map((field) => field.kept());
+    showMove(columns, own, computed(own, shares, found.at(-1), kept), found.at(-1));
+    within("result").scrollIntoView({ block: "nearest" });
+  });
+  within("print").addEventListener("click", () => window.print());
+}
+
+// Where the page cannot compute: the header of the file that `oar respond` reads; the label's name must be its own.
+function explainProgram() {
+  const quoted = (name) => (/[",\n\r]/.test(name) ? `"${name.replace(/"/g, '""')}"` : name);
+  const names = columnsOf().map(({ name }) => name);
+  const label = ["label", "my_label", "my_own_label"].find((name) => !names.includes(name));
+  within("header-line").textContent = [...names, label].map(quoted).join(",");
+  within("program").hidden = false;
+}
+
+function openPage() {
+  const wish = `A plan so that the prediction becomes “${labelText(card.goal)}”`;
+  document.title = page.title ?? wish;
+  within("heading").textContent = page.title ?? wish;
+  within("wish").textContent = page.title === null ? "" : `${wish}.`;
+  within("wish").hidden = page.title === null;
+  within(card.participants).hidden = false;
+  if (page.supported) openForm();
+  else explainProgram();
+}
+
+openPage();
+globalThis.oarMember = Object.freeze({ plainMove, tableMove, readNumber });
