@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.group import check_group, group_mask
+from oar.actions.quota import brief
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.people.tables import check_index, is_series
@@ -58,8 +59,7 @@ class Best:
         """Show how many, and of whom."""
         if self.among is None:
             return f"Best({self.number})"
-        among = f"<{np.size(self.among)} values>" if np.ndim(self.among) else repr(self.among)
-        return f"Best({self.number}, among={among})"
+        return f"Best({self.number}, among={brief(self.among)})"
 
 
 def participation_mask(participants: Any, seed: int | None, people: Population) -> Mask | None:

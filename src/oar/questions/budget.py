@@ -13,6 +13,7 @@ import numpy as np
 
 from oar.actions.perturb import check_budget
 from oar.errors import Status
+from oar.models import NearestCentroid
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import step_line
@@ -32,6 +33,7 @@ from oar.questions.trying import (
     what_is_scaled,
     with_moves,
 )
+from oar.solvers.reach import reach_of, smallest_scale
 
 USUAL = 1e-2
 FARTHEST = 4.0  # times the distance of the farthest person from the query: how far the search goes
@@ -87,11 +89,11 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
         return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
     farthest = _farthest(problem) if most is None else check_budget(most, "most")
     found, failed, last = _first_that_does(trying, farthest)
-    proof, members = bound_of(problem), None if problem.best is None else problem.best.number
     if found is None:
-        least = 0.0 if proof is None else proof.least_scale(units, farthest, members)
-        if last.proposal.impossible and last.problem.limits is not None:  # nobody may change anything at all
-            said = f"Impossible with any {what}: limits leave nobody a move."
+        least = _least(problem, farthest)
+        # Either even all of those whom the best few are chosen from cannot do, or nobody may change anything at all.
+        if least == np.inf or (last.proposal.impossible and last.problem.limits is not None):
+            said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
         said = f"No {what} up to {farthest:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, said.strip(), last, least)
@@ -103,12 +105,20 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
             failed = middle
         else:
             value, result = better
-    least = 0.0 if proof is None else proof.least_scale(units, value, members)
+    least = _least(problem, value)
     said = (
         f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
         f"{_how_it_ended(failed)}. {_proved(least, what)}"
     )
     return BudgetAnswer(value, result.status, None, said.strip(), result, least)
+
+
+def _least(problem: Problem, enough: float) -> float:
+    """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
+    if isinstance(problem.model, NearestCentroid) and problem.limits is None:  # even if all could be chosen
+        return smallest_scale(reach_of(problem))[0]
+    proof, members = bound_of(problem), None if problem.best is None else problem.best.number
+    return 0.0 if proof is None else proof.least_scale(unit_budgets(problem), enough, members)
 
 
 def _how_it_ended(failed: float) -> str:

@@ -207,9 +207,5 @@ class Fewer:
                 yield choice
 
     def _order(self, result: Result) -> NDArray[np.intp]:
-        plan = result.plan
-        assert isinstance(plan, MemberPlan)
-        try:
-            return self.ranking.order(plan)
-        except NumericsError:
-            return self.ranking.order(None)
+        assert isinstance(result.plan, MemberPlan)
+        return self.ranking.order(result.plan)

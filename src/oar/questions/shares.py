@@ -78,7 +78,7 @@ class Draw:
 
     def __init__(self, trying: Trying, seed: int) -> None:
         self._trying, problem = trying, trying.problem
-        people = problem.people
+        self.model, people = problem.model, problem.people
         able = problem.allowance.everyones(people.size) > 0
         codes = np.zeros(people.size, dtype=int) if problem.regresses else people.codes(0, people.size)
         order = random_order(people.size, seed)
@@ -129,6 +129,9 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         return ShareAnswer(None, None, None, Status.NOT_FOUND, said, alone, everyone)
     share = draw.least(lambda result: result.loss < limit, close)
     goal_share = draw.least(lambda result: result.success, close)
+    if share is None and alone.loss <= getattr(draw.model, "least_loss", -np.inf):
+        said = "Impossible: the individual's loss is as low as any can be, so no collective does better."
+        return ShareAnswer(None, None, goal_share, Status.IMPOSSIBLE, said, alone, None)
     if share is None:
         said = (
             f"Not found: with all eligible members the collective's best loss found is {everyone.loss:.6g}, not below "

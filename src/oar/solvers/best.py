@@ -28,7 +28,8 @@ from oar.solvers.reach import Reach, reach_of
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Propose = Callable[[Problem], Proposal]
-ROUNDS = 4  # plans for choices that follow from the last one
+ROUNDS = 4  # plans for choices that follow from the last one,
+FEW_ROUNDS = 2  # and where every refit trains a network from scratch
 SWAPPED = 8  # members of the least use, and others of the most, who are exchanged with each other
 FEW = 2_000  # members' moves, as numbers, up to which refits are so quick that exchanges are tried
 
@@ -82,8 +83,12 @@ class Ranking:
     def order(self, plan: MemberPlan | None) -> NDArray[np.intp]:
         """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
         each = None if plan is None else self.answering.in_cost(plan.each)
-        outcome = self.answering.refit(each, None if plan is None else plan.query_move)
-        gains = np.where(self.able, self.answering.gains(outcome), -np.inf)
+        try:
+            outcome = self.answering.refit(each, None if plan is None else plan.query_move)
+            gains = self.answering.gains(outcome)
+        except NumericsError:  # without a signal there is only what everyone could do
+            gains = self.answering.weights * self.answering.budgets
+        gains = np.where(self.able, gains, -np.inf)
         return np.argsort(-gains, kind="stable")[: int(self.able.sum())]
 
     def first(self, number: int, plan: MemberPlan | None) -> Mask:
@@ -125,25 +130,21 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
     if number >= int(ranking.able.sum()):
         found = propose(everyone)
         return _honest(found, problem, impossible=found.impossible)
-    members = ranking.first(number, None)
+    members, convex = ranking.first(number, None), getattr(problem.model, "convex", True)
     best = propose(problem.with_action(participants=members, seed=None))
-    tried, latest = [members], best
-    for start in (best, None):  # from the first choice, then from where everyone has moved
+    tried, stuck = [members], False
+    for start in (best, None) if convex else (best,):  # from the first choice, then from where everyone has moved
         latest = propose(everyone) if start is None else start
-        stuck = latest.impossible
-        for _ in range(ROUNDS):
+        stuck = start is None and latest.impossible
+        for _ in range(ROUNDS if convex else FEW_ROUNDS):
             assert isinstance(latest.plan, MemberPlan)
-            try:
-                members = ranking.first(number, latest.plan)
-            except NumericsError:
-                break  # nothing can be told from there
+            members = ranking.first(number, latest.plan)
             if _known(members, tried):
                 break
             tried.append(members)
             latest = propose(problem.with_action(participants=members, seed=None))
             if _loss(latest) < _loss(best):
                 best = latest
-    convex = getattr(problem.model, "convex", True)
     if convex and problem.people.size * problem.people.dimensions <= FEW:
         best = _exchanged(problem, propose, ranking, best, tried)
     return _honest(best, problem, impossible=stuck)
