@@ -417,3 +417,12 @@ def test_robustness_judges_sets_as_the_audit_does(goal):
         again = result.plan.robustness(noise=1e-12, draws=1)
         assert again.losses[0] == pytest.approx(result.loss, rel=1e-6)
         assert again.successes[0] == result.success
+
+
+def test_a_card_tells_such_goals_in_words(tmp_path):
+    people = three_classes()
+    result = solved(people, SOFTMAX, oar.Query([0.5, 0.4], oar.AnyBut("a")), budget=0.2)
+    result.plan.card().save(tmp_path / "plan.json")
+    card = oar.Card.load(tmp_path / "plan.json")
+    assert str(card.goal) == "AnyBut('a')"
+    assert oar.audit(result.plan.followed(card)).loss == pytest.approx(result.loss, rel=0.05)

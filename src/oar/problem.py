@@ -18,7 +18,7 @@ from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
-from oar.goals import Aimed, Between, ClassWish, ValueWish, Wish, wish_words
+from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
@@ -168,6 +168,14 @@ class Problem:
             value = self.goal_target
             return float(value[0]) if value.size == 1 else value
         return self.people.classes[self.goal]
+
+    @property
+    def published_goal(self) -> Any:
+        """The goal as a card has it: a label, a number or a tuple of them; else in words."""
+        if not self.plain or self.query.probability is not None or isinstance(self.query.goal, Between):
+            several = f" for {len(self.wishes):,} people" if self.several else ""
+            return Wanted(f"{self.goal_words}{several}")
+        return tuple(self.goal_label.tolist()) if isinstance(self.goal_label, np.ndarray) else self.goal_label
 
     @property
     def goal_words(self) -> str:

@@ -77,14 +77,6 @@ def test_plain_features_have_no_table():
             out()
 
 
-def test_a_plan_for_a_table_has_no_card(result):
-    with pytest.raises(oar.DataError, match="a card knows only balls"):
-        result.plan.card()
-    with pytest.raises(oar.DataError) as refused:
-        result.plan.card()
-    assert "limits" not in str(refused.value)  # there are none
-
-
 @pytest.fixture(scope="module")
 def asked(frame):
     people = oar.Population.from_frame(frame, target="approved")

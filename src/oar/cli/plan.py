@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from oar.plans import Result
 
 FOLDER = Path("oar-plan")
+MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
 Out = Annotated[
     Path | None, typer.Option(help="Folder to write to; made if it is not there.  [default with --example: oar-plan]")
 ]
@@ -112,7 +113,11 @@ def _power(result: Result, seed: int) -> Any:
 
     if result.problem.levers is not None or not result.audit.movers or not result.audit.converged:
         return None
-    return oar.power(result, seed=seed)
+    people = result.problem.people
+    shares = THIRDS if people.size * people.dimensions > MANY else None
+    budget = result.problem.allowance.budget
+    budgets = None if shares is None or not isinstance(budget, float) else [share * budget for share in shares]
+    return oar.power(result, shares, budgets, seed=seed)
 
 
 def _summary(facts: Any, folder: Path, names: list[str]) -> str:

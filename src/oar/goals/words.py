@@ -49,6 +49,17 @@ class Between:
             raise DataError("Between: must have a low or a high end, got neither.")
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A goal in words, as it is published where it is more than one label or value."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """The words."""
+        return self.text
+
+
 @dataclass(frozen=True, eq=False)
 class Members:
     """Query subjects who are members themselves: what they contribute is also what they are judged by.

@@ -8,7 +8,8 @@
      "parameters": […], "signal": […]}
 
 Labels are JSON strings, numbers, booleans, or {"tuple": [...]}. Where values are predicted `classes` is null, `outputs`
-says how many, and `goal` is a number or such a tuple. `table_card_file` says what version 3 is.
+says how many, and `goal` is a number or such a tuple. A goal of another kind is in words,
+{"wanted": "…"}. `table_card_file` says what version 3 is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
 from oar.errors import OARError, StorageError, choose
 from oar.files import replace_atomically
+from oar.goals import Wanted
 from oar.models import Differentiable
 from oar.models.spec import from_spec, parameter_count, to_spec
 from oar.plans.card import Array, Broadcast, Card
@@ -52,7 +54,7 @@ def as_json(card: Card) -> dict[str, Any]:
         "model": card.model,
         "norm": f"{card.norm.p:g}",
         "budget": card.budget,
-        "goal": label_to_json(card.goal),
+        "goal": _goal_to_json(card.goal),
         "participants": card.participants,
         "classes": None if card.classes is None else [label_to_json(label) for label in card.classes],
         "features": None if card.features is None else [str(name) for name in card.features],
@@ -99,7 +101,7 @@ def read(path: Path) -> Card:
 
 def _from_json(content: dict) -> Card:
     with_signal = content["version"] == SIGNAL
-    goal = label_from_json(content["goal"])
+    goal = _goal_from_json(content["goal"])
     directions = np.asarray(content["directions"], dtype=np.float64)
     norm = Norm.of(float(content["norm"]))
     if not with_signal and content["model"] not in MODELS:
@@ -129,7 +131,7 @@ def _from_json(content: dict) -> Card:
 
 
 def _table_card(content: dict) -> Card:
-    goal = label_from_json(content["goal"])
+    goal = _goal_from_json(content["goal"])
     table = table_from_json(content)
     name, model = model_from_json(content["model"], table.scaled)
     classes, outputs = _classes(content, goal, with_signal=True)
@@ -151,18 +153,31 @@ def _table_card(content: dict) -> Card:
     )
 
 
+def _goal_to_json(goal: Any) -> Any:
+    return {"wanted": goal.text} if isinstance(goal, Wanted) else label_to_json(goal)
+
+
+def _goal_from_json(goal: Any) -> Any:
+    if not isinstance(goal, dict) or "wanted" not in goal:
+        return label_from_json(goal)
+    if not isinstance(goal["wanted"], str):
+        raise ValueError("a goal in words must be text")
+    return Wanted(goal["wanted"])
+
+
 def _classes(content: dict, goal: Any, with_signal: bool) -> tuple[tuple | None, int]:
     """Return the classes, or None and the number of values."""
     if with_signal and content["classes"] is None:
         outputs = content["outputs"]
         size = len(goal) if isinstance(goal, tuple) else 1
-        if type(outputs) is not int or outputs < 1 or size != outputs:
+        said = isinstance(goal, Wanted)
+        if type(outputs) is not int or outputs < 1 or not (said or size == outputs):
             raise ValueError(f"outputs must be as many as the goal's values, got {outputs!r} for {size}")
         return None, outputs
     classes = tuple(label_from_json(label) for label in content["classes"])
     if len(set(classes)) != len(classes):
         raise ValueError("a class is named twice")
-    if goal not in classes:
+    if not isinstance(goal, Wanted) and goal not in classes:
         raise ValueError(f"goal {goal!r} is not one of the classes")
     return classes, 0
 

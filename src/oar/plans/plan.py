@@ -22,6 +22,8 @@ from oar.problem import Problem
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
 
+IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
@@ -145,7 +147,7 @@ class Plan:
                 f"{', and the plan is of none' if people.schema is None else ''}, got one for "
                 f"{'plain features' if theirs_schema is None else 'others'}; use plan.card()."
             )
-        goal = tuple(problem.goal_label.tolist()) if isinstance(problem.goal_label, np.ndarray) else problem.goal_label
+        goal = problem.published_goal
         if goal != card.goal:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
@@ -157,7 +159,10 @@ class Plan:
         if card.table is None:
             moves = card.responses(rows, targets, radii)
         else:
-            moves = card.table_responses(rows, targets, radii, everyones_room(card.table, problem))[0]
+            room, moves = everyones_room(card.table, problem), np.empty_like(rows)
+            for start in range(0, len(rows), IN_CACHE):  # nobody's answer depends on anybody else's
+                who = np.arange(start, min(start + IN_CACHE, len(rows)))
+                moves[who] = card.table_responses(rows[who], targets[who], radii[who], room.some(who))[0]
         return MemberPlan(problem, self.query_move, moves)
 
 
@@ -309,7 +314,7 @@ class ClassPlan(Plan):
             model=self.problem.model.name,
             norm=allowance.norm,
             budget=float(allowance.budget) if allowance.single else None,
-            goal=self.problem.people.classes[self.problem.goal],
+            goal=self.problem.published_goal,
             participants="everyone" if allowance.mask is None else "selected",
             classes=people.classes,
             features=people.names,

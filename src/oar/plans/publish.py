@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 FEWEST = 5  # people behind any average that is published
 PULLS = (1e-4, 1.0, 100.0)
 ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
-TIGHT = 1e-8
 
 
 def publish(plan: MemberPlan) -> Card:
@@ -54,7 +53,7 @@ def publish(plan: MemberPlan) -> Card:
     if problem.limits is not None:
         from oar.plans.publish_table import grown_cards, table_cards
 
-        return _best(plan, table_cards(plan), table_model(plan), grown_cards(plan))
+        return _best(plan, table_cards(plan), grown_cards(plan))
     assert isinstance(model, Differentiable)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
@@ -73,7 +72,7 @@ def publish(plan: MemberPlan) -> Card:
         **common_fields(plan),
     )
     cards = (replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS)
-    return _best(plan, cards, model)
+    return _best(plan, cards)
 
 
 def table_model(plan: MemberPlan) -> Differentiable:
@@ -85,11 +84,10 @@ def table_model(plan: MemberPlan) -> Differentiable:
 def common_fields(plan: MemberPlan) -> dict[str, Any]:
     """Return what every card says."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
-    goal = problem.goal_label
     return {
         "norm": allowance.norm,
         "budget": float(allowance.budget) if allowance.single else None,
-        "goal": tuple(goal.tolist()) if isinstance(goal, np.ndarray) else goal,
+        "goal": problem.published_goal,
         "participants": "everyone" if allowance.mask is None else "selected",
         "classes": None if problem.regresses else people.classes,
         "features": people.names,
@@ -140,19 +138,18 @@ def refuse_small_classes(classes: tuple, shares: Array) -> None:
         )
 
 
-def _best(plan: MemberPlan, cards: Iterable[Card], model: Differentiable, last_resort: Iterable[Card] = ()) -> Card:
+def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> Card:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept.
 
     The last resort is for when none of the cards keeps enough.
     """
-    problem = plan.problem
-    judged = problem if model is problem.model else replace(problem, model=model)
-    training = judged.training()
+    from oar.plans.refits import Refits  # which reads plans, as plans publish cards
+
+    refits = Refits(plan)
 
     def loss(moves: Array | None) -> float:
-        fit = training.fit(training.moved(moves), training.start(), TIGHT)
-        move = 0.0 if moves is None else plan.query_move
-        return training.goal(fit.parameters, problem.first_query + move, judged.goal_target)[0]
+        given = refits.before if moves is None else refits.planned._replace(moves=moves)
+        return refits.verdict(given, query_moves=moves is not None).loss
 
     before, planned = loss(None), loss(plan.each)
     best, reached = None, np.inf
