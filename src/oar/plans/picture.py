@@ -10,7 +10,6 @@ import numpy as np
 
 from oar.models import LinearSVM
 from oar.models.scaled import unscaled
-from oar.pictures.figures import Places, draw_efforts, draw_moves
 from oar.pictures.markup import joined, table, tag
 from oar.pictures.numbers import number, percent
 from oar.plans.effort import Efforts
@@ -59,6 +58,8 @@ def _predictions(said: Any) -> str:
 
 def picture_of(result: Result) -> Figure:
     """Return the picture that suits a result."""
+    from oar.pictures.figures import Places, draw_efforts, draw_moves  # which load matplotlib
+
     problem = result.problem
     people = problem.people
     told = (_predictions(said) for said in (result.audit.prediction_before, result.prediction))
