@@ -124,9 +124,11 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
     from oar.pictures.numbers import number, percent
+    from oar.report.facts import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
-    rows = [("prediction", f"{found['prediction_before']!r} → {found['prediction']!r}")]
+    predicted = found["prediction_before"], found["prediction"]
+    rows = [("prediction", " → ".join(map(in_words, predicted)))] if asked["several"] is None else []
     if found["goal_probability"] is not None:
         chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
         rows.append(("probability of the goal", " → ".join(chances)))

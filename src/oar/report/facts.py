@@ -21,6 +21,7 @@ from oar.models import LinearSVM
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.people.wording import counted
+from oar.pictures.numbers import number
 from oar.plans import Result
 from oar.plans.effort import Efforts, group_word
 from oar.plans.picture import goal_probability
@@ -229,7 +230,7 @@ def answer(result: Result) -> str:
     """Return the answer in one sentence."""
     audit, problem = result.audit, result.problem
     goal, who = problem.goal_words, _acts(result)
-    now, then = (repr(told(label)) for label in (audit.prediction, audit.prediction_before))
+    now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
     gets, instead = f"predicts {now} for who asks", f"instead of {then}"
     stays = f"it stays {now}"
     if problem.several:
@@ -251,6 +252,11 @@ def answer(result: Result) -> str:
             return f"Not found: no moves were found that lead who asks nearer to {goal}; {stays}."
     nearer = "nearer" if result.loss < result.loss_before else "no nearer"
     return f"Not yet: if {who}, the retrained model {gets}; that is {nearer} to {goal} than before."
+
+
+def in_words(label: Any) -> str:
+    """Return a prediction as a sentence has it."""
+    return number(label) if isinstance(label, float) else repr(label)
 
 
 def _acts(result: Result) -> str:
