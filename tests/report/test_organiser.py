@@ -12,7 +12,8 @@ from command_worlds import approval, done, people
 
 import oar
 from oar.errors import Status
-from oar.report.facts import Origin, answer, facts_of
+from oar.report.answer import answer
+from oar.report.facts import Origin, facts_of
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
 

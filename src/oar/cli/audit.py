@@ -109,7 +109,8 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
 
 def _save(found: Audit, card: Card, asked: Asked, out: Path) -> None:
     from oar.files import replace_atomically
-    from oar.report.facts import FORMAT, VERSION, told
+    from oar.report.answer import told
+    from oar.report.facts import FORMAT, VERSION
     from oar.report.plain import json_text
     from oar.version import __version__
 

@@ -68,7 +68,7 @@ def _contenders(asked: Asked, group: str | None, shares: str) -> list[tuple[str,
 
 def _row(name: str, result: Any) -> dict[str, Any]:
     from oar.plans.picture import goal_probability
-    from oar.report.facts import told
+    from oar.report.answer import told
 
     problem, audit = result.problem, result.audit
     return {

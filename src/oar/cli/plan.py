@@ -124,7 +124,7 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
     from oar.pictures.numbers import number, percent
-    from oar.report.facts import in_words
+    from oar.report.answer import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
     predicted = found["prediction_before"], found["prediction"]

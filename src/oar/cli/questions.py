@@ -47,7 +47,7 @@ def questions(asked: Asked, out: Out = None, force: given.Force = False) -> None
 
 def _answered(asking: Any, problem: Any) -> dict[str, Any]:
     """Return an answer in words and as a number; where a question cannot be asked of this problem, why."""
-    from oar.report.facts import told
+    from oar.report.answer import told
 
     try:
         found = asking(problem)

@@ -1,0 +1,68 @@
+"""The answer in one sentence, and values as JSON and sentences have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from oar.errors import Status
+from oar.people.wording import counted
+from oar.pictures.numbers import number
+from oar.plans import Result
+
+
+def answer(result: Result) -> str:
+    """Return the answer in one sentence."""
+    audit, problem = result.audit, result.problem
+    goal, who = problem.goal_words, _acts(result)
+    now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
+    gets, instead = f"predicts {now} for who asks", f"instead of {then}"
+    stays = f"it stays {now}"
+    if problem.several:
+        had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
+        gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
+        stays = f"{have:,} of {len(audit.queries):,} get it"
+    match result.status:
+        case Status.ACHIEVED:
+            return f"Yes: if {who}, the retrained model {gets}, {instead}."
+        case Status.ALREADY:
+            return f"Nothing is needed: the model {gets} before anybody moves, and does so after."
+        case Status.IMPOSSIBLE:
+            return f"No, and that is proved: within these limits no moves lead to {goal}; if {who}, {stays}."
+        case Status.NOT_CONVERGED:
+            return "There is no answer: a refit of the model did not come to an end."
+        case Status.REFUSED:
+            return "There is no answer: the plan that was found breaks a limit."
+        case Status.NOT_IMPROVED | Status.NOT_FOUND:
+            return f"Not found: no moves were found that lead who asks nearer to {goal}; {stays}."
+    nearer = "nearer" if result.loss < result.loss_before else "no nearer"
+    return f"Not yet: if {who}, the retrained model {gets}; that is {nearer} to {goal} than before."
+
+
+def in_words(label: Any) -> str:
+    """Return a prediction as a sentence has it."""
+    return number(label) if isinstance(label, float) else repr(label)
+
+
+def _acts(result: Result) -> str:
+    audit = result.audit
+    acts = [counted(audit.movers, "member moves", "members move")] if audit.movers else []
+    acts += [counted(audit.relabelled, "label changes", "labels change")] if audit.relabelled else []
+    acts += [counted(audit.leavers, "member leaves", "members leave")] if audit.leavers else []
+    return " and ".join(acts) or "nobody does anything"
+
+
+def told(value: Any) -> Any:
+    """Return a value as JSON has it: no NaN and no infinity, which are None there."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): told(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [told(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
