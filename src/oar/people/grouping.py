@@ -75,7 +75,9 @@ def _cut(values: Any) -> Any:
         names = [f"{low:.6g} to {high:.6g}" for low, high in inside.to_numpy(dtype=float)]
         if len(set(names)) < len(names):  # ends that differ only in late digits
             names = [f"{number + 1} of {len(names)}" for number in range(len(names))]
-        held = pandas.Categorical.from_codes(parts.fillna(-1).astype(int), names, ordered=True)
+        held = pandas.Categorical.from_codes(
+            parts.fillna(-1).to_numpy(dtype=np.intp), pandas.Index(names), ordered=True
+        )
         values = pandas.Series(held, index=values.index, name=values.name)
     if values.isna().any():
         values = values.astype(object).map(str).where(values.notna(), MISSING)
