@@ -188,5 +188,6 @@ def _broadcast(content: dict, model: Differentiable, directions: Array, outputs:
     known = 0 if content["version"] == TABLE and linear_in_features(model) else count  # scores do without θ there
     for vector, size in ((parameters, known), (signal, count)):
         if vector.shape != (size,) or not np.isfinite(vector).all():
-            raise ValueError(f"parameters and signal must be {known} and {count} finite numbers")
+            sizes = f"{count} finite numbers each" if known else f"none and {count} finite numbers"
+            raise ValueError(f"parameters and signal must be {sizes}")
     return Broadcast(model, parameters, signal, check_budget(content["pull"], "pull"))

@@ -75,6 +75,24 @@ class Offers:
         return Offers(self.gains[who], self.most[who], self.signs[who], self.levels[who])
 
 
+@dataclass(eq=False)
+class Best:
+    """The best moves so far (n, d), their scores (n,) and slopes there (n, d)."""
+
+    moves: Array
+    values: Array
+    slopes: Array
+
+    def improve(self, trial: Array, values: Array, slopes: Array, who: Rows | slice = slice(None)) -> Array:
+        """Take those of some people's tries that are better; return the slopes there."""
+        old = self.values[who]
+        better = values > old + EQUAL * (np.abs(values) + np.abs(old))
+        self.values[who] = np.where(better, values, old)
+        self.moves[who] = np.where(better[:, None], trial, self.moves[who])
+        self.slopes[who] = np.where(better[:, None], slopes, self.slopes[who])
+        return slopes
+
+
 class TableResponse:
     """The answers of members to one card."""
 
@@ -93,15 +111,18 @@ class TableResponse:
         for _ in range(ROUNDS):
             if not going.size:
                 break
-            some, here, top, steep = members.some(going), moves[going], values[going], slopes[going]
-            found, reached, there = here, top, steep
-            for trial in self._tries(some, here, steep):
-                value, slope = self._scored(some, trial)
-                better = value > reached + EQUAL * (np.abs(value) + np.abs(reached))
-                found, reached = np.where(better[:, None], trial, found), np.where(better, value, reached)
-                there = np.where(better[:, None], slope, there)
-            moves[going], values[going], slopes[going] = found, reached, there
-            going = going[reached > top]
+            some, here, steep = members.some(going), moves[going], slopes[going]
+            best = Best(here.copy(), values[going], steep.copy())
+            straight = self._response(some, steep)
+            there = best.improve(straight, *self._scored(some, straight))
+            other = np.flatnonzero((straight != here).any(axis=1))  # for all others there is nothing else to try
+            if other.size:
+                ways = here[other], straight[other], steep[other], there[other]
+                for trial in self._tries(some.some(other), *ways):
+                    best.improve(trial, *self._scored(some.some(other), trial), who=other)
+            risen = best.values > values[going]
+            moves[going], values[going], slopes[going] = best.moves, best.values, best.slopes
+            going = going[risen]
         return moves, values - first
 
     def lengths(self, moves: Array) -> Array:
@@ -117,12 +138,11 @@ class TableResponse:
     def _scored(self, members: Members, moves: Array) -> tuple[Array, Array]:
         return in_equal_blocks(self.score, members.rows + moves, members.targets)
 
-    def _tries(self, members: Members, here: Array, slopes: Array) -> Iterator[Array]:
-        first = self._response(members, slopes)
-        yield first
+    def _tries(self, members: Members, here: Array, there: Array, slopes: Array, far: Array) -> Iterator[Array]:
+        """Yield what else to try than the response `there`, where slopes are `far`."""
         for share in SHARES:
-            yield self._between(members, here, first, share)
-        yield self._response(members, 0.5 * (slopes + self._scored(members, first)[1]))
+            yield self._between(members, here, there, share)
+        yield self._response(members, 0.5 * (slopes + far))
 
     def _between(self, members: Members, here: Array, there: Array, share: float) -> Array:
         """Return a point on the way, or `there` itself where that breaks anything."""
@@ -185,20 +205,29 @@ class TableResponse:
             return _better(offers.gains, *ways)
         best = self._ball(radii, offers, np.zeros_like(offers.gains))
         paid = self.steps * self.costs
-        large = (farthest >= self.steps * (1 - ALMOST)) & (self.steps > 0) & (farthest > 0)
+        large = (self.steps > 0) & (farthest >= self.steps * (1 - ALMOST)) & (farthest > 0)
         large &= self._is_category | (paid > LARGE * radii[:, None])
-        gain = offers.gains * self.steps
-        people = np.arange(len(radii))
+        some = np.flatnonzero(large.any(axis=1))
+        if some.size:
+            best[some] = self._with_large_steps(radii[some], offers.some(some), large[some], best[some])
+        return best
+
+    def _with_large_steps(self, radii: Array, offers: Offers, large: Mask, best: Array) -> Array:
+        """Return the best fill, for p = 2, with up to MOST_LARGE large steps made first: the worthiest, in two orders.
+
+        A step that no longer fits is left out, and the next one tried.
+        """
+        paid, gain, people = self.steps * self.costs, offers.gains * self.steps, np.arange(len(radii))
         for worth in (gain / _positive(paid) ** 2, gain):
             order = np.argsort(-np.where(large, worth, 0.0), axis=1, kind="stable")[:, :MOST_LARGE]
             forced = np.zeros_like(best)
             for places in order.T:
+                if not large[people, places].any():  # nobody has more of them
+                    break
                 more = forced.copy()
                 more[people, places] = np.where(large[people, places], self.steps[places], 0.0)
                 fits = _total((more * self.costs) ** 2) <= radii**2 * (1 + ALMOST)
                 forced = np.where(fits[:, None], more, forced)
-                if not large[people, places].any():
-                    break
                 best = _better(offers.gains, best, self._ball(radii, offers, forced))
         return best
 
