@@ -70,7 +70,15 @@ def _cut(values: Any) -> Any:
 
     numeric = pandas.api.types.is_numeric_dtype(values.dtype) and not pandas.api.types.is_bool_dtype(values.dtype)
     if numeric and values.nunique() > MOST_VALUES:
-        values = pandas.qcut(values, PARTS, duplicates="drop")
+        parts = pandas.qcut(values, PARTS, labels=False, duplicates="drop")
+        inside = values.groupby(parts).agg(["min", "max"])
+        names = [f"{low:.6g} to {high:.6g}" for low, high in inside.to_numpy(dtype=float)]
+        if len(set(names)) < len(names):  # ends that differ only in late digits
+            names = [f"{number + 1} of {len(names)}" for number in range(len(names))]
+        held = pandas.Categorical.from_codes(
+            parts.fillna(-1).to_numpy(dtype=np.intp), pandas.Index(names), ordered=True
+        )
+        values = pandas.Series(held, index=values.index, name=values.name)
     if values.isna().any():
         values = values.astype(object).map(str).where(values.notna(), MISSING)
     return values

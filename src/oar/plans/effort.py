@@ -141,18 +141,6 @@ def _ordered(groups: Any) -> bool:
     return bool(getattr(getattr(groups, "dtype", None), "ordered", False))
 
 
-def group_word(value: Any) -> str:
-    """Return what a group is called; a range of numbers by its ends.
-
-    >>> import pandas
-    >>> group_word(pandas.Interval(18.5, 27.0)), group_word("Basel")
-    ('above 18.5, up to 27', 'Basel')
-    """
-    if hasattr(value, "closed") and hasattr(value, "left"):
-        return f"above {value.left:g}, up to {value.right:g}"
-    return str(value)
-
-
 def unique_words(groups: Any) -> tuple[list[str], NDArray[np.intp]]:
     """Return the different values as texts, and everyone's place among them; a gap is called "missing"."""
     import pandas
@@ -161,7 +149,7 @@ def unique_words(groups: Any) -> tuple[list[str], NDArray[np.intp]]:
         codes, values = np.asarray(groups.cat.codes), groups.cat.categories
     else:
         codes, values = pandas.factorize(pandas.Series(groups).astype(object), sort=False, use_na_sentinel=True)
-    words = [group_word(value) for value in values]
+    words = [str(value) for value in values]
     if (codes < 0).any():
         codes, words = np.where(codes < 0, len(words), codes), [*words, "missing"]
     return words, codes

@@ -17,7 +17,7 @@ from oar.models import LinearSVM
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.plans import Result
-from oar.plans.effort import Efforts, group_word
+from oar.plans.effort import Efforts
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
 from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
@@ -180,7 +180,7 @@ def _collateral(found: Collateral) -> dict[str, Any]:
     groups = None
     if found.by_group is not None:
         rows = zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)
-        groups = [{"group": group_word(group)} | told(row) for group, row in rows]
+        groups = [{"group": str(group)} | told(row) for group, row in rows]
     return {
         "bystanders": found.bystanders._asdict(),
         "actors": found.actors._asdict(),
