@@ -9,10 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from oar.pictures.colours import CLASS_COLOURS, CLASS_MARKERS
 from oar.report.curves import draw_flip, draw_line, draw_spread
 from oar.report.draw_strip import draw_strip
 from oar.report.spread import spread
-from oar.report.style import CLASS_COLOURS, CLASS_MARKERS, FORMATS, LINES, mark_quick, save_figure, styled
+from oar.report.style import FORMATS, LINES, mark_quick, save_figure, styled
 
 
 def small_figure():

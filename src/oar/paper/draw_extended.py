@@ -10,7 +10,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from oar.paper.extended import Cell, Extended, Point
-from oar.report.style import BLACK, GREY, LINES, ORANGE, Line, styled
+from oar.pictures.colours import BLACK, GREY, ORANGE
+from oar.report.style import LINES, Line, styled
 
 STYLES = {
     "one_shot": Line("collective, one-shot", ORANGE, (0, (1, 1.2)), "^", 1.5),

@@ -16,9 +16,10 @@ from oar.paper.case import Pair
 from oar.paper.curves import BudgetCurves
 from oar.paper.pairs import AllPairs
 from oar.paper.shares import ShareCurves
+from oar.pictures.colours import BLACK, GREY, PURPLE
 from oar.report.curves import draw_flip, draw_line, draw_spread
 from oar.report.spread import spread
-from oar.report.style import BLACK, GREY, LINES, PURPLE, styled
+from oar.report.style import LINES, styled
 
 ADVANTAGE = "individual − collective"
 HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands

@@ -32,9 +32,9 @@ from oar.datasets.mnist_shipped import (
 from oar.errors import StorageError
 from oar.files import replace_atomically
 from oar.models import NearestCentroid
-from oar.paper.outputs import leaving_no_empty_folders
 from oar.paper.vae import VAESettings, encode, require_jax, train
 from oar.people import Population
+from oar.report.outputs import leaving_no_empty_folders
 from oar.version import __version__
 
 PAPER_SETTINGS = VAESettings()

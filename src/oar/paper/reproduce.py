@@ -21,13 +21,13 @@ from oar.paper.extended import Extended, extended_stages, find_extended
 from oar.paper.extended_cases import extended_settings
 from oar.paper.extended_summary import extended_results, extended_section
 from oar.paper.figure1 import FEATURES, figure1
-from oar.paper.outputs import staged
 from oar.paper.pairs import all_pairs, choose_pairs
 from oar.paper.settings import ReproductionSettings, reproduction_settings
 from oar.paper.shares import share_curves
 from oar.paper.strip import picture_strip
 from oar.paper.summary import Findings, summary
 from oar.report.draw_map import draw_map
+from oar.report.outputs import staged
 from oar.report.plain import json_text
 from oar.report.style import FORMATS, mark_quick, save_figure
 from oar.version import __version__

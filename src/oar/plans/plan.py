@@ -22,6 +22,8 @@ from oar.problem import Problem
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
 
+IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
@@ -157,7 +159,10 @@ class Plan:
         if card.table is None:
             moves = card.responses(rows, targets, radii)
         else:
-            moves = card.table_responses(rows, targets, radii, everyones_room(card.table, problem))[0]
+            room, moves = everyones_room(card.table, problem), np.empty_like(rows)
+            for start in range(0, len(rows), IN_CACHE):  # nobody's answer depends on anybody else's
+                who = np.arange(start, min(start + IN_CACHE, len(rows)))
+                moves[who] = card.table_responses(rows[who], targets[who], radii[who], room.some(who))[0]
         return MemberPlan(problem, self.query_move, moves)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
 from oar.people.wording import counted, lined_up
 from oar.plans.plan import Plan
 from oar.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
 
@@ -245,6 +248,21 @@ class Result:
         promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
         promise = "" if self.proposal.promised else promise
         return " ".join(sentence for sentence in (self.status.advice, lowered, ended, suffices, promise) if sentence)
+
+    def plot(self) -> Figure:
+        """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.
+
+        Beside effort are the goal's probability, or its loss, before and after. `figure.savefig("plan.png")` keeps it.
+        """
+        from oar.plans.picture import picture_of
+
+        return picture_of(self)
+
+    def _repr_html_(self) -> str:
+        """Show itself in a notebook: what the audit found, as a small table."""
+        from oar.plans.picture import summary_table
+
+        return summary_table(self)
 
     def _predicts(self) -> str:
         if self.problem.several:

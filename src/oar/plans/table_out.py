@@ -51,7 +51,7 @@ def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.boo
     if away is not None:
         rows = np.flatnonzero(away)
         parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
-    query = plan.problem.query_features[None]
+    query = plan.problem.first_query[None]  # where several ask nobody of them moves
     own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
     return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
 

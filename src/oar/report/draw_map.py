@@ -14,10 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, Patch, Polygon
 from numpy.typing import NDArray
 
+from oar.pictures.colours import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION
 from oar.report.cells import cell_boundaries, cell_polygons
 from oar.report.placing import along, beside, circle, emptiest_place, radius_end
 from oar.report.recourse_map import Outcome, RecourseMap
-from oar.report.style import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION, styled
+from oar.report.style import styled
 
 Array = NDArray[np.float64]
 GHOST = 0.35

@@ -11,7 +11,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from oar.report.style import BLUE, GREY, ORANGE, styled
+from oar.pictures.colours import BLUE, GREY, ORANGE
+from oar.report.style import styled
 
 Array = NDArray[np.float64]
 DIFFERENCE_COLOURS = "RdBu_r"

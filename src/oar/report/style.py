@@ -18,14 +18,9 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from oar.files import replace_atomically
+from oar.pictures.colours import BLUE, GREEN, VERMILLION
 
 FORMATS = ("png", "svg", "pdf")
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-GREY = "#6B6B6B"
-
-CLASS_COLOURS = (BLUE, ORANGE, PURPLE, GREEN, VERMILLION, SKY, YELLOW)
-CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from oar.errors import StorageError
-from oar.paper.outputs import staged
+from oar.report.outputs import staged
 
 
 def fill(folder, names=("a.png", "results.json", "z.md")):
@@ -84,7 +84,7 @@ def test_older_drawings_come_back_if_the_new_results_cannot_be_placed(tmp_path, 
             raise OSError(28, "No space left on device")
         plain(source, target)
 
-    monkeypatch.setattr("oar.paper.outputs.os.replace", refuse)
+    monkeypatch.setattr("oar.report.outputs.os.replace", refuse)
     with (
         pytest.raises(StorageError, match="No space left"),
         staged(tmp_path, last="results.json", others=["extended.png"]) as folder,
@@ -101,7 +101,7 @@ def test_the_last_file_comes_last(tmp_path, monkeypatch):
         moved.append(target.name)
         source.rename(target)
 
-    monkeypatch.setattr("oar.paper.outputs.os.replace", replace)
+    monkeypatch.setattr("oar.report.outputs.os.replace", replace)
     with staged(tmp_path, last="results.json") as folder:
         fill(folder)
     assert moved == ["a.png", "z.md", "results.json"]
@@ -122,7 +122,7 @@ def test_a_full_disk_at_the_end_is_told_and_leaves_no_results(tmp_path, monkeypa
     def refuse(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oar.paper.outputs.os.replace", refuse)
+    monkeypatch.setattr("oar.report.outputs.os.replace", refuse)
     with pytest.raises(StorageError, match="No space left"), staged(tmp_path / "out", last="results.json") as folder:
         fill(folder)
     assert names(tmp_path) == []

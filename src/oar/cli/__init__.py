@@ -1,0 +1,85 @@
+"""The command `oar`: parse, call the library, print. One file a command; `options` and `asking` are shared."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from oar.cli.audit import audit
+from oar.cli.endings import clear_endings
+from oar.cli.leverage import leverage
+from oar.cli.paper import embed_mnist, reproduce
+from oar.cli.plan import plan
+from oar.cli.questions import questions
+from oar.cli.respond import respond
+from oar.cli.schema import schema
+from oar.version import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Online algorithmic recourse by collective action.",
+    epilog="Example: oar plan --example german-credit",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command. Being told to end (SIGTERM) leaves as little behind as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with clear_endings():
+        app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"oar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Online algorithmic recourse by collective action."""
+
+
+app.command(
+    short_help="Plan who should change what, and audit it.",
+    epilog="Example: oar plan people.csv --target approved --query 17 --goal yes --budget 0.5 --out plan",
+)(plan)
+app.command(
+    short_help="Tell members their own moves, from the card.",
+    epilog="Example: oar respond plan/plan.json me.csv --keep purpose",
+)(respond)
+app.command(
+    short_help="Refit on what a card or moves make of the data.",
+    epilog="Example: oar audit plan/plan.json people.csv --target approved --query 17",
+)(audit)
+app.command(
+    short_help="How far, how many, and where is break-even?",
+    epilog="Example: oar questions people.csv --target approved --query 17 --goal yes --budget 0.5",
+)(questions)
+app.command(
+    short_help="How much leverage groups have.",
+    epilog="Example: oar leverage people.csv --target approved --query 17 --goal yes --budget 0.5 --group town",
+)(leverage)
+app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
+    reproduce
+)
+app.command(
+    short_help="Embed MNIST as the paper does.", epilog="Example: oar embed-mnist --folder mnist --out embedding"
+)(embed_mnist)
+app.command(
+    short_help="Show what the columns of a table are.",
+    epilog="Example: oar schema people.csv --target approved --output schema.toml",
+)(schema)

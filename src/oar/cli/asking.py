@@ -1,0 +1,201 @@
+"""From options to a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.cli.reading import Layout, Source, read_people, word
+from oar.errors import DataError, OptionError, choose
+from oar.people.wording import nearest, shown
+
+if TYPE_CHECKING:
+    from oar.problem import Problem
+
+MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
+# What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
+EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked on the command line; `source` and `problem` are made of it when they are needed."""
+
+    data: Path | None
+    layout: Layout
+    example: str | None = None
+    query: str | None = None
+    goal: tuple[str, ...] = ()
+    budget: float | None = None
+    norm: str | None = None
+    model: str = "softmax"
+    limits: Path | None = None
+    participants: str = "everyone"
+    seed: int = 0
+    several: str | None = None
+    probability: float | None = None
+    within: float | None = None
+    changed: float | None = None
+    worse: float | None = None
+    relabel: int | None = None
+    withhold: int | None = None
+
+    @cached_property
+    def source(self) -> Source:
+        """The people."""
+        return read_people(self.data, self.example, self.layout)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, checked."""
+        from oar.goals import Keep
+        from oar.problem import Problem
+
+        limited = self.changed is not None or self.worse is not None
+        keep = Keep(changed=self.changed, worse=self.worse) if limited else None
+        choose("model", self.model, MODELS)
+        model = model_called(self.model, self.layout.plain, self.seed)
+        return Problem(self.source.people, model, self._query, self._action, keep=keep)
+
+    def among(self, participants: str) -> Asked:
+        """Return the same question with others taking part; people are read once."""
+        other = replace(self, participants=participants)
+        other.__dict__["source"] = self.source
+        return other
+
+    @property
+    def _query(self) -> Any:
+        from oar.problem import Query
+
+        rows = self.source.rows(self.asked_of)
+        given: dict[str, Any] = {"within": self.within, "several": self.several, "probability": self.probability}
+        return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
+
+    @property
+    def _goal(self) -> Any:
+        goals = self.goal or tuple(self._example_says("goal") or ())
+        if not goals:
+            raise OptionError("--goal: must be the prediction that is wanted, got none.")
+        if self.model == "ridge":
+            return _value_or_range(goals)
+        classes = {word(label): label for label in self.source.people.classes}
+        for goal in goals:
+            if goal not in classes:
+                known = ", ".join(map(shown, list(classes)[:20]))
+                raise DataError(
+                    f"goal: must be a value of {shown(self.source.target)}, one of {known}, got {goal!r}."
+                    f"{nearest(goal, classes)}"
+                )
+        found = [classes[goal] for goal in goals]
+        return found[0] if len(found) == 1 else set(found)
+
+    @property
+    def _action(self) -> Any:
+        from oar.actions import Perturb, Relabel, Withhold
+
+        who = self.who_takes_part()
+        parts: list[Any] = []
+        budget = self.budget if self.budget is not None else self._example_says("budget")
+        if budget is not None:
+            limits = self.limits if self.limits is not None else self.source.limits
+            norm = self.norm or ("2" if self.layout.plain else "1")
+            choose("norm", norm, ("1", "2", "inf"))
+            parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
+        if self.relabel is not None:
+            parts.append(Relabel(most=self.relabel, **who))
+        if self.withhold is not None:
+            parts.append(Withhold(most=self.withhold, **who))
+        if not parts:
+            raise OptionError("--budget: must say how far members may go, got none; or use --relabel or --withhold.")
+        return parts[0] if len(parts) == 1 else parts
+
+    def who_takes_part(self) -> dict[str, Any]:
+        """Return `participants` for an action: a mask, without who asks, who stays as it is."""
+        import numpy as np
+
+        from oar.actions.participation import random_members
+
+        text, size = self.participants, self.source.people.size
+        asking = self.source.places(self.asked_of)
+        mask = np.ones(size, dtype=bool)
+        best = None
+        if text.endswith("%"):
+            mask = random_members(size, _share(text), self.seed)
+        elif text.startswith("best:"):
+            best = _whole(text)
+        elif text != "everyone":
+            column, equals, value = text.partition("=")
+            if not equals:
+                raise OptionError(
+                    f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
+                )
+            mask = self.source.members(column, value).copy()
+        mask[asking] = False
+        if not mask.any():
+            raise DataError(f"participants: {text!r} is nobody but who asks, who stays as it is; let others take part.")
+        if best is None:
+            return {} if mask.all() else {"participants": mask}
+        from oar.actions.participation import Best
+
+        return {"participants": Best(best, among=None if mask.all() else mask)}
+
+    @property
+    def asked_of(self) -> str:
+        """Who asks: rows, or a file."""
+        asked = self.query or self._example_says("query")
+        if asked is None:
+            raise OptionError("--query: must be a row of DATA or a file, got none.")
+        return asked
+
+    def _example_says(self, name: str) -> Any:
+        return EXAMPLE[name] if self.example is not None else None
+
+
+def model_called(name: str, plain: bool, seed: int) -> Any:
+    """Return a model by its name on the command line."""
+    from oar import models
+
+    if name == "nearest-centroid":
+        # Centroids of a table are in standardised columns, or one in dollars would outweigh all others.
+        return models.NearestCentroid() if plain else models.Scaled(models.PrototypeNetwork())
+    kinds: dict[str, Any] = {
+        "softmax": models.SoftmaxRegression,
+        "ridge": models.Ridge,
+        "svm": models.LinearSVM,
+        "naive-bayes": models.GaussianNaiveBayes,
+    }
+    return models.Scaled(models.MLP(seed=seed) if name == "mlp" else kinds[name]())
+
+
+def _value_or_range(goals: tuple[str, ...]) -> Any:
+    """Return a number, or what lies between two of them: 10..20, with either end open."""
+    from oar.goals import Between
+
+    low, dots, high = goals[0].partition("..")
+    if len(goals) > 1 or not dots:
+        return _number(goals)
+    return Between(*(_number((end,)) if end else None for end in (low, high)))
+
+
+def _share(text: str) -> float:
+    share = _number((text.removesuffix("%"),), "participants") / 100
+    if not 0 < share <= 1:
+        raise OptionError(f"participants: a share must be above 0 % and at most 100 %, got {text!r}.")
+    return share
+
+
+def _whole(text: str) -> int:
+    number = _number((text.removeprefix("best:"),), "participants")
+    if number != int(number) or number < 1:
+        raise OptionError(f"participants: must be a whole number of members after best:, got {text!r}.")
+    return int(number)
+
+
+def _number(texts: tuple[str, ...], argument: str = "goal") -> float:
+    try:
+        (text,) = texts
+        return float(text)
+    except ValueError:
+        raise OptionError(f"{argument}: must be one number, got {' '.join(texts)!r}.") from None

@@ -1,0 +1,41 @@
+"""How commands end: errors in one line, Ctrl-C without a mess, and a progress bar that leaves nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from oar.errors import OARError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
+
+
+def progress_bar() -> Progress:
+    """Return a progress bar on stderr, silent unless both outputs are terminals."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    shown = console.is_terminal and sys.stdout.isatty()
+    return Progress(*columns, console=console, transient=True, disable=not shown)
+
+
+@contextmanager
+def clear_endings(interrupted: str = "nothing was written") -> Iterator[None]:
+    """Turn errors raised on purpose into one line and exit code 1, and Ctrl-C into exit code 130."""
+    try:
+        yield
+    except OARError as error:
+        typer.echo(f"oar: {error}", err=True)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        typer.echo(f"oar: interrupted; {interrupted}.", err=True)
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,207 @@
+"""Options that several commands have, with the same words in each."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from oar.cli.asking import Asked
+from oar.cli.reading import Layout
+
+ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
+
+Data = Annotated[
+    Path | None, typer.Argument(help="A .csv (also .csv.gz), .tsv or .parquet file, one row a person.", metavar="DATA")
+]
+Example = Annotated[
+    str | None,
+    typer.Option(help="Data that ship with the package, in place of DATA: german-credit.", show_default=False),
+]
+Target = Annotated[str | None, typer.Option(help="The column that the model predicts.", show_default=False)]
+Queries = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROW|FILE",
+        help=f"Who asks: a row of DATA (several with commas between them), or a file of rows. {ROWS} A row of DATA "
+        "stays in the training data as it is, and does not take part.",
+        show_default=False,
+    ),
+]
+Goal = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The prediction that is wanted: a value of the target (repeat it where any of several will do); for ridge "
+        "a number, or a range such as 10..20.",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="How far each member may go: in standard deviations of numbers, flips and switches, or as --limits says; "
+        "with --plain in the columns' own units.",
+        show_default=False,
+    ),
+]
+NormName = Annotated[
+    str | None, typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1]", show_default=False)
+]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="What is retrained: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised columns, "
+        "the scaler being refitted too (but nearest-centroid with --plain).",
+    ),
+]
+LimitsFile = Annotated[
+    Path | None,
+    typer.Option("--limits", help="TOML file that says what may be done to the columns.", show_default=False),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", help="TOML file that says what the columns are (see oar schema).", show_default=False),
+]
+Missing = Annotated[str, typer.Option(help="What to do about missing values: refuse, drop or impute.")]
+Participants = Annotated[
+    str,
+    typer.Option(
+        metavar="everyone|20%|best:50|COLUMN=VALUE",
+        help="Who takes part: everyone, a random share (see --seed), the most useful, or a column's group.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
+Group = Annotated[
+    str | None,
+    typer.Option(help="A column of DATA by whose values burden and side effects are told.", show_default=False),
+]
+Several = Annotated[
+    str | None,
+    typer.Option(help="With several queries, what counts: mean, worst or share.  [default: mean]", show_default=False),
+]
+Probability = Annotated[
+    float | None,
+    typer.Option(help="The goal's probability must come to this at least, too.", show_default=False),
+]
+Within = Annotated[
+    float | None,
+    typer.Option(help="With ridge: how near to the goal is near enough.", show_default=False),
+]
+Relabelled = Annotated[
+    int | None, typer.Option("--relabel", min=1, help="Let so many labels change, at most.", show_default=False)
+]
+Withheld = Annotated[
+    int | None, typer.Option("--withhold", min=1, help="Let so many members leave, at most.", show_default=False)
+]
+Changed = Annotated[
+    float | None,
+    typer.Option(
+        help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
+    ),
+]
+Worse = Annotated[
+    float | None,
+    typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--id", help="A column of names or numbers of people, which is no feature.", show_default=False),
+]
+LeftOut = Annotated[
+    list[str] | None,
+    typer.Option("--leave-out", help="A column that the model does not see; may be repeated.", show_default=False),
+]
+Weights = Annotated[str | None, typer.Option(help="A column of training weights.", show_default=False)]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="Columns are numbers that are measured together in their own units; no schema and no limits. Then plans "
+        "for nearest-centroid are proved optimal.",
+    ),
+]
+Sep = Annotated[
+    str | None, typer.Option(help="What is between cells.  [default: a comma; a tab in .tsv]", show_default=False)
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over what is there already.")]
+
+
+def about_people(
+    data: Data = None,
+    target: Target = None,
+    name: Name = None,
+    leave_out: LeftOut = None,
+    weights: Weights = None,
+    schema: SchemaFile = None,
+    missing: Missing = "refuse",
+    plain: Plain = False,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    example: Example = None,
+    query: Queries = None,
+    goal: Goal = None,
+    budget: Budget = None,
+    norm: NormName = None,
+    model: ModelName = "softmax",
+    limits: LimitsFile = None,
+    participants: Participants = "everyone",
+    relabel: Relabelled = None,
+    withhold: Withheld = None,
+    several: Several = None,
+    probability: Probability = None,
+    within: Within = None,
+    changed: Changed = None,
+    worse: Worse = None,
+    seed: Seed = 0,
+) -> Asked:
+    """Return what is asked; its arguments are the options of every command that asks about people."""
+    layout = Layout(sep, encoding, target, name, tuple(leave_out or ()), weights, schema, missing, plain)
+    return Asked(
+        data=data,
+        layout=layout,
+        example=example,
+        query=query,
+        goal=tuple(goal or ()),
+        budget=budget,
+        norm=norm,
+        model=model,
+        limits=limits,
+        participants=participants,
+        relabel=relabel,
+        withhold=withhold,
+        several=several,
+        probability=probability,
+        within=within,
+        changed=changed,
+        worse=worse,
+        seed=seed,
+    )
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, whose first argument is an `Asked`, the options of `about_people` before its own."""
+    shared = inspect.signature(about_people).parameters
+    _, *own = inspect.signature(command).parameters.values()
+
+    @functools.wraps(command)
+    def parsed(**values: Any) -> None:
+        asked = about_people(**{name: values.pop(name) for name in shared})
+        command(asked, **values)
+
+    # Typer reads options off the signature and the annotations.
+    hints = get_type_hints(about_people, include_extras=True) | get_type_hints(command, include_extras=True)
+    every = [
+        part.replace(kind=part.KEYWORD_ONLY, annotation=hints[part.name]) for part in (*shared.values(), *own)
+    ]  # fmt: skip
+    parsed.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {part.name: hints[part.name] for part in every}
+    del parsed.__wrapped__  # whose signature is another
+    return parsed

@@ -1,0 +1,207 @@
+"""From a file and what is said about its columns to people, their groups, and the rows of a query."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.errors import DataError, OptionError, choose
+from oar.people.wording import nearest, shown
+
+if TYPE_CHECKING:
+    import pandas
+
+    from oar.actions.limits import Limits
+    from oar.people import Population, Schema
+
+MOST_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is laid out, and what its columns are for."""
+
+    sep: str | None = None
+    encoding: str | None = None
+    target: str | None = None
+    name: str | None = None
+    left_out: tuple[str, ...] = ()
+    weights: str | None = None
+    schema: Path | Schema | None = None
+    missing: str = "refuse"
+    plain: bool = False
+
+    def read(self, path: Path) -> pandas.DataFrame:
+        """Return a file as a frame, its people called by the column of names if there is one."""
+        from oar.people import read_table
+
+        # Shells hand '\\t' on as two characters.
+        given = {"sep": "\t" if self.sep == r"\t" else self.sep, "encoding": self.encoding}
+        frame = read_table(path, **{name: value for name, value in given.items() if value is not None})
+        if self.name is None:
+            return frame
+        column_of(frame, self.name, "id")
+        twice = frame[self.name][frame[self.name].duplicated()]
+        if len(twice):
+            raise DataError(f"id: every person must have a name of its own, got {shown(twice.iloc[0])} twice.")
+        return frame.set_index(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table of people as it was read.
+
+    Attributes:
+        frame: all columns. people: those that are trained on. target: the column of labels.
+        limits: what people can do, where the data come with it.
+        file: its name. sha256: of the file's bytes.
+    """
+
+    frame: pandas.DataFrame
+    people: Population
+    target: str
+    layout: Layout
+    file: str
+    sha256: str
+    limits: Limits | None = None
+
+    def groups(self, column: str, argument: str = "group") -> pandas.Series:
+        """Return everyone's value of a column, in the order of the people."""
+        values = column_of(self.frame, column, argument)
+        return values.loc[self.people.index] if len(values) != self.people.size else values
+
+    def others(self, path: Path) -> Any:
+        """Return people of another file, laid out as this one, to whom the model is not fitted."""
+        from oar.people import Population
+
+        frame = self.layout.read(path)
+        spare = {self.layout.weights, *self.layout.left_out} & set(frame.columns)
+        frame = frame.drop(columns=list(spare))
+        column_of(frame, self.target, "held-out: the target")
+        if self.layout.missing != "refuse":
+            frame = frame.dropna()
+        return Population(frame.drop(columns=self.target), frame[self.target]) if self.layout.plain else frame
+
+    def members(self, column: str, value: str) -> Any:
+        """Return a mask of those who have a value in a column, which somebody must."""
+        values = self.groups(column, "participants")
+        words = values.map(word)
+        mask = (words == value).to_numpy()
+        if not mask.any():
+            known = [str(each) for each in dict.fromkeys(words)]
+            listed = ", ".join(map(shown, known[:MOST_LISTED])) + (", …" if len(known) > MOST_LISTED else "")
+            raise DataError(
+                f"participants: nobody has {shown(value)} in column {shown(column)}, so nobody would take part; its "
+                f"values are {listed}.{nearest(value, known)}"
+            )
+        return mask
+
+    def rows(self, asked: str) -> Any:
+        """Return the features of who asks: one row, or several, of these people or of a file."""
+        import numpy as np
+
+        found = self.places(asked)
+        if not found:
+            return self._from_file(Path(asked))
+        rows = np.asarray(self.people.features, dtype=np.float64)[found]
+        return rows[0] if len(found) == 1 else rows
+
+    def places(self, asked: str) -> list[int]:
+        """Return which of these people ask; nobody of them where the query is a file."""
+        path = Path(asked)
+        if path.suffix and path.is_file():
+            return []
+        places = {word(name): place for place, name in enumerate(self.people.index)}
+        names = [part.strip() for part in asked.split(",")]
+        for name in names:
+            if name not in places:
+                raise DataError(self._no_such_row(name))
+        return [places[name] for name in names]
+
+    def _no_such_row(self, name: str) -> str:
+        if name in {word(each) for each in self.frame.index}:
+            return f"query: row {name} has missing values and was dropped; use --missing impute, or ask in a file."
+        if self.layout.name is not None:
+            known = [word(each) for each in self.frame.index]
+            return f"query: must be a value of {shown(self.layout.name)} or a file, got {name!r}.{nearest(name, known)}"
+        last = len(self.frame) - 1
+        return f"query: must be a row from 0 to {last} (the header not counted) or a file that exists, got {name!r}."
+
+    def _from_file(self, path: Path) -> Any:
+        frame = self.layout.read(path)
+        spare = {self.target, self.layout.weights, *self.layout.left_out} & set(frame.columns)
+        frame = frame.drop(columns=list(spare))
+        return frame.iloc[0].to_dict() if len(frame) == 1 else frame
+
+
+def read_people(path: Path | None, example: str | None, layout: Layout) -> Source:
+    """Read a file, or data that ship with the package."""
+    from oar.people import Population
+
+    if example is not None:
+        return _example(path, example, layout)
+    if path is None:
+        raise OptionError("DATA: must be a file of people, got none; or name --example german-credit.")
+    if layout.target is None:
+        raise OptionError("--target: must be the column that the model predicts, got none.")
+    frame = layout.read(path)
+    column_of(frame, layout.target, "target")
+    for name in layout.left_out:
+        column_of(frame, name, "leave-out")
+    seen = frame.drop(columns=list(layout.left_out))
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    if not layout.plain:
+        people = Population.from_frame(
+            seen, layout.target, schema=layout.schema, weights=layout.weights, missing=layout.missing
+        )
+        return Source(frame, people, layout.target, layout, path.name, sha256)
+    if layout.schema is not None:
+        raise OptionError("--schema: says what columns are, and with --plain all are numbers; leave one out.")
+    if layout.missing != "refuse":
+        choose("missing", layout.missing, ("refuse", "drop"))
+        seen = seen.dropna()
+    weights = None if layout.weights is None else column_of(seen, layout.weights, "weights")
+    features = seen.drop(columns=[layout.target] if layout.weights is None else [layout.target, layout.weights])
+    people = Population(features, seen[layout.target], weights)
+    return Source(frame, people, layout.target, layout, path.name, sha256)
+
+
+def _example(path: Path | None, example: str, layout: Layout) -> Source:
+    from oar.datasets import german_credit
+    from oar.datasets.credit import FILE
+
+    choose("example", example, ["german-credit"])
+    if path is not None:
+        raise OptionError("--example: stands in place of DATA, and both were given; leave one out.")
+    for option, given in (
+        ("target", layout.target),
+        ("schema", layout.schema),
+        ("id", layout.name),
+        ("weights", layout.weights),
+        ("plain", layout.plain),
+        ("leave-out", layout.left_out),
+    ):
+        if given:
+            raise OptionError(f"--{option}: the example has its own; leave it out.")
+    loans = german_credit()
+    digest = hashlib.sha256(Path(str(FILE)).read_bytes()).hexdigest()
+    file = Path(str(FILE)).name
+    return Source(loans.frame, loans.population, loans.target, layout, file, digest, loans.limits)
+
+
+def column_of(frame: pandas.DataFrame, name: str, argument: str) -> pandas.Series:
+    """Return a column; raise where there is none of that name."""
+    if name not in frame.columns:
+        known = [str(each) for each in frame.columns]
+        hint = nearest(name, known) or f" Its columns are {', '.join(map(shown, known[:MOST_LISTED]))}."
+        raise DataError(f"{argument}: must be a column of the data, got {shown(name)}.{hint}")
+    return frame[name]
+
+
+def word(value: Any) -> str:
+    """Return a value as it would be typed: 17 also where gaps made it 17.0."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

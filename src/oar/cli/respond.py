@@ -1,0 +1,176 @@
+"""`oar respond`: a member's own move, from the card and its own row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oar.cli import options as given
+from oar.cli.endings import clear_endings
+from oar.cli.reading import Layout, column_of, word
+from oar.errors import DataError, OARError, OptionError
+from oar.people.wording import nearest, shown
+
+if TYPE_CHECKING:
+    import pandas
+
+    from oar.plans import Card
+
+CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
+Mine = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ROWS", help="A file with your row, or several: the card's columns and your label.", show_default=False
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(help="The column of labels.  [default: the one that is not on the card]", show_default=False),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="A column that you cannot or will not change; may be repeated.", show_default=False),
+]
+Willing = Annotated[
+    float | None, typer.Option(help="How far you are willing to go.  [default: the card's budget]", show_default=False)
+]
+Answers = Annotated[Path | None, typer.Option(help="CSV file to write the changes to.", show_default=False)]
+
+
+def respond(
+    card: CardFile,
+    mine: Mine,
+    target: Label = None,
+    keep: Keep = None,
+    budget: Willing = None,
+    name: given.Name = None,
+    out: Answers = None,
+    force: given.Force = False,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
+) -> None:
+    """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
+
+    Rows are called by their number, from 0, the header not counted, or by --id.
+    """
+    with clear_endings():
+        from oar.plans import Card
+        from oar.report.moves_out import write_csv
+
+        if out is not None and out.exists() and not force:
+            raise OptionError(f"out: {out} is there already; choose another name, or add --force.")
+        loaded = Card.load(card)
+        frame = Layout(sep, encoding, name=name).read(mine)
+        changes = answers(loaded, frame, target, tuple(keep or ()), budget)
+        if out is not None:
+            write_csv(changes, out)
+    typer.echo(_told(frame, changes))
+    if loaded.participants == "selected":
+        typer.echo("\nThis card is for those who were asked to take part: everybody else stays.", err=True)
+    if out is not None:
+        typer.echo(f"Done. Written to {out}")
+
+
+def answers(
+    card: Card, frame: pandas.DataFrame, target: str | None, keep: tuple[str, ...], budget: float | None
+) -> pandas.DataFrame:
+    """Return what everyone in the frame changes: person, column, before, after."""
+    import pandas
+
+    columns = columns_of(card)
+    label = _label_column(frame, target, columns)
+    for name in columns:
+        column_of(frame, name, "columns of the card")
+    for name in keep:
+        if name not in columns:
+            raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
+    rows = []
+    for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
+        try:
+            mine = {name: _value(card, name, row[name]) for name in columns}
+            told = _change(card, mine, _class(card, row[label]), keep, budget)
+        except OARError as error:
+            raise DataError(f"row {person}: {error}") from None
+        rows += [(person, *change) for change in told]
+    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object)
+
+
+def columns_of(card: Card) -> tuple[str, ...]:
+    """Return the columns that a card is about."""
+    if card.table is not None:
+        return card.table.encoding.schema.names
+    if card.features is None:
+        raise DataError("card: has no column names, so no file can be matched to it; use oar.Card in Python.")
+    return card.features
+
+
+def _label_column(frame: pandas.DataFrame, target: str | None, columns: tuple[str, ...]) -> str:
+    if target is not None:
+        column_of(frame, target, "target")
+        return target
+    others = [str(name) for name in frame.columns if name not in columns]
+    if len(others) != 1:
+        found = ", ".join(map(shown, others)) or "none"
+        missing = [name for name in columns if name not in frame.columns]
+        hint = f" The card's column {shown(missing[0])} is not there." if missing else ""
+        raise DataError(f"target: one column must be the label and not on the card, got {found}; name --target.{hint}")
+    return others[0]
+
+
+def _class(card: Card, label: Any) -> Any:
+    """Return a label as the card has it."""
+    if card.classes is None:
+        return label
+    known = {word(each): each for each in card.classes}
+    if word(label) not in known:
+        raise DataError(f"label: must be one of {', '.join(map(shown, known))}, got {shown(label)}.")
+    return known[word(label)]
+
+
+def _value(card: Card, name: str, value: Any) -> Any:
+    """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
+    if value is None or value != value:
+        raise DataError(f"column {shown(name)}: must have a value, got an empty cell.")
+    column = None if card.table is None else card.table.encoding.schema[name]
+    kind = "number" if column is None else column.kind
+    if kind in ("category", "ordinal"):
+        return value if isinstance(value, str) else word(value)
+    if kind == "boolean" or not isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
+    try:
+        number = float(value)
+    except ValueError:
+        raise DataError(f"column {shown(name)}: must be a number, got {shown(value)}.") from None
+    return int(number) if number.is_integer() else number
+
+
+def _change(
+    card: Card, row: dict[str, Any], label: Any, keep: tuple[str, ...], budget: float | None
+) -> list[tuple[str, Any, Any]]:
+    """Return the columns that one member changes, with their values before and after."""
+    if card.table is not None:
+        return card.respond(row, label, budget, keep).changes
+    if keep:
+        raise OptionError("keep: this card is of plain numbers, whose moves are not made for it; leave it out.")
+    move = card.respond(row, label, budget)
+    return [
+        (name, value, value + float(step))
+        for (name, value), step in zip(row.items(), move, strict=True)
+        if step != 0.0
+    ]  # fmt: skip
+
+
+def _told(frame: pandas.DataFrame, changes: pandas.DataFrame) -> str:
+    """Return everyone's changes as a table, and who stays."""
+    from oar.cli.tabling import lined
+
+    rows = [(str(p), str(c), _said(b), _said(a)) for p, c, b, a in changes.itertuples(index=False)]
+    moving = set(changes["person"])
+    rows += [(str(person), "stay as you are", "", "") for person in frame.index if person not in moving]
+    return lined(("row", "column", "now", "then"), rows)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

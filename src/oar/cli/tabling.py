@@ -1,0 +1,50 @@
+"""Tables in a terminal, and the same as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oar.errors import OptionError
+from oar.files import replace_atomically
+
+
+def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose columns are as wide as they must be.
+
+    >>> print(lined(("group", "people"), [("a", "10"), ("others", "2")]))
+    group   people
+    a       10
+    others  2
+    """
+    every = [tuple(header), *map(tuple, rows)]
+    widths = [max(len(row[place]) for row in every) for place in range(len(header))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in every
+    )
+
+
+def check_file(path: Path | None, force: bool) -> None:
+    """Raise for a file that is there already, or that is neither .csv nor .json."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".csv", ".json"):
+        raise OptionError(f"out: must end in .csv or .json, got {path.name!r}.")
+    if path.exists() and not force:
+        raise OptionError(f"out: {path} is there already; choose another name, or add --force.")
+
+
+def save_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write rows as CSV or JSON, as the name says."""
+    from oar.report.moves_out import harmless_csv
+
+    if path.suffix.lower() == ".json":
+        text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    else:
+        import pandas
+
+        text = harmless_csv(pandas.DataFrame(rows))
+    with replace_atomically(path) as file:
+        file.write(text.encode())

@@ -1,0 +1,86 @@
+"""report.html: one file for the organiser, made of facts alone. It has no script, loads nothing, and prints."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+from oar.pictures.markup import Markup, pairs, tag
+from oar.pictures.numbers import number
+from oar.report.organiser_effects import burden, collateral, moves
+from oar.report.organiser_outcome import least, outcome, power
+from oar.report.organiser_proof import certificate, repeat
+
+Facts = Mapping[str, Any]
+# Every section: what it answers, its heading, and who writes it.
+SECTIONS: tuple[tuple[str, str, Callable[[Facts], Markup]], ...] = (
+    ("outcome", "Before and after", outcome),
+    ("least", "How far, and how many", least),
+    ("power", "The power of the group", power),
+    ("moves", "What moves most", moves),
+    ("burden", "Who bears the burden", burden),
+    ("collateral", "What happens to others", collateral),
+    ("certificate", "What is proved", certificate),
+    ("repeat", "How to repeat it", repeat),
+)
+FOOTER = (
+    "Success here means what an audit found: the model was refitted from scratch on the moved data, by code that "
+    "shares nothing with the planner. No member's row is in this file; audit.json has the same numbers for programs."
+)
+REACHED = ("achieved", "already")
+
+
+def organiser_page(facts: Facts, *, title: str | None = None) -> str:
+    """Return the report as HTML.
+
+    Args:
+        facts: what `facts_of` collected.
+        title: shown above the answer; left out, the goal.
+    """
+    asked = facts["asked"]
+    heading = title or f"Plan towards {asked['goal']!r}"
+    style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
+    body = [
+        tag("h1", heading),
+        tag("p", facts["answer"], class_="answer" if facts["status"] in REACHED else "answer no"),
+        tag("p", facts["explanation"], class_="aside"),
+        _asked(asked),
+        *(tag("section", tag("h2", name), write(facts), id=key) for key, name, write in SECTIONS),
+        tag("footer", tag("p", FOOTER)),
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", heading),
+        Markup(f"<style>{style}</style>"),
+    ]
+    page = tag("html", tag("head", *head), tag("body", tag("main", *body)), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def _policy(style: str) -> str:
+    """Return what the page may do: nothing but have this one style."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _asked(asked: Facts) -> Markup:
+    goal = asked["goal"] if asked["within"] is None else f"{number(asked['goal'])} ± {number(asked['within'])}"
+    rows = [
+        ("goal", goal),
+        ("people", f"{asked['people']:,}, of whom {asked['participants']:,} take part"),
+        ("columns", f"{asked['columns']:,} ({asked['features']:,} features of the model)"),
+        ("model that is retrained", asked["model"]),
+    ]
+    if asked["budget"] is not None:
+        rows.append(
+            ("budget of each member", f"{number(asked['budget'])} ({asked['budget_unit']}; norm {asked['norm']})")
+        )
+    if asked["levers"] is not None:
+        rows.append(("what members may do", asked["levers"]))
+    return pairs(rows)

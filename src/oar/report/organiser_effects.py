@@ -1,0 +1,100 @@
+"""The report on people: what they change, who bears it, and what happens to those who do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oar.pictures.charts import bars
+from oar.pictures.markup import Markup, joined, table, tag
+from oar.pictures.numbers import number, percent, shortened
+
+Facts = Mapping[str, Any]
+MOST_BARS, MOST_ROWS = 8, 40
+
+
+def moves(facts: Facts) -> Markup:
+    """Tell columns by effort and by how many change them."""
+    columns = facts["columns"]
+    if not columns:
+        return tag("p", "Nobody's columns change.")
+    first = columns[:MOST_BARS]
+    picture = bars(
+        [row["column"] for row in first],
+        [row["effort"] for row in first],
+        [f"{number(row['movers'])} people" for row in first],
+        f"effort by column, most first: {', '.join(shortened(row['column'], 30) for row in first)}",
+    )
+    total = sum(row["effort"] for row in columns) or 1.0
+    rows = [
+        (
+            shortened(row["column"]),
+            number(row["movers"]),
+            number(row["effort"]),
+            percent(row["effort"] / total),
+            row["change"],
+        )
+        for row in columns[:MOST_ROWS]
+    ]
+    listed = table(["column", "people", "effort", "share of it", "what they do"], rows, "most effort first")
+    more = len(columns) - MOST_ROWS
+    unit = f"Effort is in the units of the budget: {facts['asked']['budget_unit']}."
+    if facts["asked"]["norm"] != "1":
+        unit += " Columns' efforts add up to more than people's, because the norm is not 1."
+    rest = tag("p", f"{more:,} more columns change less.") if more > 0 else ""
+    return joined([picture, listed, rest, tag("p", unit, class_="aside")])
+
+
+def burden(facts: Facts) -> Markup:
+    """Tell movers and effort by class, and by every group that was asked for."""
+    if not facts["burden"]:
+        return tag("p", "Name a column with --group to see who bears it.")
+    header = ["people", "take part", "move", "of them move", "effort", "per member", "per mover"]
+    parts = []
+    for name, groups in facts["burden"].items():
+        rows = [
+            (
+                shortened(row["group"]),
+                number(row["members"]),
+                number(row["participants"]),
+                number(row["movers"]),
+                percent(row["movers"] / row["members"] if row["members"] else 0.0),
+                number(row["effort"]),
+                number(row["effort_per_member"]),
+                number(row["effort_per_mover"]),
+            )
+            for row in groups
+        ]
+        parts += [tag("h3", f"by {name}"), table([shortened(name), *header], rows)]
+    return joined(parts)
+
+
+def collateral(facts: Facts) -> Markup:
+    """Tell whose predictions change besides, in which direction, and how right the model is before and after."""
+    found = facts["collateral"]
+    if found is None:
+        return tag("p", "It was not computed: the model could not be refitted.")
+    among = ", who asks among them" if facts["asked"]["asking_among_people"] else ""
+    header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
+    rows = [
+        (f"do nothing{among}", *_changes(found["bystanders"])),
+        ("change their data", *_changes(found["actors"])),
+    ]
+    parts = [table(header, rows)]
+    if found["by_group"] is not None:
+        rows = [
+            (shortened(row["group"]), *_changes(row | {"people": row["bystanders"]}))
+            for row in found["by_group"]
+        ]  # fmt: skip
+        name = found["grouped_by"]
+        parts += [tag("h3", f"those who do nothing, by {name}"), table([shortened(name), *header[1:]], rows)]
+    told = percent if found["score"] == "accuracy" else number
+    scores = [("on these people, as they were", *map(told, found["own"]))]
+    if found["held_out"] is not None:
+        scores.append(("on held-out people", *map(told, found["held_out"])))
+    return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
+
+
+def _changes(row: Facts) -> tuple[str, ...]:
+    share = row["changed"] / row["people"] if row["people"] else 0.0
+    return number(row["people"]), number(row["changed"]), percent(share), number(row["towards"]), number(row["away"])

@@ -1,0 +1,137 @@
+"""The report's first sections: what changes for who asks, how little would do, and what other groups could do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from oar.pictures.charts import Curve, before_after, curves
+from oar.pictures.markup import Markup, joined, table, tag
+from oar.pictures.numbers import number, percent
+
+Facts = Mapping[str, Any]
+MOST_QUERIES = 30
+LOSSES = {
+    "mean": "goal loss, mean of those who ask",
+    "worst": "goal loss of the worst off",
+    "share": "share who do not get the goal",
+}
+MOST_LINES = 5  # as many as can be told apart
+
+
+def outcome(facts: Facts) -> Markup:
+    """Tell prediction, probability and goal loss, before and after."""
+    found, asked = facts["outcome"], facts["asked"]
+    rows = [
+        ("goal reached", _yes(found["success_before"]), _yes(found["success"])),
+        ("goal loss" if asked["several"] is None else LOSSES[asked["several"]], *_losses(found)),
+    ]
+    picture: Markup | str = ""
+    before, after = found["goal_probability_before"], found["goal_probability"]
+    if before is not None and after is not None:
+        rows.insert(0, ("probability of the goal", percent(before), percent(after)))
+        name = f"probability of {asked['goal']}"
+        picture = before_after(name, before, after, f"{name}: {percent(before)} before, {percent(after)} after")
+    if asked["several"] is None:
+        rows.insert(0, ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])))
+    else:
+        picture = _each(found["queries"])
+    moving = f"{number(found['movers'])} of {number(asked['people'])} people move"
+    acts = [f"{moving}, at an effort of {number(found['effort'])} in all."]
+    if found["relabelled"]:
+        acts.append(f"{number(found['relabelled'])} labels change.")
+    if found["leavers"]:
+        acts.append(f"{number(found['leavers'])} members leave.")
+    return joined([table(["", "before", "after"], rows), picture, tag("p", " ".join(acts))])
+
+
+def _each(queries: Sequence[Facts]) -> Markup:
+    """List those who ask, in their order."""
+    rows = [
+        (
+            f"{place + 1}",
+            _predicted(one["prediction_before"]),
+            _predicted(one["prediction"]),
+            percent(one["probability_before"]),
+            percent(one["probability"]),
+            _yes(one["success"]),
+        )
+        for place, one in enumerate(queries[:MOST_QUERIES])
+    ]
+    header = ["who asks", "before", "after", "probability before", "probability after", "goal reached"]
+    more = len(queries) - MOST_QUERIES
+    return joined([table(header, rows), tag("p", f"{more:,} more ask; audit.json has them all.") if more > 0 else ""])
+
+
+def _losses(found: Facts) -> tuple[str, str]:
+    return number(found["loss_before"]), number(found["loss"])
+
+
+def least(facts: Facts) -> Markup:
+    """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
+    found, cards = facts["least"], []
+    if found["budget_at_most"] is not None:
+        cards.append((number(found["budget_at_most"]), "budget that suffices, all movers taking part"))
+    if found["people_at_most"] is not None:
+        cards.append((f"{number(found['people_at_most'])} people", "suffice at the plan's own budget"))
+    if not cards:
+        tried = "Nothing smaller than this plan was tried."
+        if not facts["outcome"]["success"]:
+            tried = "The goal is not reached by this plan, nor by any part of it that was tried."
+        return tag("p", tried)
+    boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
+    known = "“At most” is what was found by refits of parts of this plan; a cleverer plan may do with less."
+    proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
+    return joined([tag("div", *boxes, class_="cards"), *(proved or [tag("p", known, class_="aside")])])
+
+
+def power(facts: Facts) -> Markup:
+    """Draw and list success against participation and budget."""
+    found = facts["power"]
+    if found is None:
+        return tag("p", "It was not computed.")
+    chances = facts["outcome"]["loss_is_log_probability"]
+    what = "probability of the goal" if chances else "goal loss (lower is better)"
+    lines = [
+        Curve(f"budget {number(budget)}", [_height(loss, chances) for loss in losses], reached)
+        for budget, losses, reached in zip(found["budgets"], found["losses"], found["success"], strict=True)
+    ]
+    some = _spread(len(lines), MOST_LINES)
+    picture = curves(
+        found["shares"],
+        [lines[row] for row in some],
+        ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached"),
+        f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
+        percent if chances else number,
+    )
+    rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
+    header = ["share of movers", *map(percent, found["shares"])]
+    numbers = table(header, rows, f"{what}; ✓ goal reached, ✗ not reached")
+    return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
+
+
+def _told(chances: bool) -> Callable[[float | None, bool], str]:
+    def cell(height: float | None, hit: bool) -> str:
+        return f"{'✓' if hit else '✗'} {percent(height) if chances else number(height)}"
+
+    return cell
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Return at most so many places, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+
+
+def _height(loss: float | None, chances: bool) -> float | None:
+    return None if loss is None else math.exp(-loss) if chances else loss
+
+
+def _predicted(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _yes(value: bool) -> str:
+    return "✓ yes" if value else "✗ no"

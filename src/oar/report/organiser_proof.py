@@ -1,0 +1,52 @@
+"""The report's last sections: what is proved and by whom, and how to do it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oar.pictures.markup import Markup, joined, pairs, table, tag
+from oar.pictures.numbers import number
+
+Facts = Mapping[str, Any]
+
+
+def certificate(facts: Facts) -> Markup:
+    """Tell what the planner claims, what the audit found, and what neither proves."""
+    proof, found, card = facts["certificate"], facts["outcome"], facts["card"]
+    best = "proved: no moves within these limits have a lower goal loss"
+    if not proof["exact"]:
+        best = "not proved: the best that was found; another plan may be better"
+    rows = [
+        ("best possible", best),
+        ("goal loss, audited", number(found["loss"])),
+        ("goal loss, as the planner claims", number(proof["claimed_loss"])),
+        ("goal loss of any moves, at least", number(proof["bound"])),
+        ("first-order gap", number(proof["gap"]) if proof["gap"] is not None else "no certificate"),
+        ("goal leads by", f"{number(found['margin'])} (up to {number(found['tie'])} counts as a tie)"),
+        ("limits", "; ".join(found["violations"]) or "all kept, checked person by person"),
+        ("refitted by", found["witness"]),
+        ("training gradient after the refit", number(found["residual"])),
+        ("planner", f"{proof['solver']}, {number(proof['steps'])} steps"),
+    ]
+    notes = [proof[name] for name in ("note", "suffices", "ended") if proof[name]]
+    if not proof["promised"]:
+        notes.append("A collective is not promised to do as well as an individual here.")
+    parts = [pairs(rows), *(tag("p", note, class_="aside") for note in notes)]
+    if card is not None:
+        parts += [tag("h3", "The card"), tag("p", card["told"])]
+    return joined(parts)
+
+
+def repeat(facts: Facts) -> Markup:
+    """Tell the command, the data and the versions."""
+    again = facts["repeat"]
+    data = again["data"]
+    rows = [
+        ("data", f"{data['file']}, {data['rows']:,} rows"),
+        ("SHA-256 of the data", data["sha256"]),
+        ("seed", str(again["seed"])),
+    ]
+    check = "moves.csv and moves.parquet hold every change in raw units: apply them to the data, refit, and compare."
+    versions = table(["package", "version"], again["versions"].items())
+    return joined([tag("pre", again["command"]), pairs(rows), versions, tag("p", check, class_="aside")])

@@ -1,0 +1,197 @@
+"""What is wrong is said in one line, and nothing is written."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_worlds import audited, done, failed, people, run
+
+import oar
+
+ASKED = ("--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.3")
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """people.csv in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--participants", "town=Davos"], "participants: nobody has 'Davos' in column 'town'.* 'Aarau', .*'Chur'"),
+        (["--participants", "twon=Basel"], "participants: must be a column.*Did you mean 'town'"),
+        (["--participants", "half"], "participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE"),
+        (["--participants", "0%"], "participants: a share must be above 0 %"),
+        (["--participants", "best:x"], "participants: must be one number"),
+        (["--query", "90"], "query: must be a row from 0 to 89 .*or a file that exists, got '90'"),
+        (["--query", "nobody.csv"], "query: must be a row from 0 to 89"),
+        (["--query", "-1"], "query: must be a row from 0"),
+        (["--goal", "maybe"], "goal: must be a value of 'approved', one of 'no', 'yes', got 'maybe'"),
+        (["--target", "aproved"], "target: must be a column.*Did you mean 'approved'"),
+        (["--group", "village"], "group: must be a column of the data, got 'village'"),
+        (["--leave-out", "village"], "leave-out: must be a column"),
+        (["--id", "town"], "id: every person must have a name of its own, got .* twice"),
+        (["--model", "softmaks"], "model: must be one of 'softmax'.*Did you mean 'softmax'"),
+        (["--norm", "3"], "norm: must be one of '1', '2', 'inf'"),
+        (["--missing", "ignore"], "missing: must be one of"),
+        (["--budget", "-1"], "budget: must be finite and ≥ 0"),
+        (["--limits", "nothing.toml"], "nothing.toml"),
+        (["--schema", "nothing.toml"], "nothing.toml"),
+        (["--example", "german-credit"], "--example: stands in place of DATA"),
+        (["--plain"], "features: every column must be numeric"),
+        (["--model", "ridge"], "goal: must be one number, got 'yes'"),
+        (["--sep", ";"], "read it with sep=','"),
+    ],
+)
+def test_one_line_says_what_is_wrong(table, arguments, complaint):
+    said = failed("plan", "people.csv", *ASKED, "--out", "plan", *arguments)
+    assert re.search(complaint, said), said
+    assert [path.name for path in table.iterdir()] == ["people.csv"]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "complaint"),
+    [
+        (0, "--target: must be the column"),
+        (2, "--query: must be a row"),
+        (4, "--goal: must be the prediction"),
+        (6, "--budget: must say how far"),
+    ],
+)
+def test_what_is_missing_is_named(table, left_out, complaint):
+    rest = ASKED[:left_out] + ASKED[left_out + 2 :]
+    assert complaint in failed("plan", "people.csv", *rest, "--out", "plan")
+
+
+def test_a_folder_and_data_must_be_named(table):
+    assert "--out: must be a folder" in failed("plan", "people.csv", *ASKED)
+    assert "DATA: must be a file" in failed("plan", *ASKED, "--out", "plan")
+    assert "does not exist. Did you mean 'people.csv'" in failed("plan", "poeple.csv", *ASKED, "--out", "plan")
+
+
+def test_a_person_with_gaps_cannot_ask_unless_they_are_filled(table):
+    frame = people()
+    frame.loc[1, "income"] = None
+    frame.to_csv("people.csv", index=False)
+    assert "missing" in failed("plan", "people.csv", *ASKED, "--out", "plan")
+    said = failed("plan", "people.csv", *ASKED, "--out", "plan", "--missing", "drop")
+    assert "query: row 1 has missing values and was dropped" in said
+    done("plan", "people.csv", *ASKED, "--out", "plan", "--missing", "impute")
+
+
+def test_a_folder_of_other_files_is_not_written_to(table):
+    (table / "plan").mkdir()
+    (table / "plan" / "thesis.txt").write_text("important")
+    said = failed("plan", "people.csv", *ASKED, "--out", "plan")
+    assert "holds other files (thesis.txt)" in said
+    done("plan", "people.csv", *ASKED, "--out", "plan", "--force")
+    assert (table / "plan" / "thesis.txt").read_text() == "important"
+    done("plan", "people.csv", *ASKED, "--out", "plan")  # now it is a plan's
+    assert (table / "plan" / "thesis.txt").read_text() == "important"
+
+
+def test_an_older_plans_card_does_not_outlive_it(table):
+    done("plan", "people.csv", *ASKED, "--out", "plan")
+    assert (table / "plan" / "plan.json").exists()
+    done("plan", "people.csv", *ASKED[:-2], "--relabel", "2", "--out", "plan")
+    assert not (table / "plan" / "plan.json").exists()
+    assert audited(table / "plan")["outcome"]["relabelled"] <= 2
+
+
+def test_ctrl_c_leaves_nothing(table):
+    code = (
+        "import sys, time, oar.recourse, oar\n"
+        "oar.collective = lambda problem: (print('began', flush=True), time.sleep(60))\n"
+        "from oar.cli import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "plan", "people.csv", *ASKED, "--out", "deep/plan"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])},
+    )
+    try:
+        assert process.stdout.readline() == "began\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert complaint == "oar: interrupted; nothing was written.\n"
+    assert [path.name for path in table.iterdir()] == ["people.csv"]
+
+
+HOSTILE = "<script>alert('1')</script>"
+IMAGE = '"><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture
+def hostile(table):
+    """A plan for a table whose columns and categories are HTML, and formulas."""
+    frame = people().rename(columns={"income": HOSTILE, "purpose": "=cmd|' /C calc'!A0", "town": IMAGE})
+    frame["=cmd|' /C calc'!A0"] = frame["=cmd|' /C calc'!A0"].replace({"car": "@SUM(1)", "home": IMAGE})
+    frame["approved"] = frame["approved"].replace({"yes": "<b>yes</b>", "no": "-2+3"})
+    frame.to_csv("hostile.csv", index=False)
+    done(
+        "plan", "hostile.csv", "--target", "approved", "--query", "1", "--goal", "<b>yes</b>", "--budget", "1.2",
+        "--norm", "inf", "--group", IMAGE, "--out", "plan",
+    )  # fmt: skip
+    return table / "plan"
+
+
+def test_html_in_names_stays_text(hostile):
+    report = (hostile / "report.html").read_text()
+    assert "<script" not in report
+    assert "<img" not in report
+    assert "<b>" not in report
+    assert "&lt;script&gt;alert" in report
+
+
+def test_formulas_in_names_are_harmless_in_the_csv(hostile):
+    import csv
+
+    with open(hostile / "moves.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert any(cell.startswith("'=") for row in rows for cell in row)
+    assert any(cell.startswith("'@") for row in rows for cell in row)
+    for row in rows:
+        for cell in row:
+            if cell[:1] in "=+-@\t\r":
+                float(cell)  # a number, not a formula
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda card: json.dumps(card | {"version": 99}), "has version 99.*install the oar that wrote it"),
+        (lambda card: json.dumps(card)[:-200], "damaged or truncated"),
+        (lambda card: "", "damaged or truncated"),
+        (lambda card: json.dumps({"hello": 1}), "is not an OAR card"),
+    ],
+)
+@pytest.mark.parametrize("command", ["respond", "audit"])
+def test_a_card_that_is_none_is_refused(table, command, spoil, complaint):
+    done("plan", "people.csv", *ASKED, "--out", "plan")
+    card = json.loads((table / "plan" / "plan.json").read_text())
+    (table / "card.json").write_text(spoil(card))
+    rest = [] if command == "respond" else ["--target", "approved", "--query", "1"]
+    said = failed(command, "card.json", "people.csv", *rest)
+    assert re.search(complaint, said), said
+
+
+def test_every_command_has_an_example_in_its_help():
+    for command in ("plan", "respond", "audit", "questions", "leverage"):
+        assert re.search(r"Example: oar \w+", run(command, "--help").output)

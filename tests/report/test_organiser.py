@@ -1,0 +1,178 @@
+"""The organiser's report: one file that is whole by itself, tells the truth, and can be read, printed and carried."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_worlds import approval, done, people
+
+import oar
+from oar.errors import Status
+from oar.report.facts import Origin, answer, facts_of
+from oar.report.organiser import organiser_page
+from oar.report.plain import json_text
+
+ORIGIN = Origin("oar plan people.csv", "people.csv", "0" * 64, 90, 0, {"budget": 0.5}, 1)
+SECTIONS = ["outcome", "least", "power", "moves", "burden", "collateral", "certificate", "repeat"]
+VOID = {"meta", "br", "hr"}
+
+
+@pytest.fixture(scope="module")
+def result():
+    frame = people().drop(columns="town")
+    table = oar.Population.from_frame(frame, "approved")
+    others = np.arange(len(frame)) != 1
+    problem = oar.Problem(
+        table,
+        oar.models.Scaled(oar.SoftmaxRegression()),
+        oar.Query(frame.drop(columns="approved").iloc[1].to_dict(), "yes"),
+        oar.Perturb(0.5, norm=1, participants=others),
+    )
+    return oar.collective(problem)
+
+
+@pytest.fixture(scope="module")
+def facts(result):
+    return facts_of(
+        result,
+        origin=ORIGIN,
+        groups={"town": people()["town"]},
+        power=oar.power(result),
+        collateral=oar.collateral(result, groups=people()["town"]),
+        card={"written": True, "told": "There is a card."},
+    )
+
+
+@pytest.fixture(scope="module")
+def page(facts):
+    return organiser_page(facts)
+
+
+class Tree(HTMLParser):
+    """Notes elements, and any that are not closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.ids, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        self.ids += [value for name, value in attributes if name == "id"]
+        assert not [name for name, _ in attributes if name.startswith("on") or name in ("style", "src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def parsed(page):
+    tree = Tree()
+    tree.feed(page)
+    tree.close()
+    assert tree.open == []
+    return tree
+
+
+def test_it_is_one_whole_file_without_a_script(page):
+    tree = parsed(page)
+    assert tree.ids == SECTIONS
+    assert not {"script", "link", "iframe", "img", "object", "form"} & set(tree.seen)
+    assert "default-src &#x27;none&#x27;" in page
+    assert "http" not in re.sub(r"http-equiv", "", page)
+
+
+def test_its_numbers_are_in_the_audit(page, facts, result):
+    text = " ".join(parsed(page).text)
+    assert facts["answer"] in text
+    assert f"{100 * math.exp(-result.loss):.2f} %" in text
+    assert f"{result.audit.movers} of 90 people move" in text
+    assert json.loads(json_text(facts)) == facts
+
+
+def test_no_row_of_a_member_is_in_it(page, facts):
+    for row in people().itertuples(index=False):
+        assert f"{row.income}" not in page
+        assert f"{row.income}" not in json_text(facts)
+
+
+def test_the_power_curve_is_that_of_other_refits(facts, result):
+    power = oar.power(result)
+    frame = people().drop(columns="town")
+    for number, budget in enumerate(facts["power"]["budgets"]):
+        for place, share in enumerate(facts["power"]["shares"]):
+            moved = power.plan(budget, share).table().assign(approved=frame["approved"])
+            likely = approval(moved, 1)
+            assert math.exp(-facts["power"]["losses"][number][place]) == pytest.approx(likely, abs=1e-5)
+            assert facts["power"]["success"][number][place] == (likely > 0.5)
+
+
+def test_collateral_is_that_of_other_refits(facts, result):
+    found = facts["collateral"]
+    frame = people()
+    after = result.plan.table().assign(approved=frame["approved"])
+    still = (after.drop(columns="approved") == frame.drop(columns=["approved", "town"])).all(axis=1)
+    assert found["bystanders"]["people"] == still.sum()
+    before = np.array([approval(frame, person) for person in range(len(frame))]) > 0.5
+    assert found["own"][0] == pytest.approx((before == (frame["approved"] == "yes")).mean())
+    assert sum(row["bystanders"] for row in found["by_group"]) == still.sum()
+
+
+def test_a_large_group_makes_no_large_report():
+    rng = np.random.default_rng(0)
+    size, width = 45_000, 40
+    frame = pd.DataFrame(rng.normal(size=(size, width)), columns=[f"column {number}" for number in range(width)])
+    labels = (frame["column 0"] > 0).astype(int)
+    crowd = oar.Population(frame, labels)
+    problem = oar.Problem(crowd, oar.NearestCentroid(), oar.Query(np.full(width, -0.1), 1), oar.Perturb(0.3))
+    result = oar.collective(problem)
+    groups = {"many": pd.Series(rng.integers(0, 5_000, size))}
+    page = organiser_page(facts_of(result, origin=ORIGIN, groups=groups, power=oar.power(result)))
+    assert len(page) < 200_000
+    assert "all others" in page
+    assert "Proved: Any budget above" in page
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_has_an_answer_in_one_sentence(result, status, monkeypatch):
+    monkeypatch.setattr(oar.Result, "status", status)
+    said = answer(result)
+    assert said.endswith(".")
+    assert said.count(". ") == 0
+    assert said.startswith("Yes") == (status is Status.ACHIEVED)
+
+
+def test_it_is_quiet_on_a_phone_and_in_print(page, visit):
+    phone = visit(page, width=390, height=844)
+    assert phone.noise == []
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert phone.page.evaluate("getComputedStyle(document.querySelector('.answer')).borderLeftStyle") == "solid"
+    headings = phone.page.get_by_role("heading", level=2).all_inner_texts()
+    assert len(headings) == len(SECTIONS)
+    for picture in phone.page.get_by_role("img").all():
+        assert picture.get_attribute("aria-label")
+    desk = visit(page)
+    assert desk.noise == []
+    printed = desk.page.pdf()
+    assert printed.startswith(b"%PDF")
+    assert 2 <= printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") + printed.count(b"/Type /Page/") <= 8
+
+
+def test_hostile_names_run_nothing(tmp_path, visit):
+    bad = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
+    people().rename(columns={"income": bad, "town": f"town {bad}"}).to_csv(tmp_path / "bad.csv", index=False)
+    done(
+        "plan", tmp_path / "bad.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.4,
+        "--group", f"town {bad}", "--out", tmp_path / "plan",
+    )  # fmt: skip
+    for name in ("report.html", "member.html"):
+        seen = visit(tmp_path / "plan" / name)
+        assert seen.noise == []
+        assert "broken" not in seen.page.title()
