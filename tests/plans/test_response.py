@@ -107,3 +107,20 @@ def test_units_of_the_signal_make_no_difference(size):
     expected = best_responses(score_of(SoftmaxRegression(), parameters, signal), people, Norm.of(2), 0.0)
     np.testing.assert_allclose(moves, expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(moves, axis=1), 0.5)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("model", [SoftmaxRegression(), Ridge()], ids=lambda model: model.name)
+def test_answers_are_settled_where_scores_are_level(norm, model):
+    """Six features, two directions in which scores differ: with a weak pull, rounding must not decide the others."""
+    ball, rng = Norm.of(norm), np.random.default_rng(6)
+    targets = np.eye(2)[rng.integers(0, 2, 40)][:, 1:]
+    parameters, signal = rng.normal(size=(2, 7))
+    score = score_of(model, parameters, signal)
+    rows, usual = rng.normal(size=(40, 6)), 0.5 * ball.project(rng.normal(size=(40, 6)), 0.5)
+    people = People(rows, targets, usual, np.full(40, 0.5))
+    moves = best_responses(score, people, ball, pull=1e-3)
+    slopes = score(rows + moves, targets)[1] - 1e-3 * (moves - usual)
+    assert np.abs(ball.project(moves + slopes / 1e-3, people.radii) - moves).max() < 1e-6
+    shaken = People(rows * (1 + 2e-16 * rng.choice([-1, 0, 1], rows.shape)), targets, usual, people.radii)
+    assert np.abs(best_responses(score, shaken, ball, pull=1e-3) - moves).max() < 1e-7

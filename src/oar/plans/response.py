@@ -105,7 +105,7 @@ def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array)
         full = people.radii[who] * norm.dual.length(slopes)
         return full - _inner(slopes, moves) > TOLERANCE * np.maximum(scale[who], full)
 
-    return _climb(value, people, norm, moves, Rules(far, MOST_STEPS, pull))
+    return _climb(value, people, norm, moves, Rules(far, _far, MOST_STEPS, pull))
 
 
 def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
@@ -115,14 +115,25 @@ def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array)
         away = norm.project(moves + slopes / pull, people.radii[who]) - moves
         return np.abs(away).max(axis=1) > SETTLED * people.radii[who]
 
-    return _climb(value, people, norm, moves, Rules(far, MOST_SETTLING, pull))[0]
+    def near(slopes: Array, radii: Array) -> Array:
+        return np.full(len(radii), 1 / pull)  # longer ones could leap to another hill
+
+    return _climb(value, people, norm, moves, Rules(far, near, MOST_SETTLING, pull))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """When a climb ends: who, of some people with their moves and slopes, is not there yet; most steps; and κ."""
+    """How to climb.
+
+    Attributes:
+        far: who, of some people with their moves and slopes, is not there yet.
+        longest: the longest steps, for some people's slopes and radii.
+        most: how many steps.
+        pull: κ.
+    """
 
     far: Callable[[Rows, Array, Array], Mask]
+    longest: Callable[[Array, Array], Array]
     most: int
     pull: float
 
@@ -131,7 +142,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
     """Take projected gradient steps; return moves and values."""
     moves = moves.copy()
     values, slopes = value(people, moves)
-    lengths, going = _far(slopes, people.radii), np.flatnonzero(people.radii > 0)
+    lengths, going = rules.longest(slopes, people.radii), np.flatnonzero(people.radii > 0)
     blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(slopes))
     for _ in range(rules.most):
         going = going[rules.far(going, moves[going], slopes[going])]
@@ -144,7 +155,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
         way = Way(old, towards, values[going], last, gain)
         moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
-        bend, far = -_inner(change, slopes[going] - last), _far(slopes[going], some.radii)
+        bend, far = -_inner(change, slopes[going] - last), rules.longest(slopes[going], some.radii)
         # Where curvature is not that of a maximum the model says "as far as possible".
         lengths[going] = np.where(
             bend > 0, np.minimum(_inner(change, change) / np.where(bend > 0, bend, 1.0), far), far

@@ -45,7 +45,8 @@ function ascend(value, ball, radius, pull, start) {
     const full = radius * dual(slopes);
     return full - inner(slopes, move) > TOLERANCE * Math.max(scale, full);
   };
-  return climb(value, ball, radius, start, { far, most: MOST_STEPS, pull });
+  const longest = (slopes) => (FAR * radius) / (peak(slopes) || 1);
+  return climb(value, ball, radius, start, { far, longest, most: MOST_STEPS, pull });
 }
 
 // Climb on until a move is its own answer.
@@ -54,14 +55,14 @@ function settle(value, ball, radius, pull, start) {
     const answer = ball.project(plus(move, slopes, 1 / pull), radius);
     return peak(plus(answer, move, -1)) > SETTLED * radius;
   };
-  return climb(value, ball, radius, start, { far, most: MOST_SETTLING, pull })[0];
+  const longest = () => 1 / pull; // longer steps could leap to another hill
+  return climb(value, ball, radius, start, { far, longest, most: MOST_SETTLING, pull })[0];
 }
 
 function climb(value, ball, radius, start, rules) {
-  const outwards = (slopes) => (FAR * radius) / (peak(slopes) || 1);
   let move = start;
   let [reached, slopes] = value(move);
-  let length = outwards(slopes);
+  let length = rules.longest(slopes);
   const blur = ROUNDING * (Math.abs(reached) + radius * BALLS[ball.dual].length(slopes));
   for (let step = 0; radius > 0 && step < rules.most && rules.far(move, slopes); step += 1) {
     const towards = plus(ball.project(plus(move, slopes, length), radius), move, -1);
@@ -74,7 +75,8 @@ function climb(value, ball, radius, start, rules) {
     ({ move, reached, slopes } = found);
     if (!(peak(change) > CREEPING * radius)) break;
     // Where curvature is not that of a maximum the model says "as far as possible".
-    length = bend > 0 ? Math.min(inner(change, change) / bend, outwards(slopes)) : outwards(slopes);
+    const longest = rules.longest(slopes);
+    length = bend > 0 ? Math.min(inner(change, change) / bend, longest) : longest;
     if (rules.pull > 0 && !(rules.pull * length > KINK)) break;
   }
   return [ball.project(move, radius), reached];

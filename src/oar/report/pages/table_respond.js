@@ -41,6 +41,7 @@ function tableMove(card, values, shares, radius, kept) {
 function tries(table, member, here, slopes, scored) {
   const first = response(table, member, slopes);
   const there = scored(first);
+  if (first.every((value, j) => value === here[j])) return []; // there is nothing else to try
   const ways = SHARES.map((share) => between(table, member, here, first, share));
   const second = response(table, member, scaled(plus(slopes, there[1]), 0.5));
   return [[first, there], ...[...ways, second].map((trial) => [trial, scored(trial)])];
