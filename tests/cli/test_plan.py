@@ -323,3 +323,31 @@ def test_side_effects_are_kept_small(tmp_path):
     assert facts["outcome"]["violations"] == []
     assert found["bystanders"]["changed"] <= 0.02 * found["bystanders"]["people"]
     assert found["own"][1] >= found["own"][0] - 0.01 - 1e-9
+
+
+def test_anything_but_one_answer(tmp_path):
+    frame = people().drop(columns="town")
+    frame["approved"] = np.where(frame["income"] > 3000, "at once", frame["approved"])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    row = int(np.flatnonzero(frame["approved"] == "no")[0])
+    common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", row, "--budget", 0.4]
+    done(*common, "--not", "no", "--out", tmp_path / "but")
+    done(*common, "--goal", "yes", "--goal", "at once", "--out", tmp_path / "set")
+    but, chosen = audited(tmp_path / "but")["outcome"], audited(tmp_path / "set")["outcome"]
+    assert but["loss"] == chosen["loss"]
+    assert but["success"] == (but["prediction"] in {"yes", "at once"})
+    assert (tmp_path / "but" / "member.html").exists()
+
+
+def test_who_asks_may_move_too(tmp_path):
+    frame = people().drop(columns="town")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    asking = [int(row) for row in np.flatnonzero(frame["approved"] == "no")[:4]]
+    rows = ",".join(map(str, asking))
+    common = ["plan", tmp_path / "people.csv", "--target", "approved", "--goal", "yes", "--budget", 0.4]
+    done(*common, "--query", rows, "--share", 0.5, "--move-too", "--out", tmp_path / "plan")
+    facts, after = audited(tmp_path / "plan"), applied(frame, tmp_path / "plan")
+    assert set(asking) & set(pd.read_csv(tmp_path / "plan" / "moves.csv")["person"])
+    likely = np.array([approval(after, row) for row in asking])
+    assert [one["probability"] for one in facts["outcome"]["queries"]] == pytest.approx(list(likely), abs=1e-5)
+    assert facts["outcome"]["success"] == ((likely > 0.5).mean() >= 0.5)

@@ -28,6 +28,7 @@ class Asked:
     example: str | None = None
     query: str | None = None
     goal: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
     budget: float | None = None
     norm: str | None = None
     model: str = "softmax"
@@ -35,6 +36,8 @@ class Asked:
     participants: str = "everyone"
     seed: int = 0
     several: str | None = None
+    share: float | None = None
+    move_too: bool = False
     probability: float | None = None
     within: float | None = None
     changed: float | None = None
@@ -69,27 +72,58 @@ class Asked:
     def _query(self) -> Any:
         from oar.problem import Query
 
-        rows = self.source.rows(self.asked_of)
-        given: dict[str, Any] = {"within": self.within, "several": self.several, "probability": self.probability}
+        rows = self._members() if self.move_too else self.source.rows(self.asked_of)
+        given: dict[str, Any] = {
+            "within": self.within,
+            "several": self.several,
+            "share": self.share,
+            "probability": self.probability,
+        }
         return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
+
+    def _members(self) -> Any:
+        """Return those who ask as members, who are judged where their own moves take them."""
+        from oar.goals import Members
+
+        places = self.source.places(self.asked_of)
+        if not places:
+            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
+        return Members([self.source.people.index[place] for place in places])
 
     @property
     def _goal(self) -> Any:
+        if self.barred:
+            return self._anything_but()
         goals = self.goal or tuple(self._example_says("goal") or ())
         if not goals:
             raise OptionError("--goal: must be the prediction that is wanted, got none.")
         if self.model == "ridge":
             return _value_or_range(goals)
+        found = self._labels(goals, "goal")
+        return found[0] if len(found) == 1 else set(found)
+
+    def _anything_but(self) -> Any:
+        from oar.goals import AnyBut
+
+        if self.goal:
+            raise OptionError("--not: is used in place of --goal, got both; leave one out.")
+        if self.model == "ridge":
+            raise OptionError(
+                "--not: is for classes, and ridge predicts values; use --goal with a range such as 10..20."
+            )
+        return AnyBut(*self._labels(self.barred, "not"))
+
+    def _labels(self, words: tuple[str, ...], argument: str) -> list[Any]:
+        """Return the target's values that read so."""
         classes = {word(label): label for label in self.source.people.classes}
-        for goal in goals:
-            if goal not in classes:
+        for each in words:
+            if each not in classes:
                 known = ", ".join(map(shown, list(classes)[:20]))
                 raise DataError(
-                    f"goal: must be a value of {shown(self.source.target)}, one of {known}, got {goal!r}."
-                    f"{nearest(goal, classes)}"
+                    f"{argument}: must be a value of {shown(self.source.target)}, one of {known}, got {each!r}."
+                    f"{nearest(each, classes)}"
                 )
-        found = [classes[goal] for goal in goals]
-        return found[0] if len(found) == 1 else set(found)
+        return [classes[each] for each in words]
 
     @property
     def _action(self) -> Any:
@@ -118,7 +152,7 @@ class Asked:
         from oar.actions.participation import random_members
 
         text, size = self.participants, self.source.people.size
-        asking = self.source.places(self.asked_of)
+        asking = [] if self.move_too else self.source.places(self.asked_of)
         mask = np.ones(size, dtype=bool)
         best = None
         if text.endswith("%"):

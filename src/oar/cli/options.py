@@ -84,6 +84,28 @@ Several = Annotated[
     str | None,
     typer.Option(help="With several queries, what counts: mean, worst or share.  [default: mean]", show_default=False),
 ]
+Barred = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--not",
+        help="In place of --goal: any prediction but this will do; may be repeated.",
+        show_default=False,
+    ),
+]
+Share = Annotated[
+    float | None,
+    typer.Option(
+        help="With several queries: the share of them that must get the goal for a success.  [default: 1]",
+        show_default=False,
+    ),
+]
+MoveToo = Annotated[
+    bool,
+    typer.Option(
+        "--move-too",
+        help="Who asks are rows of DATA that take part: they are judged where their own moves take them.",
+    ),
+]
 Probability = Annotated[
     float | None,
     typer.Option(help="The goal's probability must come to this at least, too.", show_default=False),
@@ -148,6 +170,7 @@ def about_people(
     example: Example = None,
     query: Queries = None,
     goal: Goal = None,
+    barred: Barred = None,
     budget: Budget = None,
     norm: NormName = None,
     model: ModelName = "softmax",
@@ -156,6 +179,8 @@ def about_people(
     relabel: Relabelled = None,
     withhold: Withheld = None,
     several: Several = None,
+    share: Share = None,
+    move_too: MoveToo = False,
     probability: Probability = None,
     within: Within = None,
     changed: Changed = None,
@@ -170,6 +195,7 @@ def about_people(
         example=example,
         query=query,
         goal=tuple(goal or ()),
+        barred=tuple(barred or ()),
         budget=budget,
         norm=norm,
         model=model,
@@ -178,6 +204,8 @@ def about_people(
         relabel=relabel,
         withhold=withhold,
         several=several,
+        share=share,
+        move_too=move_too,
         probability=probability,
         within=within,
         changed=changed,

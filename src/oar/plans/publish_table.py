@@ -64,7 +64,7 @@ def grown_cards(plan: MemberPlan) -> Iterator[Card]:
     allowance = plan.problem.allowance
     if not allowance.single:
         return
-    training = table_model(plan).training(plan.problem.people)
+    training = _asked(plan).training()
     with suppress(NumericsError):
         found = _signal(plan, training, None)
         for share in SHARES:
@@ -73,11 +73,16 @@ def grown_cards(plan: MemberPlan) -> Iterator[Card]:
             found = _between(found, _signal(plan, training, plan.followed(card).each))
 
 
+def _asked(plan: MemberPlan) -> Problem:
+    """Return the plan's problem for the model that it was made with."""
+    return replace(plan.problem, model=table_model(plan))
+
+
 def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array, Array]:
     """Return θ and v at a refit on moved people, as plans hold them."""
     fit = training.fit(training.moved(moves), training.start(), TIGHT)
-    target = table_model(plan).goal_target(plan.problem.people, plan.problem.query.goal)
-    _, pull, _ = training.goal(fit.parameters, plan.problem.query_features + plan.query_move, target)
+    asked = _asked(plan)
+    _, pull, _ = training.goal(fit.parameters, asked.first_query + plan.query_move, asked.goal_target)
     signal = training.solve(fit, pull, None, TIGHT)
     given = getattr(training, "in_given_units", lambda vector: vector)
     return given(fit.parameters), given(signal)

@@ -1,7 +1,9 @@
 // The move as a table: column, now, change, then. The numbers themselves are in <data>, unrounded.
 
-const labelText = (label) =>
-  typeof label === "object" ? `(${label.tuple.map(labelText).join(", ")})` : String(label);
+function labelText(label) {
+  if (typeof label !== "object") return String(label);
+  return "wanted" in label ? label.wanted : `(${label.tuple.map(labelText).join(", ")})`;
+}
 
 function valueText(column, value, decimals) {
   if (column.kind === "boolean") return value ? "yes" : "no";
