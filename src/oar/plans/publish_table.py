@@ -38,7 +38,7 @@ FREE = Limit()
 
 def table_cards(plan: MemberPlan) -> Iterator[Card]:
     """Yield cards, the most likely one first; raise where nothing can be published."""
-    problem, people = plan.problem, plan.problem.people
+    problem = plan.problem
     assert problem.limits is not None
     assert plan.parameters is not None
     assert plan.signal is not None
@@ -50,7 +50,7 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
     model = table_model(plan)
     to_spec(unscaled(model))
     _refuse_few(plan, unscaled(model))
-    training = model.training(people)
+    training = _asked(plan).training()
 
     first = _card(plan, training, plan.parameters, plan.signal)
     yield first

@@ -26,8 +26,8 @@ from oar.errors import DataError, OARError, OptionError
 from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.plans import Result
+from oar.plans.effort import Efforts
 from oar.problem import Problem
-from oar.questions.burden import costs_by_column
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.otherwise import Idea, ideas
 from oar.recourse import collective
@@ -57,7 +57,8 @@ class Alternative:
     @staticmethod
     def of(how: str, result: Result) -> Alternative:
         """Look at who does what in a result's plan."""
-        columns, costs = costs_by_column(result.plan)
+        efforts = Efforts.of(result.plan)
+        columns, costs = efforts.names, efforts.each
         total = costs.sum()
         profile = costs.sum(axis=0) / total if total else np.zeros(len(columns))
         return Alternative(how, result, profile, np.asarray(costs.any(axis=1)), columns)

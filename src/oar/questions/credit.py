@@ -18,10 +18,10 @@ from oar.models.settings import check_seed
 from oar.people.grouping import grouped
 from oar.people.wording import counted, lined_up
 from oar.plans import Result
+from oar.plans.effort import Efforts
 from oar.plans.refits import Refits
 from oar.plans.table_out import QUERY
 from oar.progress import step_line
-from oar.questions.burden import efforts
 from oar.questions.first_order import first_order
 from oar.questions.shapley import shapley
 
@@ -88,7 +88,7 @@ class Credit:
                 names, or one value for each person.
         """
         people = self.result.problem.people
-        group, effort = grouped(people, groups), efforts(self.result.plan)
+        group, effort = grouped(people, groups), Efforts.of(self.result.plan).totals
         credit, acts = np.zeros(people.size), np.zeros(people.size, dtype=np.intp)
         credit[self.members], acts[self.members] = self.credits, 1
         import pandas

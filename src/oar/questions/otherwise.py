@@ -20,8 +20,8 @@ from oar.actions.limits import Limit, Limits
 from oar.errors import OARError
 from oar.people.wording import counted
 from oar.plans import Result
+from oar.plans.effort import Efforts
 from oar.problem import Problem
-from oar.questions.burden import costs_by_column, efforts
 from oar.questions.credit import credit
 
 Mask = NDArray[np.bool_]
@@ -86,7 +86,7 @@ def _usefulness(result: Result) -> NDArray[np.float64]:
         found, useful = credit(result, progress=False), np.zeros(people.size)
         useful[found.members] = found.credits
     except OARError:
-        useful = efforts(result.plan) * (1.0 if people.weights is None else people.weights)
+        useful = Efforts.of(result.plan).totals * (1.0 if people.weights is None else people.weights)
     return useful
 
 
@@ -110,7 +110,8 @@ class _WithoutColumns:
         self._learn(best)
 
     def _learn(self, result: Result) -> None:
-        names, costs = costs_by_column(result.plan)
+        efforts = Efforts.of(result.plan)
+        names, costs = efforts.names, efforts.each
         totals = costs.sum(axis=0)
         order = np.argsort(-totals, kind="stable")
         count = int(np.searchsorted(np.cumsum(totals[order]), HALF * totals.sum())) + 1
