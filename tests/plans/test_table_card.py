@@ -346,8 +346,9 @@ def test_what_members_may_not_ask_is_refused():
         card.respond(row, "perhaps")
     people = oar.Population(np.arange(10.0)[:, None], ["no"] * 5 + ["yes"] * 5)
     result = oar.collective(oar.Problem(people, oar.NearestCentroid(), oar.Query([4.0], "yes"), oar.Perturb(0.5)))
-    with pytest.raises(oar.OARError, match="keep: is for cards of tables"):
+    with pytest.raises(oar.OARError, match="keep: must be among the card's features"):
         result.plan.card().respond([1.0], "no", keep=["x"])
+    assert result.plan.card().respond([1.0], "no", keep=[0]) == [0.0]
 
 
 def test_people_with_limits_of_their_own_stay_within_them():

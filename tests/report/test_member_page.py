@@ -64,6 +64,9 @@ def test_what_is_kept_is_a_constant_of_the_model(calculator, family, norm):
     card = random_card(*FAMILIES[family], 5, norm, seed=9)
     rows, targets, radii = random_members(card, 20, seed=9)
     found = computed(calculator, card, rows, targets, radii, kept=(1, 3))
+    stays = np.isin(np.arange(5), (1, 3))
+    assert np.abs(found - card.responses(rows, targets, radii, stays)).max() < 1e-6
+    assert not found[:, stays].any()
     free = np.array([0, 2, 4])
     for row, target, radius, move in zip(rows, targets, radii, found, strict=True):
 

@@ -152,9 +152,7 @@ def _change(
     """Return the columns that one member changes, with their values before and after."""
     if card.table is not None:
         return card.respond(row, label, budget, keep).changes
-    if keep:
-        raise OptionError("keep: this card is of plain numbers, whose moves are not made for it; leave it out.")
-    move = card.respond(row, label, budget)
+    move = card.respond(row, label, budget, keep)
     return [
         (name, value, value + float(step))
         for (name, value), step in zip(row.items(), move, strict=True)

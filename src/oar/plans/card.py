@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
-from oar.errors import DataError, OptionError
+from oar.errors import DataError
 from oar.models import Differentiable
-from oar.models.score import score_of
+from oar.models.score import Score, score_of
 from oar.people.labels import plain
 from oar.people.tables import as_vector, is_series
 from oar.plans.response import People, best_responses
@@ -88,12 +88,11 @@ class Card:
                 Series, a dict or a frame of one row, with levels as text.
             label: the member's own label; its shares of all classes, in the order of `classes`; or its value(s).
             budget: how far this member is willing to go; None means the card's common budget.
-            keep: of a table, names of columns that this member cannot or will not change.
+            keep: names of columns, or positions where features have no names, that this member cannot or will not
+                change.
         """
         keep = (keep,) if isinstance(keep, str) else tuple(keep)
         if self.table is None:
-            if keep:
-                raise OptionError(f"keep: is for cards of tables, and this one is of plain features, got {keep!r}.")
             row = as_vector(features, self.features, self.directions.shape[1], "features")
         else:
             row = self.table.encoding.encode_row(features, "features")
@@ -110,21 +109,37 @@ class Card:
             )
         if self.table is not None:
             return self._answer(row, target, budget, keep)
-        move = self.responses(row[None], target[None], np.array([budget]))[0]
+        move = self.responses(row[None], target[None], np.array([budget]), self._stays(keep))[0]
         if self.features is not None and is_series(features):
             import pandas
 
             return pandas.Series(move, index=list(self.features))
         return move
 
-    def responses(self, rows: Array, targets: Array, radii: Array) -> Array:
-        """Return the moves (n, d) of many members, unchecked: class shares or values (n, k), one radius each."""
+    def _stays(self, keep: tuple) -> NDArray[np.bool_]:
+        """Return which features (d,) a member keeps as they are."""
+        size = self.directions.shape[1]
+        known = list(range(size)) if self.features is None else list(self.features)
+        for name in keep:
+            if name not in known:
+                raise DataError(f"keep: must be among the card's features {known}, got {name!r}.")
+        return np.array([name in keep for name in known])
+
+    def responses(self, rows: Array, targets: Array, radii: Array, stays: NDArray[np.bool_] | None = None) -> Array:
+        """Return the moves (n, d) of many members, unchecked: class shares or values (n, k), one radius each.
+
+        Features that `stays` names (d,) are kept: neither the usual move nor the score leads anywhere along them.
+        """
         shares = np.ones((len(rows), 1)) if self.classes is None else targets
         usual = radii[:, None] * (shares @ self.directions)
+        if stays is not None:
+            usual[:, stays] = 0.0
         if self.broadcast is None:
             return usual
         model = self.broadcast.model
         score = score_of(model, self.broadcast.parameters, self.broadcast.signal)
+        if stays is not None:
+            score = _along(score, ~stays)
         people = People(rows, np.ascontiguousarray(model.target_rows(targets)), usual, radii)
         return best_responses(score, people, self.norm, self.broadcast.pull)
 
@@ -173,6 +188,16 @@ class Card:
         from oar.plans.card_file import read
 
         return read(Path(path))
+
+
+def _along(score: Score, free: NDArray[np.bool_]) -> Score:
+    """Return the same score, with slopes along some features alone."""
+
+    def only(rows: Array, targets: Array) -> tuple[Array, Array]:
+        values, slopes = score(rows, targets)
+        return values, np.where(free, slopes, 0.0)
+
+    return only
 
 
 def _numbers(label: Any, size: int, what: str) -> Array:
