@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
 from oar.people.wording import counted, lined_up
+from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
 from oar.problem import Problem
 
@@ -78,7 +79,7 @@ class QueryOutcome:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(ShownAsText):
     """What a fresh refit on the moved data says; made by `oar.audit` alone.
 
     Attributes:

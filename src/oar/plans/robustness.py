@@ -21,6 +21,7 @@ from oar.actions.measured import spreads_of
 from oar.errors import OptionError
 from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up
+from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
 from oar.plans.refits import Given, Refits
 from oar.problem import Problem
@@ -33,7 +34,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Robustness:
+class Robustness(ShownAsText):
     """What came of a plan, draw by draw.
 
     Attributes:

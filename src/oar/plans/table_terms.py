@@ -16,6 +16,7 @@ from oar.actions.rules import Ruled
 from oar.errors import choose
 from oar.people.encoding import Encoding
 from oar.people.schema import Column, Schema
+from oar.pictures.notebook import ShownAsText
 from oar.plans.table_score import Scaler
 
 Array = NDArray[np.float64]
@@ -147,7 +148,7 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(ShownAsText):
     """What one member of a table does in answer to a card.
 
     Attributes:

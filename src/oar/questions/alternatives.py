@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError, OARError, OptionError
 from oar.models.settings import check_seed
 from oar.people.wording import counted
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.problem import Problem
@@ -82,7 +83,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, eq=False)
-class Alternatives:
+class Alternatives(ShownAsText):
     """Plans that differ: the best one that was found, then those that succeed by effort, then others by goal loss.
 
     Attributes:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.errors import Status
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetAnswer:
+class BudgetAnswer(ShownAsText):
     """How far each participant must be able to go.
 
     Attributes:
@@ -35,13 +36,17 @@ class BudgetAnswer:
     at_least: float = 0.0
     exact: bool = False
 
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
+
     def __float__(self) -> float:
         """The value."""
         return self.value
 
 
 @dataclass(frozen=True, eq=False)
-class CoalitionAnswer:
+class CoalitionAnswer(ShownAsText):
     """How few members suffice at the given budget, and who.
 
     Attributes:
@@ -66,6 +71,10 @@ class CoalitionAnswer:
     at_least: int = 0
     exact: bool = False
 
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
+
     def __int__(self) -> int:
         """The size; raises if there is none."""
         if self.size is None:
@@ -74,7 +83,7 @@ class CoalitionAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class ShareAnswer:
+class ShareAnswer(ShownAsText):
     """From which share of participants on the collective does better than the individual at the same budget.
 
     A share is one of each class's reach (members' weights times budgets): of heads, where those are equal. Where it is
@@ -104,6 +113,10 @@ class ShareAnswer:
     individual: Result
     result: Result | None
     exact: bool = False
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
 
     def __float__(self) -> float:
         """The share; raises if there is none."""

@@ -18,6 +18,7 @@ from oar.errors import DataError, NumericsError
 from oar.goals.held_out import held_out_people
 from oar.people.grouping import grouped
 from oar.people.wording import lined_up
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
@@ -47,7 +48,7 @@ class Changes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Collateral:
+class Collateral(ShownAsText):
     """What a plan does to predictions other than the query's.
 
     Attributes:

@@ -17,6 +17,7 @@ from oar.errors import DataError, NumericsError, OptionError, choose
 from oar.models.settings import check_seed
 from oar.people.grouping import grouped
 from oar.people.wording import counted, lined_up
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.plans.refits import Refits
@@ -31,7 +32,7 @@ TOP = 10  # members that are shown
 
 
 @dataclass(frozen=True, eq=False)
-class Credit:
+class Credit(ShownAsText):
     """Each actor's share in a result.
 
     Attributes:

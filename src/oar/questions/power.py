@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.perturb import check_budget
 from oar.errors import DataError, NumericsError
+from oar.pictures.notebook import ShownAsText
 from oar.plans import ClassPlan, MemberPlan, Plan, Result
 from oar.problem import Problem
 from oar.questions.trying import has_closed_form, moves_of, own_scale, scaled, unit_budgets
@@ -39,7 +40,7 @@ REFINED = 2  # tries for the smallest share that suffices; half as many for the 
 
 
 @dataclass(frozen=True, eq=False)
-class Power:
+class Power(ShownAsText):
     """What comes of a plan with fewer members and smaller budgets; rows are budgets, columns are shares.
 
     Attributes:
@@ -60,6 +61,16 @@ class Power:
     at_most_share: float | None
     note: str
     _plan_of: Callable[[float, float], Plan] = field(repr=False)
+
+    def __str__(self) -> str:
+        """Show the goal losses as a table; a tick is a success."""
+        rows = [("", *(f"{share:.0%}" for share in self.shares))]
+        for budget, losses, reached in zip(self.budgets, self.losses, self.success, strict=True):
+            cells = (f"{'✓' if good else '✗'} {loss:.4g}" for loss, good in zip(losses, reached, strict=True))
+            rows.append((f"{budget:.4g}", *cells))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(["goal loss by budget (rows) and share of the movers (columns)", *lines, "", self.note])
 
     def plan(self, budget: float, share: float) -> Plan:
         """Return the plan of one cell, for `oar.audit`."""
