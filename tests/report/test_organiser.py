@@ -115,6 +115,18 @@ def test_the_power_curve_is_that_of_other_refits(facts, result):
             assert facts["power"]["success"][number][place] == (likely > 0.5)
 
 
+@pytest.mark.parametrize("hit", [False, True])
+def test_a_part_that_reaches_the_goal_is_not_denied(facts, hit):
+    power = facts["power"] | {"success": [[False] * len(row) for row in facts["power"]["success"]]}
+    power["success"][1][0] = hit
+    least = {"budget_at_most": None, "people_at_most": None, "proved": []}
+    page = organiser_page(
+        facts | {"power": power, "least": least, "outcome": facts["outcome"] | {"success": False}}
+    )  # fmt: skip
+    assert ("nor by any part of it" in page) == (not hit)
+    assert ("but by some parts of it" in page) == hit
+
+
 def test_collateral_is_that_of_other_refits(facts, result):
     found = facts["collateral"]
     frame = people()

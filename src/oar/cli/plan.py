@@ -17,7 +17,9 @@ from oar.cli.stages import Stage, stages
 from oar.errors import NumericsError, OptionError
 
 if TYPE_CHECKING:
+    from oar.cli.reading import Source
     from oar.plans import Result
+    from oar.report.pooling import Pooled
 
 FOLDER = Path("oar-plan")
 MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
@@ -62,13 +64,12 @@ def plan(
 def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
-    from oar.people.grouping import grouped
     from oar.report.deliver import publish
     from oar.report.facts import Origin, facts_of
 
     stage("reading")
     source, problem = asked.source, asked.problem
-    groups = None if group is None else source.groups(group)
+    groups = None if group is None else _groups(source, group)
     others = None if held_out is None else source.others(held_out)
     stage("planning", own_line=True)
     result = oar.collective(problem)
@@ -89,12 +90,20 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     facts = facts_of(
         result,
         origin=origin,
-        groups=None if group is None else {group: grouped(source.people, groups)},
+        groups=None if group is None else {group: groups},
         power=power,
-        collateral=_collateral(result, others, groups),
+        collateral=_collateral(result, others, None if groups is None else groups.values),
         card=published.facts,
     )
     return result, facts, published
+
+
+def _groups(source: Source, column: str) -> Pooled:
+    """Return everyone's value of a column; numbers are cut into quarters, and small groups are put together."""
+    from oar.people.grouping import grouped
+    from oar.report.pooling import pooled
+
+    return pooled(grouped(source.people, source.groups(column)).set_axis(source.people.index))
 
 
 def _collateral(result: Result, others: Any, groups: Any) -> Any:

@@ -73,21 +73,11 @@ class Efforts:
                 found.append(row | {"change": self._in_words(number, changed)})
         return sorted(found, key=lambda row: -row["effort"])
 
-    def by_group(self, groups: Any, most: int = 30) -> list[dict[str, Any]]:
+    def by_group(self, groups: Any) -> list[dict[str, Any]]:
         """Return, for each value of `groups` (n,), how many there are and move, and what that costs them."""
-        found = []
         allowed = self.plan.problem.allowance.everyones(self.plan.problem.people.size) > 0
         values, codes = unique_words(groups)
-        for code, value in enumerate(values):
-            inside = codes == code
-            found.append({"group": value} | self._burden(inside, allowed))
-        if not _ordered(groups):
-            found.sort(key=lambda row: -row["members"])
-        if len(found) > most:
-            named = {row["group"] for row in found[: most - 1]}
-            inside = np.array([value not in named for value in values])[codes]
-            found = [*found[: most - 1], {"group": "all others"} | self._burden(inside, allowed)]
-        return found
+        return [{"group": value} | self._burden(codes == code, allowed) for code, value in enumerate(values)]
 
     def _burden(self, inside: Mask, allowed: Mask) -> dict[str, Any]:
         members, movers = int(inside.sum()), int((inside & self.movers).sum())
@@ -152,4 +142,5 @@ def unique_words(groups: Any) -> tuple[list[str], NDArray[np.intp]]:
     words = [str(value) for value in values]
     if (codes < 0).any():
         codes, words = np.where(codes < 0, len(words), codes), [*words, "missing"]
-    return words, codes
+    different = {word: place for place, word in enumerate(dict.fromkeys(words))}  # 1 and "1" read the same
+    return list(different), np.array([different[word] for word in words], dtype=np.intp)[codes]

@@ -13,16 +13,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from oar.actions.participation import members_in_share
+from oar.errors import OptionError
 from oar.models import LinearSVM
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.plans import Result
-from oar.plans.effort import Efforts
+from oar.plans.effort import FEW, Efforts
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
 from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
 from oar.questions.trying import has_closed_form
 from oar.report.answer import answer, told
+from oar.report.pooling import Pooled, pooled, withheld
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
@@ -63,7 +65,7 @@ def facts_of(
     Args:
         result: what was planned and audited.
         origin: what it was made from.
-        groups: of each column by which burdens are told, everyone's value (n,).
+        groups: of each column by which burdens are told, everyone's value (n,), pooled or to be pooled.
         power: what `oar.power` found.
         collateral: what `oar.collateral` found.
         card: whether there is a card, and what it is worth.
@@ -71,6 +73,7 @@ def facts_of(
     efforts = Efforts.of(result.plan)
     people = result.problem.people
     by = {} if result.problem.regresses else {people.target or "class": people.labels}
+    pools = {str(name): pooled(values) for name, values in {**by, **(groups or {})}.items()}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -82,9 +85,10 @@ def facts_of(
         "outcome": _outcome(result),
         "least": _least(result, power),
         "power": None if power is None else power_facts(power),
-        "columns": efforts.by_column(),
-        "burden": {str(name): efforts.by_group(values) for name, values in {**by, **(groups or {})}.items()},
-        "collateral": None if collateral is None else _collateral(collateral),
+        "columns": _columns(efforts),
+        "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
+        "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
+        "collateral": None if collateral is None else _collateral(collateral, pools),
         "certificate": _certificate(result),
         "card": card,
         "repeat": _repeat(origin),
@@ -175,21 +179,55 @@ def power_facts(power: Power) -> dict[str, Any]:
     }
 
 
-def _collateral(found: Collateral) -> dict[str, Any]:
+def _columns(efforts: Efforts) -> list[dict[str, Any]]:
+    """Return what happens to columns; what few people's changes cost is not told."""
+    rows = efforts.by_column()
+    hidden = [0 < row["movers"] < FEW for row in rows]
+    if efforts.plan.problem.allowance.norm.p == 1 and sum(hidden) == 1 and len(rows) > 1:
+        # Columns' efforts add up to everyone's: the one that is missing could be computed.
+        hidden[min((row["movers"], place) for place, row in enumerate(rows) if not hidden[place])[1]] = True
+    return [row | {"effort": None} if hide else row for row, hide in zip(rows, hidden, strict=True)]
+
+
+def _burden(efforts: Efforts, pool: Pooled) -> list[dict[str, Any]]:
+    """Return what is asked of groups; what it costs few people is not told."""
+    found = {row["group"]: row for row in efforts.by_group(pool.values)}
+    rows = [found[name] for name in pool.order]
+    hidden = withheld([row["movers"] for row in rows], int(efforts.movers.sum()))
+    return [
+        row | dict.fromkeys(("effort", "effort_per_member", "effort_per_mover")) if hide else row
+        for row, hide in zip(rows, hidden, strict=True)
+    ]
+
+
+def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any]:
     """Return whose predictions change besides, and how good the model is before and after."""
-    groups = None
-    if found.by_group is not None:
-        rows = zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)
-        groups = [{"group": str(group)} | told(row) for group, row in rows]
+    name = None if found.by_group is None else str(found.by_group.index.name)
+    both = [found.bystanders._asdict(), found.actors._asdict()]
+    bystanders, actors = (_unless_few(row, 0 < row["people"] < FEW, "people") for row in both)
     return {
-        "bystanders": found.bystanders._asdict(),
-        "actors": found.actors._asdict(),
-        "by_group": groups,
-        "grouped_by": None if found.by_group is None else str(found.by_group.index.name),
+        "bystanders": bystanders,
+        "actors": actors,
+        "by_group": None if name is None else _side_effects(found, pools.get(name)),
+        "grouped_by": name,
         "score": found.score,
         "own": told([found.own_before, found.own_after]),
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
+
+
+def _side_effects(found: Collateral, pool: Pooled | None) -> list[dict[str, Any]]:
+    """Return what happens to groups of bystanders; what happens to few of them is not told."""
+    if pool is None:
+        raise OptionError(f"groups: must have {found.by_group.index.name!r}, by which the side effects are grouped.")
+    by = {str(name): row for name, row in zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)}
+    rows = [{"group": name} | told(by[name]) for name in pool.order if name in by]
+    hidden = withheld([int(row["bystanders"]) for row in rows], found.bystanders.people)
+    return [_unless_few(row, hide, "group", "bystanders") for row, hide in zip(rows, hidden, strict=True)]
+
+
+def _unless_few(row: dict[str, Any], hide: bool, *kept: str) -> dict[str, Any]:
+    return {name: None if hide and name not in kept else value for name, value in row.items()}
 
 
 def _repeat(origin: Origin) -> dict[str, Any]:

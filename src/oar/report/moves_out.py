@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import pandas
 
 COLUMNS = ("person", "column", "before", "after")
-# What makes a spreadsheet take a text for a formula, or ends a cell.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# What makes a spreadsheet take a text for a formula, also in full width and after spaces, or ends a cell; and an
+# apostrophe, so that one is taken away again only where one was put.
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "'")
+ENDS = ("\t", "\r", "\n")
 
 
 def changes_of(plan: Plan) -> pandas.DataFrame:
@@ -89,16 +91,20 @@ def neutral(cell: Any) -> Any:
     >>> neutral("=1+1"), neutral("a=b"), neutral(-3.5)
     ("'=1+1", 'a=b', -3.5)
     """
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    return f"'{cell}" if isinstance(cell, str) and _computed(cell) else cell
+
+
+def _computed(text: str) -> bool:
+    return text.startswith(ENDS) or text.lstrip().startswith(FORMULA)
 
 
 def restored(cell: Any) -> Any:
     """Return a cell as it was before it was made harmless.
 
-    >>> restored("'=1+1"), restored("'tis")
+    >>> restored("'=1+1"), restored("''tis")
     ('=1+1', "'tis")
     """
-    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell
+    return cell[1:] if isinstance(cell, str) and cell.startswith("'") else cell
 
 
 def plan_from(problem: Problem, changes: pandas.DataFrame) -> MemberPlan:

@@ -8,6 +8,7 @@ from typing import Any
 from oar.pictures.charts import bars
 from oar.pictures.markup import Markup, joined, table, tag
 from oar.pictures.numbers import number, percent, shortened
+from oar.plans.effort import FEW
 
 Facts = Mapping[str, Any]
 MOST_BARS, MOST_ROWS = 8, 40
@@ -18,20 +19,20 @@ def moves(facts: Facts) -> Markup:
     columns = facts["columns"]
     if not columns:
         return tag("p", "Nobody's columns change.")
-    first = columns[:MOST_BARS]
+    first = [row for row in columns if row["effort"] is not None][:MOST_BARS]
     picture = bars(
         [row["column"] for row in first],
         [row["effort"] for row in first],
         [f"{number(row['movers'])} people" for row in first],
         f"effort by column, most first: {', '.join(shortened(row['column'], 30) for row in first)}",
     )
-    total = sum(row["effort"] for row in columns) or 1.0
+    total = sum(row["effort"] or 0.0 for row in columns) or 1.0
     rows = [
         (
             shortened(row["column"]),
             number(row["movers"]),
             number(row["effort"]),
-            percent(row["effort"] / total),
+            percent(None if row["effort"] is None else row["effort"] / total),
             row["change"],
         )
         for row in columns[:MOST_ROWS]
@@ -42,7 +43,8 @@ def moves(facts: Facts) -> Markup:
     if facts["asked"]["norm"] != "1":
         unit += " Columns' efforts add up to more than people's, because the norm is not 1."
     rest = tag("p", f"{more:,} more columns change less.") if more > 0 else ""
-    return joined([picture, listed, rest, tag("p", unit, class_="aside")])
+    parts = [picture if first else "", listed, rest, tag("p", unit, class_="aside")]
+    return joined([*parts, _few(any(row["effort"] is None for row in columns))])
 
 
 def burden(facts: Facts) -> Markup:
@@ -65,8 +67,9 @@ def burden(facts: Facts) -> Markup:
             )
             for row in groups
         ]
-        parts += [tag("h3", f"by {name}"), table([shortened(name), *header], rows)]
-    return joined(parts)
+        parts += [tag("h3", f"by {name}"), table([shortened(name), *header], rows), _left_out(facts, name)]
+    hidden = any(row["effort"] is None for groups in facts["burden"].values() for row in groups)
+    return joined([*parts, _few(hidden)])
 
 
 def collateral(facts: Facts) -> Markup:
@@ -88,6 +91,9 @@ def collateral(facts: Facts) -> Markup:
         ]  # fmt: skip
         name = found["grouped_by"]
         parts += [tag("h3", f"those who do nothing, by {name}"), table([shortened(name), *header[1:]], rows)]
+        parts.append(_left_out(facts, name))
+    every = [found["bystanders"], found["actors"], *(found["by_group"] or ())]
+    parts.append(_few(any(row["changed"] is None for row in every)))
     told = percent if found["score"] == "accuracy" else number
     scores = [("on these people, as they were", *map(told, found["own"]))]
     if found["held_out"] is not None:
@@ -96,5 +102,16 @@ def collateral(facts: Facts) -> Markup:
 
 
 def _changes(row: Facts) -> tuple[str, ...]:
-    share = row["changed"] / row["people"] if row["people"] else 0.0
+    share = None if row["changed"] is None else row["changed"] / row["people"] if row["people"] else 0.0
     return number(row["people"]), number(row["changed"]), percent(share), number(row["towards"]), number(row["away"])
+
+
+def _left_out(facts: Facts, name: str) -> Markup | str:
+    note = facts["left_out"].get(name)
+    return tag("p", note, class_="aside") if note else ""
+
+
+def _few(hidden: bool) -> Markup | str:
+    """Say what a dash stands for, where there is one."""
+    why = f"A dash stands for what is not told, because it is about fewer than {FEW} people, or would tell of them."
+    return tag("p", why, class_="aside") if hidden else ""

@@ -76,14 +76,23 @@ def least(facts: Facts) -> Markup:
     if found["people_at_most"] is not None:
         cards.append((f"{number(found['people_at_most'])} people", "suffice at the plan's own budget"))
     if not cards:
-        tried = "Nothing smaller than this plan was tried."
-        if not facts["outcome"]["success"]:
-            tried = "The goal is not reached by this plan, nor by any part of it that was tried."
-        return tag("p", tried)
+        return tag("p", _tried(facts))
     boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
     known = "“At most” is what was found by refits of parts of this plan; a cleverer plan may do with less."
     proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
     return joined([tag("div", *boxes, class_="cards"), *(proved or [tag("p", known, class_="aside")])])
+
+
+def _tried(facts: Facts) -> str:
+    """Say what parts of the plan did, where neither its whole budget nor all of its movers are known to suffice."""
+    if facts["power"] is None:
+        return "Nothing smaller than this plan was tried."
+    reached = any(hit for row in facts["power"]["success"] for hit in row)
+    if not facts["outcome"]["success"]:
+        if not reached:
+            return "The goal is not reached by this plan, nor by any part of it that was tried."
+        return "The goal is not reached by the whole of this plan, but by some parts of it: see the table below."
+    return "What parts of this plan reach is in the table below."
 
 
 def power(facts: Facts) -> Markup:
