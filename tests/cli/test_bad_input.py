@@ -108,6 +108,29 @@ def test_an_older_plans_card_does_not_outlive_it(table):
     assert audited(table / "plan")["outcome"]["relabelled"] <= 2
 
 
+def test_an_audit_alone_makes_no_folder_a_plans(table):
+    done("plan", "people.csv", *ASKED, "--out", "plan")
+    (table / "own").mkdir()
+    done(
+        "audit", "plan/plan.json", "people.csv", "--target", "approved", "--query", "1", "--out", "own/audit.json"
+    )  # fmt: skip
+    (table / "own" / "report.html").write_text("mine")
+    assert "holds other files (audit.json, …)" in failed("plan", "people.csv", *ASKED, "--out", "own")
+    assert (table / "own" / "report.html").read_text() == "mine"
+
+
+def test_a_file_of_ones_own_is_not_replaced(table):
+    without_card = ("plan", "people.csv", *ASKED[:-2], "--relabel", "2", "--out", "plan")
+    done(*without_card)
+    assert set(audited(table / "plan")["files"]) == {path.name for path in (table / "plan").iterdir()}
+    (table / "plan" / "plan.json").write_text("mine")
+    assert "holds other files (plan.json)" in failed("plan", "people.csv", *ASKED, "--out", "plan")
+    done(*without_card, "--force")
+    assert (table / "plan" / "plan.json").read_text() == "mine"  # nothing is written over it, so it stays
+    done("plan", "people.csv", *ASKED, "--out", "plan", "--force")
+    assert (table / "plan" / "plan.json").read_text() != "mine"
+
+
 def test_ctrl_c_leaves_nothing(table):
     code = (
         "import sys, time, oar.recourse, oar\n"

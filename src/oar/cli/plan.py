@@ -44,17 +44,18 @@ def plan(
 
     Writes plan.json (the card that members answer; nobody's data), moves.csv and moves.parquet (every change, in raw
     units), audit.json, report.html for the organiser and member.html for members. They appear together when all is
-    done; a plan that was in the folder before is replaced, and other files there are not touched.
+    done; a plan that was in the folder before is replaced, and other files there are not touched, unless with --force
+    where they have these names.
     """
     with clear_endings(), stages() as stage:
         if out is None and asked.example is None:
             raise OptionError("--out: must be a folder to write to, got none.")
         folder = out or FOLDER
-        from oar.report.deliver import FILES, REPORT, check_folder, write_all
+        from oar.report.deliver import REPORT, check_folder, write_all
         from oar.report.outputs import staged
 
-        check_folder(folder, force)
-        with staged(folder, REPORT, FILES) as unfinished:
+        earlier = check_folder(folder, force)
+        with staged(folder, REPORT, earlier) as unfinished:
             result, facts, published = _planned(asked, group, held_out, stage)
             stage("writing")
             names = write_all(unfinished, result, facts, published)

@@ -52,36 +52,49 @@ def publish(result: Result) -> Published:
     return Published(card)
 
 
-def check_folder(out: Path, force: bool) -> None:
-    """Raise where a folder holds files that are not of an earlier plan, unless `force`."""
-    if force or not out.is_dir():
-        return
-    others = sorted(path.name for path in out.iterdir() if not path.name.startswith(HIDDEN))
-    if others and not _ours(out / AUDIT):
+def check_folder(out: Path, force: bool) -> list[str]:
+    """Return which files in a folder an earlier plan delivered: these may be replaced, or removed.
+
+    Raises:
+        StorageError: for a folder with other files and no plan, and for a file of somebody's own where one of the
+            plan's would be; not with `force`, which writes over such a file.
+    """
+    if not out.is_dir():
+        return []
+    earlier = _delivered(out / AUDIT)
+    there = sorted(path.name for path in out.iterdir() if not path.name.startswith(HIDDEN))
+    others = [name for name in there if name not in earlier and (name in FILES or not earlier)]
+    if others and not force:
         raise StorageError(
             f"out: {out} holds other files ({others[0]}{', …' if len(others) > 1 else ''}); choose another folder, or "
-            "add --force to write among them."
+            "add --force to write among them, and over those that have the same names."
         )
+    return [name for name in there if name in earlier]
 
 
-def _ours(path: Path) -> bool:
+def _delivered(path: Path) -> list[str]:
+    """Return the files that an audit.json says it was delivered with; none where it is not a plan's."""
     try:
-        return json.loads(path.read_text(encoding="utf-8")).get("format") == FORMAT
-    except (OSError, ValueError, AttributeError):
-        return False
+        content = json.loads(path.read_text(encoding="utf-8"))
+        files = content["files"] if content["format"] == FORMAT else []
+        return [name for name in FILES if name in files]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def write_all(folder: Path, result: Result, facts: Mapping[str, Any], published: Published) -> list[str]:
-    """Write every file that there is something for; return their names, those that are missing left out."""
+    """Write every file that there is something for; return their names, which audit.json lists."""
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)
     parquet = write_parquet(changes, folder / MOVES_PARQUET)
-    _write(folder / AUDIT, json_text(facts))
     _write(folder / REPORT, organiser_page(facts))
     if published.card is not None:
         published.card.save(folder / CARD)
         _write(folder / MEMBER, member_page(published.card))
-    return [name for name in FILES if (folder / name).exists() and (parquet or name != MOVES_PARQUET)]
+    missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
+    names = [name for name in FILES if not missing.get(name)]
+    _write(folder / AUDIT, json_text({**facts, "files": names}))
+    return names
 
 
 def _write(path: Path, text: str) -> None:

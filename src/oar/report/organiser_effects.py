@@ -83,7 +83,7 @@ def collateral(facts: Facts) -> Markup:
         (f"do nothing{among}", *_changes(found["bystanders"])),
         ("change their data", *_changes(found["actors"])),
     ]
-    parts = [table(header, rows)]
+    parts: list[Markup | str] = [table(header, rows)]
     if found["by_group"] is not None:
         rows = [
             (shortened(row["group"]), *_changes(row | {"people": row["bystanders"]}))

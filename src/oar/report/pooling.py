@@ -61,7 +61,7 @@ def pooled(groups: Any) -> Pooled:
     names[shown] = [words[code] for code in shown]
     order = [*names[shown], *([others] if rest else []), *([small] if few >= FEW else [])]
     note = "" if few >= FEW or not few else f"Groups of fewer than {FEW} people, fewer than {FEW} in all, are left out."
-    named = {"index": groups.index, "name": groups.name} if isinstance(groups, pandas.Series) else {}
+    named: dict[str, Any] = {"index": groups.index, "name": groups.name} if isinstance(groups, pandas.Series) else {}
     return Pooled(pandas.Series(names[codes], **named), tuple(map(str, order)), note)
 
 
