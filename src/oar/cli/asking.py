@@ -44,6 +44,7 @@ class Asked:
     worse: float | None = None
     relabel: int | None = None
     withhold: int | None = None
+    card_goal: Any = None  # of an audit, where it is a label or a number
 
     @cached_property
     def source(self) -> Source:
@@ -53,14 +54,19 @@ class Asked:
     @cached_property
     def problem(self) -> Problem:
         """The problem, checked."""
-        from oar.goals import Keep
         from oar.problem import Problem
 
-        limited = self.changed is not None or self.worse is not None
-        keep = Keep(changed=self.changed, worse=self.worse) if limited else None
         choose("model", self.model, MODELS)
         model = model_called(self.model, self.layout.plain, self.seed)
-        return Problem(self.source.people, model, self._query, self._action, keep=keep)
+        return Problem(self.source.people, model, self.asking, self._action, keep=self.keep)
+
+    @property
+    def keep(self) -> Any:
+        """What must not happen to others; None where nothing was said."""
+        from oar.goals import Keep
+
+        limited = self.changed is not None or self.worse is not None
+        return Keep(changed=self.changed, worse=self.worse) if limited else None
 
     def among(self, participants: str) -> Asked:
         """Return the same question with others taking part; people are read once."""
@@ -69,7 +75,8 @@ class Asked:
         return other
 
     @property
-    def _query(self) -> Any:
+    def asking(self) -> Any:
+        """Who asks, and for what."""
         from oar.problem import Query
 
         rows = self._members() if self.move_too else self.source.rows(self.asked_of)
@@ -95,6 +102,8 @@ class Asked:
         if self.barred:
             return self._anything_but()
         goals = self.goal or tuple(self._example_says("goal") or ())
+        if not goals and self.card_goal is not None:
+            return self.card_goal
         if not goals:
             raise OptionError("--goal: must be the prediction that is wanted, got none.")
         if self.model == "ridge":
@@ -137,6 +146,11 @@ class Asked:
             norm = self.norm or ("2" if self.layout.plain else "1")
             choose("norm", norm, ("1", "2", "inf"))
             parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
+        for option, given in (("norm", self.norm), ("limits", self.limits)):
+            if budget is None and given is not None:
+                raise OptionError(
+                    f"--{option}: is about moves, and nobody moves without --budget; leave it out, or add that."
+                )
         if self.relabel is not None:
             parts.append(Relabel(most=self.relabel, **who))
         if self.withhold is not None:
@@ -188,7 +202,7 @@ class Asked:
 
 
 def model_called(name: str, plain: bool, seed: int) -> Any:
-    """Return a model by its name on the command line."""
+    """Return a model by its name on the command line: of a table behind a scaler, of plain numbers as they are."""
     from oar import models
 
     if name == "nearest-centroid":
@@ -200,7 +214,8 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
         "svm": models.LinearSVM,
         "naive-bayes": models.GaussianNaiveBayes,
     }
-    return models.Scaled(models.MLP(seed=seed) if name == "mlp" else kinds[name]())
+    model = models.MLP(seed=seed) if name == "mlp" else kinds[name]()
+    return model if plain else models.Scaled(model)
 
 
 def _value_or_range(goals: tuple[str, ...]) -> Any:
