@@ -57,8 +57,8 @@ def audit(
 ) -> None:
     """Have everyone in DATA answer the card (or make the --moves), refit from scratch, and tell what the query gets.
 
-    Model, norm and budget are the card's, and so is the goal where it is one prediction; any other goal is said again as
-    it was for the plan. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input.
+    Model, norm and budget are the card's, and so is the goal where it is one prediction; any other goal is said again
+    as it was for the plan. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input.
     """
     with clear_endings(), stages() as stage:
         from oar.audit import audit as audited
@@ -135,9 +135,9 @@ def _problem(asked: Asked, card: Card) -> Problem:
     moves = Perturb(card.budget, norm=card.norm, limits=asked.limits, **asked.who_takes_part())
     problem = Problem(asked.source.people, model, asked.asking, moves, keep=asked.keep)
     if problem.published_goal != card.goal:
+        meant, got = _in_words(card.goal), _in_words(problem.published_goal)
         raise OptionError(
-            f"--goal: must be what the card is for, {_in_words(card.goal)}, got {_in_words(problem.published_goal)}; say "
-            "who asks for what as for the plan."
+            f"--goal: must be what the card is for, {meant}, got {got}; say who asks for what as for the plan."
         )
     return problem
 
