@@ -77,9 +77,12 @@ class Asked:
     @property
     def asking(self) -> Any:
         """Who asks, and for what."""
+        from oar.goals import Members
         from oar.problem import Query
 
-        rows = self._members() if self.move_too else self.source.rows(self.asked_of)
+        rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
+        if self.move_too and not isinstance(rows, Members):
+            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
         given: dict[str, Any] = {
             "within": self.within,
             "several": self.several,
@@ -89,13 +92,11 @@ class Asked:
         return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
 
     def _members(self) -> Any:
-        """Return those who ask as members, who are judged where their own moves take them."""
+        """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
         from oar.goals import Members
 
         places = self.source.places(self.asked_of)
-        if not places:
-            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
-        return Members([self.source.people.index[place] for place in places])
+        return Members([self.source.people.index[place] for place in places], stay=not self.move_too)
 
     @property
     def _goal(self) -> Any:
@@ -160,34 +161,32 @@ class Asked:
         return parts[0] if len(parts) == 1 else parts
 
     def who_takes_part(self) -> dict[str, Any]:
-        """Return `participants` for an action: a mask, without who asks, who stays as it is."""
-        import numpy as np
-
-        from oar.actions.participation import random_members
+        """Return `participants` for an action; of them who asks stays as it is, unless it moves too."""
+        from oar.actions.participation import Best, random_members
 
         text, size = self.participants, self.source.people.size
-        asking = [] if self.move_too else self.source.places(self.asked_of)
-        mask = np.ones(size, dtype=bool)
-        best = None
+        if text == "everyone":
+            return {}
+        if text.startswith("best:"):
+            return {"participants": Best(_whole(text))}
         if text.endswith("%"):
-            mask = random_members(size, _share(text), self.seed)
-        elif text.startswith("best:"):
-            best = _whole(text)
-        elif text != "everyone":
-            column, equals, value = text.partition("=")
-            if not equals:
-                raise OptionError(
-                    f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
-                )
-            mask = self.source.members(column, value).copy()
-        mask[asking] = False
-        if not mask.any():
-            raise DataError(f"participants: {text!r} is nobody but who asks, who stays as it is; let others take part.")
-        if best is None:
-            return {} if mask.all() else {"participants": mask}
-        from oar.actions.participation import Best
+            return {"participants": self._others(random_members(size, _share(text), self.seed))}
+        column, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(
+                f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
+            )
+        return {"participants": self._others(self.source.members(column, value))}
 
-        return {"participants": Best(best, among=None if mask.all() else mask)}
+    def _others(self, mask: Any) -> Any:
+        """Return a mask of members; raise where they are nobody but who asks."""
+        others = mask.copy()
+        others[[] if self.move_too else self.source.places(self.asked_of)] = False
+        if not others.any():
+            raise DataError(
+                f"participants: {self.participants!r} is nobody but who asks, who stays as it is; let others take part."
+            )
+        return mask
 
     @property
     def asked_of(self) -> str:
