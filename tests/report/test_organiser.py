@@ -109,12 +109,12 @@ def test_no_row_of_a_member_is_in_it(page, facts):
 def test_the_power_curve_is_that_of_other_refits(facts, result):
     power = oar.power(result)
     frame = people().drop(columns="town")
-    for number, budget in enumerate(facts["power"]["budgets"]):
+    for height, budget in enumerate(facts["power"]["budgets"]):
         for place, share in enumerate(facts["power"]["shares"]):
             moved = power.plan(budget, share).table().assign(approved=frame["approved"])
             likely = approval(moved, 1)
-            assert math.exp(-facts["power"]["losses"][number][place]) == pytest.approx(likely, abs=1e-5)
-            assert facts["power"]["success"][number][place] == (likely > 0.5)
+            assert math.exp(-facts["power"]["losses"][height][place]) == pytest.approx(likely, abs=1e-5)
+            assert facts["power"]["success"][height][place] == (likely > 0.5)
 
 
 def test_what_the_card_is_worth_is_what_an_audit_of_its_answers_finds(page, facts, result):

@@ -109,7 +109,7 @@ MoveToo = Annotated[
     bool,
     typer.Option(
         "--move-too",
-        help="Who asks are rows of DATA that take part, if --participants are they, too: they are judged where their own "
+        help="Who asks are rows of DATA that take part, if --participants lets them: they are judged where their own "
         "moves take them.",
     ),
 ]
