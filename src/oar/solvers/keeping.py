@@ -24,7 +24,7 @@ from oar.problem import Problem
 Array = NDArray[np.float64]
 Propose = Callable[[Problem, Anchors | None], Proposal]
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)  # λ, in units of the goal's own loss
-SMALLER = (0.5, 0.25, 0.1, 0.03)  # of everyone's budget
+SMALLER = (0.75, 0.5, 0.25, 0.1, 0.03)  # of everyone's budget
 MOST_ANCHORS = 500
 ENDED = "Limits on what may change for others were kept by trying; less strict ones allow better plans."
 
