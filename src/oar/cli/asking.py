@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
 # What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
+MOST_CLASSES = 50  # different numbers from which on a target is values rather than classes
 EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
 
@@ -59,6 +60,7 @@ class Asked:
         limited = self.changed is not None or self.worse is not None
         keep = Keep(changed=self.changed, worse=self.worse) if limited else None
         choose("model", self.model, MODELS)
+        _check_classes(self.source.people, self.source.target, self.model)
         model = model_called(self.model, self.layout.plain, self.seed)
         return Problem(self.source.people, model, self._query, self._action, keep=keep)
 
@@ -116,6 +118,8 @@ class Asked:
     def _labels(self, words: tuple[str, ...], argument: str) -> list[Any]:
         """Return the target's values that read so."""
         classes = {word(label): label for label in self.source.people.classes}
+        truths = {str(label).lower(): label for label in self.source.people.classes if isinstance(label, bool)}
+        words = tuple(word(truths.get(each.lower(), each)) for each in words)
         for each in words:
             if each not in classes:
                 known = ", ".join(map(shown, list(classes)[:20]))
@@ -201,6 +205,16 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
         "naive-bayes": models.GaussianNaiveBayes,
     }
     return models.Scaled(models.MLP(seed=seed) if name == "mlp" else kinds[name]())
+
+
+def _check_classes(people: Any, target: str, model: str) -> None:
+    """Refuse numbers that are no classes: a model of classes would have one for each of them, and never end."""
+    numbers = [label for label in people.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    if model != "ridge" and len(numbers) > MOST_CLASSES:
+        raise OptionError(
+            f"--model: {model} takes every value for a class of its own, and column {shown(target)} has "
+            f"{len(numbers):,} different numbers (more than {MOST_CLASSES}); predict values with --model ridge."
+        )
 
 
 def _value_or_range(goals: tuple[str, ...]) -> Any:

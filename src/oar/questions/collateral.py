@@ -61,6 +61,7 @@ class Collateral(ShownAsText):
         score: "accuracy", or "mean squared error" where values are predicted.
         own_before, own_after: that score on the people themselves, as they were before any move.
         held_out_before, held_out_after: on held-out people; None where there are none.
+        held_out_size: how many held-out people there are.
     """
 
     result: Result
@@ -76,6 +77,7 @@ class Collateral(ShownAsText):
     own_after: float
     held_out_before: float | None
     held_out_after: float | None
+    held_out_size: int = 0
 
     @property
     def table(self) -> Any:
@@ -128,7 +130,12 @@ class Collateral(ShownAsText):
         rows = [("bystanders", _words(self.bystanders)), ("actors", _words(self.actors))]
         rows.append((self.score, f"{self.own_before:.4g} → {self.own_after:.4g} on the people as they were"))
         if self.held_out_before is not None:
-            rows.append(("", f"{self.held_out_before:.4g} → {self.held_out_after:.4g} on held-out people"))
+            rows.append(
+                (
+                    "",
+                    f"{self.held_out_before:.4g} → {self.held_out_after:.4g} on {self.held_out_size:,} held-out people",
+                )
+            )
         text = lined_up(rows)
         if self.by_group is not None:
             text += f"\n\n{self.by_group.to_string(float_format='{:.3g}'.format)}"
@@ -194,6 +201,7 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         "mean squared error" if problem.regresses else "accuracy",
         *scores,
         *outside,
+        0 if others is None else len(others.features),
     )
 
 

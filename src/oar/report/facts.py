@@ -212,6 +212,7 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
         "grouped_by": name,
         "score": found.score,
         "own": told([found.own_before, found.own_after]),
+        "held_out_people": found.held_out_size,
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
 

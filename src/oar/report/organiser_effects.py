@@ -97,7 +97,7 @@ def collateral(facts: Facts) -> Markup:
     told = percent if found["score"] == "accuracy" else number
     scores = [("on these people, as they were", *map(told, found["own"]))]
     if found["held_out"] is not None:
-        scores.append(("on held-out people", *map(told, found["held_out"])))
+        scores.append((f"on {number(found['held_out_people'])} held-out people", *map(told, found["held_out"])))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
 
 
