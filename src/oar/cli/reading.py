@@ -158,6 +158,7 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
         return _example(path, example, layout)
     check_data(path, example)
     assert path is not None
+    layout = layout.without_left_out()
     if layout.target is None:
         raise OptionError("--target: must be the column that the model predicts, got none.")
     frame = layout.read(path)
@@ -165,7 +166,6 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     for name in layout.left_out:
         column_of(frame, name, "leave-out")
     seen = frame.drop(columns=list(layout.left_out))
-    layout = layout.without_left_out()
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     if not layout.plain:
         people = Population.from_frame(

@@ -32,8 +32,8 @@ def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") ->
 
     >>> nearest("aeg", ["age", "sex"])
     " Did you mean 'age'?"
-    >>> nearest("nothing", ["clothing", "no"]), nearest("maybe", ["made", "yes"])
-    (" Did you mean 'clothing'?", '')
+    >>> nearest("name", ["age", "sex"])
+    ''
     """
     # The comparison's time grows with the product of the lengths, and no long text is a misspelt name.
     names = [str(name)[:MOST_SHOWN] for name in known]

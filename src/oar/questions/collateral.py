@@ -130,12 +130,8 @@ class Collateral(ShownAsText):
         rows = [("bystanders", _words(self.bystanders)), ("actors", _words(self.actors))]
         rows.append((self.score, f"{self.own_before:.4g} → {self.own_after:.4g} on the people as they were"))
         if self.held_out_before is not None:
-            rows.append(
-                (
-                    "",
-                    f"{self.held_out_before:.4g} → {self.held_out_after:.4g} on {self.held_out_size:,} held-out people",
-                )
-            )
+            outside = f"{self.held_out_before:.4g} → {self.held_out_after:.4g}"
+            rows.append(("", f"{outside} on {self.held_out_size:,} held-out people"))
         text = lined_up(rows)
         if self.by_group is not None:
             text += f"\n\n{self.by_group.to_string(float_format='{:.3g}'.format)}"
@@ -199,9 +195,11 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         acts,
         None if group is None else _by_group(group, effects, own_before, after, acts),
         "mean squared error" if problem.regresses else "accuracy",
-        *scores,
-        *outside,
-        0 if others is None else len(others.features),
+        own_before=scores[0],
+        own_after=scores[1],
+        held_out_before=outside[0],
+        held_out_after=outside[1],
+        held_out_size=0 if others is None else len(others.features),
     )
 
 
