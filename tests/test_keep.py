@@ -172,3 +172,34 @@ def test_gradients_with_anchors_against_finite_differences(model):
         assert slopes[person, column] == pytest.approx(
             (loss(moves + nudge) - loss(moves - nudge)) / 2e-5, rel=1e-4, abs=1e-8
         )
+
+
+def test_what_breaks_the_limit_is_no_success_when_people_defect():
+    result = solved(problem(oar.Keep(changed=0.03)))
+    draws = result.plan.robustness(defection=0.3, draws=10)
+    free = solved(problem())
+    loose = oar.plans.MemberPlan(problem(oar.Keep(changed=0.0)), np.zeros(2), free.plan.each)
+    assert loose.robustness(noise=1e-9, draws=2).success_rate == 0.0  # the goal is reached, and the limit is not kept
+    assert free.plan.robustness(noise=1e-9, draws=2).success_rate == 1.0
+    assert draws.success_rate <= 1.0
+
+
+def test_a_card_that_breaks_the_limit_is_not_published():
+    kept = solved(problem(oar.Keep(changed=0.0)))
+    with pytest.raises(oar.DataError, match="no card"):
+        kept.plan.card()
+
+
+def test_members_who_stay_take_no_part_and_are_no_bystanders():
+    people = three_classes()
+    query = oar.Query(oar.Members([30, 31], stay=True), "b")
+    result = oar.collective(oar.Problem(people, SOFTMAX, query, oar.Perturb(0.8)), solver=QUICKLY)
+    moves = np.asarray(result.plan.moves())
+    assert not moves[[30, 31]].any()
+    assert oar.collateral(result).bystanders.people == 0  # all others move
+    free = oar.collective(
+        oar.Problem(people, SOFTMAX, oar.Query(people.features[[30, 31]], "b"), oar.Perturb(0.8)), solver=QUICKLY
+    )
+    assert free.loss <= result.loss
+    one = oar.Problem(people, oar.NearestCentroid(), oar.Query(oar.Members([30], stay=True), "b"), oar.Perturb(0.8))
+    assert oar.collective(one).exact  # one person, as it is

@@ -228,13 +228,30 @@ class Problem:
 
     @cached_property
     def allowance(self) -> Allowance:
-        """What each member may do. Those whose data weigh nothing are told to stay: they would move in vain."""
+        """What each member may do.
+
+        Those whose data weigh nothing are told to stay, because they would move in vain; and so are members who ask as
+        they are.
+        """
         allowance = (part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
         weights = self.people.weights
-        if weights is None or weights.min() > 0:
+        useful = np.ones(self.people.size, dtype=bool) if weights is None else weights > 0
+        if self.asked.members is None and self.asked.among is not None:
+            useful[self.asked.among] = False
+        if useful.all():
             return allowance
-        useful = weights > 0
         return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
+
+    @property
+    def everyone_acts(self) -> bool:
+        """Whether everybody takes part, but those who ask and stay as they are."""
+        mask = self.allowance.mask
+        if mask is None:
+            return True
+        others = mask.copy()
+        if self.asked.among is not None:
+            others[self.asked.among] = True
+        return bool(others.all())
 
     @cached_property
     def levers(self) -> Levers | None:
@@ -252,10 +269,14 @@ class Problem:
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
                 "oar.models.PrototypeNetwork(), which is the same model and takes soft labels."
             )
-        return Levers(
-            None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name),
-            None if withhold is None else withhold.limits(self.people),
-        )
+        labels = None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name)
+        leaving = None if withhold is None else withhold.limits(self.people)
+        if self.asked.members is None and self.asked.among is not None:  # who asks as it is takes no part
+            others = np.ones(self.people.size, dtype=bool)
+            others[self.asked.among] = False
+            labels = labels and dataclasses.replace(labels, mask=labels.mask & others)
+            leaving = leaving and dataclasses.replace(leaving, mask=leaving.mask & others)
+        return Levers(labels, leaving)
 
     @property
     def best(self) -> Best | None:
@@ -324,7 +345,7 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        if self.asked.members is None:
+        if self.asked.among is None:
             for point in self.asked.points:
                 checked.check_query(self.people.encoding, point)
         if checked.plausible is not None:

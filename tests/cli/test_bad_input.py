@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_worlds import audited, done, failed, people, run
+from command_worlds import audited, done, failed, numbers, people, run
 
 import oar
 
@@ -51,6 +51,11 @@ def table(tmp_path, monkeypatch):
         (["--plain"], "features: every column must be numeric"),
         (["--model", "ridge"], "goal: must be one number, got 'yes'"),
         (["--sep", ";"], "read it with sep=','"),
+        (["--query", "4,4"], "query: everyone asks once, got '4' twice"),
+        (["--several", "worst"], "several: is for several people, and one is asked about"),
+        (["--share", "0.5"], "share: is for several people, and one is asked about"),
+        (["--within", "2"], "within"),
+        (["--model", "svm", "--probability", "0.9"], "probability"),
     ],
 )
 def test_one_line_says_what_is_wrong(table, arguments, complaint):
@@ -71,6 +76,30 @@ def test_one_line_says_what_is_wrong(table, arguments, complaint):
 def test_what_is_missing_is_named(table, left_out, complaint):
     rest = ASKED[:left_out] + ASKED[left_out + 2 :]
     assert complaint in failed("plan", "people.csv", *rest, "--out", "plan")
+
+
+@pytest.mark.parametrize("option", [["--norm", "2"], ["--limits", "nothing.toml"]])
+def test_nothing_is_said_of_moves_where_nobody_moves(table, option):
+    said = failed("plan", "people.csv", *ASKED[:-2], "--relabel", "2", "--out", "plan", *option)
+    assert f"{option[0]}: is about moves, and nobody moves without --budget" in said
+
+
+@pytest.mark.parametrize("option", [["--sep", ";"], ["--encoding", "latin-1"], ["--missing", "drop"], ["--plain"]])
+def test_the_example_has_its_own_layout(table, option):
+    assert f"{option[0]}: the example has its own" in failed("plan", "--example", "german-credit", *option)
+
+
+def test_parquet_has_no_delimiter(table):
+    people().to_parquet("people.parquet")
+    said = failed("plan", "people.parquet", *ASKED, "--out", "plan", "--sep", ";")
+    assert "--sep and --encoding: are for texts" in said
+
+
+def test_plain_numbers_have_no_limits(table):
+    numbers().to_csv("points.csv", index=False)
+    plain = ["points.csv", "--target", "kind", "--query", "1", "--goal", "1", "--budget", "0.5", "--plain"]
+    for more in (["--limits", "nothing.toml"], ["--probability", "0.9", "--model", "ridge"]):
+        failed("plan", *plain, "--out", "plan", *more)
 
 
 def test_a_folder_and_data_must_be_named(table):

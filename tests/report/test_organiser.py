@@ -17,7 +17,7 @@ from oar.report.facts import Origin, facts_of
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
 
-ORIGIN = Origin("oar plan people.csv", "people.csv", "0" * 64, 90, 0, {"budget": 0.5}, 1)
+ORIGIN = Origin("oar plan people.csv", "people.csv", "0" * 64, 90, 0, {"budget": 0.5})
 SECTIONS = ["outcome", "least", "power", "moves", "burden", "collateral", "certificate", "repeat"]
 VOID = {"meta", "br", "hr"}
 

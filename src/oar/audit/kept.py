@@ -22,8 +22,8 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
         return []
     features = np.asarray(people.features, dtype=np.float64)
     stays = ~_acts(plan)
-    if problem.asked.members is not None:
-        stays[problem.asked.members] = False
+    if problem.asked.among is not None:
+        stays[problem.asked.among] = False
     before, after = old(features), new(features)
     differs = before != after if before.ndim == 1 else np.zeros(people.size, dtype=bool)
     scored = problem.kept.scored

@@ -45,6 +45,7 @@ class Asked:
     worse: float | None = None
     relabel: int | None = None
     withhold: int | None = None
+    card_goal: Any = None  # of an audit, where it is a label or a number
 
     @cached_property
     def source(self) -> Source:
@@ -54,15 +55,20 @@ class Asked:
     @cached_property
     def problem(self) -> Problem:
         """The problem, checked."""
-        from oar.goals import Keep
         from oar.problem import Problem
 
-        limited = self.changed is not None or self.worse is not None
-        keep = Keep(changed=self.changed, worse=self.worse) if limited else None
         choose("model", self.model, MODELS)
         _check_classes(self.source.people, self.source.target, self.model)
         model = model_called(self.model, self.layout.plain, self.seed)
-        return Problem(self.source.people, model, self._query, self._action, keep=keep)
+        return Problem(self.source.people, model, self.asking, self._action, keep=self.keep)
+
+    @property
+    def keep(self) -> Any:
+        """What must not happen to others; None where nothing was said."""
+        from oar.goals import Keep
+
+        limited = self.changed is not None or self.worse is not None
+        return Keep(changed=self.changed, worse=self.worse) if limited else None
 
     def among(self, participants: str) -> Asked:
         """Return the same question with others taking part; people are read once."""
@@ -71,10 +77,14 @@ class Asked:
         return other
 
     @property
-    def _query(self) -> Any:
+    def asking(self) -> Any:
+        """Who asks, and for what."""
+        from oar.goals import Members
         from oar.problem import Query
 
-        rows = self._members() if self.move_too else self.source.rows(self.asked_of)
+        rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
+        if self.move_too and not isinstance(rows, Members):
+            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
         given: dict[str, Any] = {
             "within": self.within,
             "several": self.several,
@@ -84,19 +94,19 @@ class Asked:
         return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
 
     def _members(self) -> Any:
-        """Return those who ask as members, who are judged where their own moves take them."""
+        """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
         from oar.goals import Members
 
         places = self.source.places(self.asked_of)
-        if not places:
-            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
-        return Members([self.source.people.index[place] for place in places])
+        return Members([self.source.people.index[place] for place in places], stay=not self.move_too)
 
     @property
     def _goal(self) -> Any:
         if self.barred:
             return self._anything_but()
         goals = self.goal or tuple(self._example_says("goal") or ())
+        if not goals and self.card_goal is not None:
+            return self.card_goal
         if not goals:
             raise OptionError("--goal: must be the prediction that is wanted, got none.")
         if self.model == "ridge":
@@ -141,6 +151,11 @@ class Asked:
             norm = self.norm or ("2" if self.layout.plain else "1")
             choose("norm", norm, ("1", "2", "inf"))
             parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
+        for option, given in (("norm", self.norm), ("limits", self.limits)):
+            if budget is None and given is not None:
+                raise OptionError(
+                    f"--{option}: is about moves, and nobody moves without --budget; leave it out, or add that."
+                )
         if self.relabel is not None:
             parts.append(Relabel(most=self.relabel, **who))
         if self.withhold is not None:
@@ -150,34 +165,32 @@ class Asked:
         return parts[0] if len(parts) == 1 else parts
 
     def who_takes_part(self) -> dict[str, Any]:
-        """Return `participants` for an action: a mask, without who asks, who stays as it is."""
-        import numpy as np
-
-        from oar.actions.participation import random_members
+        """Return `participants` for an action; of them who asks stays as it is, unless it moves too."""
+        from oar.actions.participation import Best, random_members
 
         text, size = self.participants, self.source.people.size
-        asking = [] if self.move_too else self.source.places(self.asked_of)
-        mask = np.ones(size, dtype=bool)
-        best = None
+        if text == "everyone":
+            return {}
+        if text.startswith("best:"):
+            return {"participants": Best(_whole(text))}
         if text.endswith("%"):
-            mask = random_members(size, _share(text), self.seed)
-        elif text.startswith("best:"):
-            best = _whole(text)
-        elif text != "everyone":
-            column, equals, value = text.partition("=")
-            if not equals:
-                raise OptionError(
-                    f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
-                )
-            mask = self.source.members(column, value).copy()
-        mask[asking] = False
-        if not mask.any():
-            raise DataError(f"participants: {text!r} is nobody but who asks, who stays as it is; let others take part.")
-        if best is None:
-            return {} if mask.all() else {"participants": mask}
-        from oar.actions.participation import Best
+            return {"participants": self._others(random_members(size, _share(text), self.seed))}
+        column, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(
+                f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
+            )
+        return {"participants": self._others(self.source.members(column, value))}
 
-        return {"participants": Best(best, among=None if mask.all() else mask)}
+    def _others(self, mask: Any) -> Any:
+        """Return a mask of members; raise where they are nobody but who asks."""
+        others = mask.copy()
+        others[[] if self.move_too else self.source.places(self.asked_of)] = False
+        if not others.any():
+            raise DataError(
+                f"participants: {self.participants!r} is nobody but who asks, who stays as it is; let others take part."
+            )
+        return mask
 
     @property
     def asked_of(self) -> str:
@@ -192,7 +205,7 @@ class Asked:
 
 
 def model_called(name: str, plain: bool, seed: int) -> Any:
-    """Return a model by its name on the command line."""
+    """Return a model by its name on the command line: of a table behind a scaler, of plain numbers as they are."""
     from oar import models
 
     if name == "nearest-centroid":
@@ -204,7 +217,8 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
         "svm": models.LinearSVM,
         "naive-bayes": models.GaussianNaiveBayes,
     }
-    return models.Scaled(models.MLP(seed=seed) if name == "mlp" else kinds[name]())
+    model = models.MLP(seed=seed) if name == "mlp" else kinds[name]()
+    return model if plain else models.Scaled(model)
 
 
 def _check_classes(people: Any, target: str, model: str) -> None:

@@ -37,7 +37,15 @@ def audit(
     limits: given.LimitsFile = None,
     participants: given.Participants = "everyone",
     seed: given.Seed = 0,
+    goal: given.Goal = None,
+    barred: given.Barred = None,
+    probability: given.Probability = None,
     within: given.Within = None,
+    several: given.Several = None,
+    share: given.Share = None,
+    move_too: given.MoveToo = False,
+    changed: given.Changed = None,
+    worse: given.Worse = None,
     missing: given.Missing = "refuse",
     name: given.Name = None,
     leave_out: given.LeftOut = None,
@@ -49,8 +57,8 @@ def audit(
 ) -> None:
     """Have everyone in DATA answer the card (or make the --moves), refit from scratch, and tell what the query gets.
 
-    Model, norm, budget and goal are the card's. Exit code 0 means that it was audited, whatever was found; it is 1 for
-    bad input.
+    Model, norm and budget are the card's, and so is the goal where it is one prediction; any other goal is said again
+    as it was for the plan. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input.
     """
     with clear_endings(), stages() as stage:
         from oar.audit import audit as audited
@@ -63,34 +71,92 @@ def audit(
         schema = None if loaded.table is None else loaded.table.encoding.schema
         left_out = tuple(leave_out or ())
         layout = Layout(sep, encoding, target, name, left_out, weights, schema, missing, plain=schema is None)
-        asked = Asked(data, layout, query=query, limits=limits, participants=participants, seed=seed, within=within)
-        plan = _acted(_problem(asked, loaded), loaded, moves, layout)
+        asked = Asked(
+            data,
+            layout,
+            query=query,
+            goal=tuple(goal or ()),
+            barred=tuple(barred or ()),
+            model="ridge" if loaded.classes is None else "softmax",  # whether goals are values; the card has the model
+            limits=limits,
+            participants=participants,
+            seed=seed,
+            several=several,
+            share=share,
+            move_too=move_too,
+            probability=probability,
+            within=within,
+            changed=changed,
+            worse=worse,
+            card_goal=_single(loaded),
+        )
+        problem = _problem(asked, loaded)
+        plan = _acted(problem, loaded, moves, layout)
         stage("refitting")
         found = audited(plan)
         if out is not None:
             _save(found, loaded, asked, out)
     typer.echo(found)
+    if loaded.participants == "selected" and moves is None:
+        typer.echo(f"\n{_answered(problem)}")
     if out is not None:
         typer.echo(f"\nDone. Written to {out}")
+
+
+def _single(card: Card) -> Any:
+    """Return a card's goal as a query has it; None where it is in words alone."""
+    from oar.goals import Wanted
+
+    if isinstance(card.goal, Wanted):
+        return None
+    return list(card.goal) if card.classes is None and isinstance(card.goal, tuple) else card.goal
 
 
 def _problem(asked: Asked, card: Card) -> Problem:
     """Return what the card is for, put to these people."""
     from oar.actions import Perturb
     from oar.models import NearestCentroid, Scaled
-    from oar.problem import Problem, Query
+    from oar.problem import Problem
 
     if card.budget is None:
         raise OptionError(
             "card: must have a common budget to be audited here, got one without; use oar.audit in Python."
         )
+    if asked.card_goal is None and not asked.goal and not asked.barred:
+        raise OptionError(
+            f"--goal: must be said again, for the card has it in words alone ({card.goal}); use --goal or --not, and "
+            "--query, --probability and the like, as for the plan."
+        )
+    if asked.participants.startswith("best:"):
+        raise OptionError("--participants: nobody is chosen in an audit; name who takes part, or use --moves.")
     model: Any = NearestCentroid() if card.broadcast is None else card.broadcast.model
     if card.table is not None and not isinstance(model, Scaled) and "scaled " in card.model:
         model = Scaled(model, frozen=card.model.startswith("frozen-"))
-    goal = list(card.goal) if card.classes is None and isinstance(card.goal, tuple) else card.goal
-    query = Query(asked.source.rows(asked.asked_of), goal, within=asked.within)
     moves = Perturb(card.budget, norm=card.norm, limits=asked.limits, **asked.who_takes_part())
-    return Problem(asked.source.people, model, query, moves)
+    problem = Problem(asked.source.people, model, asked.asking, moves, keep=asked.keep)
+    if problem.published_goal != card.goal:
+        meant, got = _in_words(card.goal), _in_words(problem.published_goal)
+        raise OptionError(
+            f"--goal: must be what the card is for, {meant}, got {got}; say who asks for what as for the plan."
+        )
+    return problem
+
+
+def _in_words(goal: Any) -> str:
+    """Return a published goal as a sentence has it."""
+    from oar.goals import Wanted
+
+    return str(goal) if isinstance(goal, Wanted) else repr(goal)
+
+
+def _answered(problem: Problem) -> str:
+    """Say who answered a card that is not for everyone."""
+    size = problem.people.size
+    some = int((problem.allowance.everyones(size) > 0).sum())
+    return (
+        f"This card is for those who were asked to take part, and does not say who they are: here {some:,} of {size:,} "
+        "people answered it. Choose them with --participants, or make the moves of a file with --moves."
+    )
 
 
 def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> Plan:
@@ -98,10 +164,13 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
     import numpy as np
 
     from oar.plans.plan import MemberPlan
-    from oar.report.moves_out import plan_from
+    from oar.report.moves_out import COLUMNS, neutral, plan_from
 
     if moves is not None:
-        return plan_from(problem, Layout(layout.sep, layout.encoding).read(moves))
+        parquet = moves.suffix.lower() in (".parquet", ".pq")
+        layout = Layout() if parquet else Layout(layout.sep, layout.encoding)
+        made = layout.read(moves, COLUMNS)
+        return plan_from(problem, made.map(neutral) if parquet else made)
     people = problem.people
     stay = MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
     return stay.followed(card)

@@ -91,7 +91,6 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         rows=len(source.frame),
         seed=asked.seed,
         settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
-        asking=len(source.places(asked.asked_of)),
     )
     facts = facts_of(
         result,

@@ -33,20 +33,30 @@ class Layout:
     missing: str = "refuse"
     plain: bool = False
 
-    def read(self, path: Path) -> pandas.DataFrame:
-        """Return a file as a frame, its people called by the column of names if there is one."""
+    def read(self, path: Path, texts: tuple[str, ...] = ()) -> pandas.DataFrame:
+        """Return a file as a frame, its people called by the column of names if there is one.
+
+        Names stay texts, as do the columns of `texts`: 004 is not 4.
+        """
         from oar.people import read_table
 
+        texts = texts if self.name is None else (*texts, self.name)
         # Shells hand '\\t' on as two characters.
-        given = {"sep": "\t" if self.sep == r"\t" else self.sep, "encoding": self.encoding}
+        given: dict[str, Any] = {"sep": "\t" if self.sep == r"\t" else self.sep, "encoding": self.encoding}
+        if path.suffix.lower() not in (".parquet", ".pq"):
+            given["dtype"] = dict.fromkeys(texts, str) or None
+        elif self.sep is not None or self.encoding is not None:
+            raise OptionError(f"--sep and --encoding: are for texts, and {path.name} is Parquet; leave them out.")
         frame = read_table(path, **{name: value for name, value in given.items() if value is not None})
         if self.name is None:
             return frame
-        column_of(frame, self.name, "id")
-        twice = frame[self.name][frame[self.name].duplicated()]
+        names = column_of(frame, self.name, "id").map(word).astype(object)
+        if frame[self.name].isna().any():
+            raise DataError("id: every person must have a name, got an empty cell, or one such as NA.")
+        twice = names[names.duplicated()]
         if len(twice):
             raise DataError(f"id: every person must have a name of its own, got {shown(twice.iloc[0])} twice.")
-        return frame.set_index(self.name)
+        return frame.assign(**{self.name: names}).set_index(self.name)
 
     def without_left_out(self) -> Layout:
         """Return it with a schema of what is not left out: one schema serves with and without a column."""
@@ -132,6 +142,8 @@ class Source:
         for name in names:
             if name not in places:
                 raise DataError(self._no_such_row(name))
+            if names.count(name) > 1:
+                raise DataError(f"query: everyone asks once, got {name!r} twice; leave one out.")
         return [places[name] for name in names]
 
     def _no_such_row(self, name: str) -> str:
@@ -203,6 +215,9 @@ def _example(path: Path | None, example: str, layout: Layout) -> Source:
         ("weights", layout.weights),
         ("plain", layout.plain),
         ("leave-out", layout.left_out),
+        ("sep", layout.sep),
+        ("encoding", layout.encoding),
+        ("missing", layout.missing != "refuse"),
     ):
         if given:
             raise OptionError(f"--{option}: the example has its own; leave it out.")

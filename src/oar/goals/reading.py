@@ -21,18 +21,29 @@ MANY = 20  # labels that a message lists
 
 
 class Asked(NamedTuple):
-    """Who asks: points (q, d), whose rows they are if they are members' (q,), and whether it is one person alone."""
+    """Who asks.
+
+    Attributes:
+        points: (q, d) where they stand.
+        members: (q,) who of the people they are, where they move with their own data; None where they do not.
+        single: whether it is one person, who does not move as a member.
+        among: (q,) who of the people they are, moving or not; None where that is not known.
+    """
 
     points: Array
     members: NDArray[np.intp] | None
     single: bool
+    among: NDArray[np.intp] | None = None
 
 
 def read_points(people: Population, features: Any) -> Asked:
     """Return who asks: one person, several rows, or members."""
     if isinstance(features, Members):
         members = _positions(people, features.who)
-        return Asked(np.asarray(people.features[members], dtype=np.float64), members, False)
+        points = np.asarray(people.features[members], dtype=np.float64)
+        if features.stay:
+            return Asked(points, None, members.size == 1, members)
+        return Asked(points, members, False, members)
     rows = _rows(features)
     if rows is None:
         return Asked(people.vector(features, "query features")[None], None, True)

@@ -64,11 +64,14 @@ class Wanted:
 class Members:
     """Query subjects who are members themselves: what they contribute is also what they are judged by.
 
-    A member's move then changes both the model and where that member stands; without this, a query stays where it is,
-    whoever's row it may be.
+    A member's move then changes both the model and where that member stands. With `stay`, they take no part, and are
+    judged as they are; still it is known who they are, and that they are no bystanders. Without `Members`, a query is
+    somebody of whom nothing more is known, whoever's row it may be.
 
     Args:
         who: a boolean mask of the people, positions, or of a DataFrame labels of its index.
+        stay: whether they stay as they are.
     """
 
     who: Any
+    stay: bool = False

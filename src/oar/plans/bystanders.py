@@ -1,21 +1,23 @@
-"""What a plan does to people whose own data it leaves alone, by the model's own refits.
+"""What is done to people whose own data stay as they are, by predictions before and after.
 
 Planners keep a problem's limits on that (`oar.Keep`) by it; whether they are kept is for the audit to say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.plans.plan import Plan
-from oar.plans.refits import Refits
+from oar.problem import Problem
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Predict = Callable[[Array], NDArray[Any]]
+"""From features (m, d) to class codes (m,), or values (m, o)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +38,22 @@ class Effects:
     broken: list[str]
 
 
-def effects(plan: Plan) -> Effects | None:
-    """Refit before and after, and compare; None where the model cannot be refitted."""
-    problem = plan.problem
+def measured_effects(problem: Problem, acts: Mask, old: Predict, new: Predict) -> Effects:
+    """Compare a model with the one before it, where some people (n,) act; the problem has limits on that."""
     assert problem.kept is not None
-    refits = Refits(plan)
-    old, new = refits.fit(refits.before), refits.fit(refits.planned)
-    if old is None or new is None:
-        return None
-    before, after = refits.predict(old, refits.features), refits.predict(new, refits.features)
-    stays = ~refits.actors
-    if problem.asked.members is not None:
-        stays[problem.asked.members] = False
-    scored, weights = (refits.features, refits.before.rows, before, after), refits.before.weights
-    if problem.kept.scored is not None:
-        people, weights = problem.kept.scored, problem.kept.scored.weights
-        told = refits.predict(old, people.features), refits.predict(new, people.features)
-        scored = (people.features, people.rows, *told)
+    people, others = problem.people, problem.kept.scored
+    features = np.asarray(people.features, dtype=np.float64)
+    before, after = old(features), new(features)
+    stays = ~acts
+    if problem.asked.among is not None:
+        stays[problem.asked.among] = False
+    if others is None:
+        rows = people.value_rows() if problem.regresses else people.class_rows()
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        scored = (features, rows, before, after)
+    else:
+        weights = others.weights
+        scored = (others.features, others.rows, old(others.features), new(others.features))
     scores = [_score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
     changed = before != after if before.ndim == 1 else np.zeros(len(before), dtype=bool)
     return Effects(before, after, stays, scored, problem.kept.broken(changed, stays, *scores))

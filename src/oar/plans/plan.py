@@ -20,6 +20,7 @@ from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 
 if TYPE_CHECKING:
+    from oar.plans.refits import Verdict
     from oar.plans.robustness import Robustness
 
 IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
@@ -118,6 +119,17 @@ class Plan:
         """Return what can be published; raise where this plan has nothing that can be."""
         raise NotImplementedError
 
+    def published(self) -> tuple[Card, Verdict]:
+        """Return the card, and what a refit says if everyone answers it: a goal loss, and whether it is a success.
+
+        That refit is by the model's own training, and no audit: `oar.audit(plan.followed(card))` is.
+        """
+        from oar.plans.refits import Refits
+
+        card = self.card()
+        refits = Refits(self.followed(card))
+        return card, refits.verdict(refits.planned)
+
     def followed(self, card: Card) -> MemberPlan:
         """Return what comes of this plan if every participant makes the move that it finds on a card.
 
@@ -213,6 +225,10 @@ class MemberPlan(Plan):
         DataError says why there is no card: no signal, a model made of functions, averages over too few people, limits
         that ask for neighbours, or moves that do not follow from the signal. The query's own move is not on it.
         """
+        return publish(self)[0]
+
+    def published(self) -> tuple[Card, Verdict]:
+        """Return the card, and what a refit says if everyone answers it."""
         return publish(self)
 
 
@@ -315,7 +331,7 @@ class ClassPlan(Plan):
             norm=allowance.norm,
             budget=float(allowance.budget) if allowance.single else None,
             goal=self.problem.published_goal,
-            participants="everyone" if allowance.mask is None else "selected",
+            participants="everyone" if self.problem.everyone_acts else "selected",
             classes=people.classes,
             features=people.names,
             directions=self.directions,

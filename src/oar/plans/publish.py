@@ -25,20 +25,22 @@ from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
 from oar.models.autodiff_passes import with_settings
 from oar.models.prototypes import PrototypeNetwork
+from oar.models.scaled import Scaled
 from oar.models.score import score_of
 from oar.models.spec import to_spec
 from oar.plans.card import Array, Broadcast, Card
 
 if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan
+    from oar.plans.refits import Verdict
 
 FEWEST = 5  # people behind any average that is published
 PULLS = (1e-4, 1.0, 100.0)
 ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
 
 
-def publish(plan: MemberPlan) -> Card:
-    """Return the card of a plan; raise where nothing that can be published determines its moves."""
+def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
+    """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
     if not plan.each.any():
@@ -55,6 +57,11 @@ def publish(plan: MemberPlan) -> Card:
 
         return _best(plan, table_cards(plan), grown_cards(plan))
     assert isinstance(model, Differentiable)
+    if isinstance(model, Scaled):
+        raise DataError(
+            "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
+            "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
+        )
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
     if model.holds_class_means:
@@ -88,7 +95,7 @@ def common_fields(plan: MemberPlan) -> dict[str, Any]:
         "norm": allowance.norm,
         "budget": float(allowance.budget) if allowance.single else None,
         "goal": problem.published_goal,
-        "participants": "everyone" if allowance.mask is None else "selected",
+        "participants": "everyone" if problem.everyone_acts else "selected",
         "classes": None if problem.regresses else people.classes,
         "features": people.names,
         "outputs": people.value_rows().shape[1] if problem.regresses else 0,
@@ -138,33 +145,59 @@ def refuse_small_classes(classes: tuple, shares: Array) -> None:
         )
 
 
-def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> Card:
+def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> tuple[Card, Verdict]:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept.
 
-    The last resort is for when none of the cards keeps enough.
+    If the plan succeeds, a card that does, too, is better than one that does not. The last resort is for when none of
+    the cards keeps enough.
     """
     from oar.plans.refits import Refits  # which reads plans, as plans publish cards
 
     refits = Refits(plan)
 
-    def loss(moves: Array | None) -> float:
-        given = refits.before if moves is None else refits.planned._replace(moves=moves)
-        return refits.verdict(given, query_moves=moves is not None).loss
+    def told(moves: Array) -> Verdict:
+        return refits.verdict(refits.planned._replace(moves=moves))
 
-    before, planned = loss(None), loss(plan.each)
-    best, reached = None, np.inf
+    before, planned = refits.verdict(refits.before, query_moves=False).loss, told(plan.each)
+    found: list[tuple[bool, float, Card, Verdict]] = []
+
+    def best() -> tuple[bool, float, Card, Verdict]:
+        return min(found, key=lambda one: one[:2])
+
+    def kept(enough: float) -> bool:
+        """Report whether the best card keeps that much of the plan's gain, and its success."""
+        return bool(found) and not best()[0] and before - best()[1] >= enough * (before - planned.loss)
+
     for some, enough in ((cards, ENOUGH), (last_resort, LEAST)):
         for card in some:
-            if before - reached >= enough * (before - planned):
+            if kept(enough):
                 break
-            followed = loss(plan.followed(card).each)
-            if best is None or followed < reached:
-                best, reached = card, followed
-    if best is None or not before - reached >= LEAST * (before - planned):
+            worth = told(plan.followed(card).each)
+            if np.isfinite(worth.loss):
+                found.append((planned.success and not worth.success, worth.loss, card, worth))
+    reached = best()[1] if found else np.inf
+    if not before - reached >= LEAST * (before - planned.loss):
         raise DataError(
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
-            f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned:.4g}. Where the goal is "
-            "reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
+            f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned.loss:.4g}. Where the goal "
+            "is reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
             "early, allow more steps. Or hand members their rows of plan.moves()."
         )
-    return best
+    _, _, card, worth = best()
+    _refuse_harm(plan, card, worth)
+    return card, worth
+
+
+def _refuse_harm(plan: MemberPlan, card: Card, worth: Verdict) -> None:
+    """Raise where members who answer a card do not keep the plan's limits on what may change for others."""
+    from oar.plans.refits import effects
+
+    if plan.problem.keep is None or worth.success:
+        return
+    harm = effects(plan.followed(card))
+    if harm is None or harm.broken:
+        raise DataError(
+            "plan: it has no card, because members who answer one do not keep the limits on what may change for "
+            f"others ({'; '.join(harm.broken) if harm else 'the model cannot be refitted'}); hand members their "
+            "rows of plan.moves(), or allow more."
+        )

@@ -24,6 +24,7 @@ from oar.models.spec import to_spec
 from oar.people.schema import Column
 from oar.plans.card import Array, Broadcast, Card
 from oar.plans.publish import FEWEST, common_fields, effective_number, given_targets, refuse_small_classes, table_model
+from oar.plans.rare import rare_levels, without_rare
 from oar.plans.table_score import Scaler, linear_in_features
 from oar.plans.table_terms import ColumnTerms, Room, TableTerms
 from oar.problem import Problem
@@ -100,8 +101,12 @@ def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> 
     if isinstance(model, Scaled):
         parameters, signal, *rest = training.published(parameters, signal)
         scaler = Scaler(*rest)
-    inner = unscaled(model)
-    broadcast = Broadcast(inner, np.zeros(0) if linear_in_features(inner) else parameters, signal, 0.0)
+    inner, rare = unscaled(model), rare_levels(problem.people)
+    parameters = np.zeros(0) if linear_in_features(inner) else parameters
+    parameters, signal = (
+        without_rare(inner, vector, problem.people.dimensions, rare) for vector in (parameters, signal)
+    )
+    broadcast = Broadcast(inner, parameters, signal, 0.0)
     fields = common_fields(plan)
     rows = 1 if problem.regresses else len(problem.people.classes)
     return Card(

@@ -7,6 +7,7 @@ are no audit, which is by other code and checks limits, too.
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from oar.errors import DataError, NumericsError
 from oar.goals import ClassWish, Wish
 from oar.models import Differentiable, NearestCentroid
 from oar.models.nearest_centroid import rival_ties
+from oar.plans.bystanders import Effects, measured_effects
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import Plan
 from oar.problem import Problem
@@ -100,7 +102,28 @@ class Refits:
             points = points + given.moves[asked.members]
         judged = [self._model.judge(learned, *one) for one in zip(self.problem.wishes, points, strict=True)]
         losses, reached = (np.array(part) for part in zip(*judged, strict=True))
-        return Verdict(*self.problem.combined(losses, reached))
+        loss, success = self.problem.combined(losses, reached)
+        return Verdict(loss, success and not self._broken(given, learned))
+
+    def effects(self, given: Given, learned: Any) -> Effects | None:
+        """Return what this does to others, where the problem limits that; None where there was no refit before it."""
+        acts = given.moves.any(axis=1) | (given.rows != self.before.rows).any(axis=1)
+        acts |= given.weights != self.before.weights
+        if self._first is None:
+            return None
+        old, new = (partial(self.predict, fit) for fit in (self._first, learned))
+        return measured_effects(self.problem, np.asarray(acts), old, new)
+
+    @cached_property
+    def _first(self) -> Any:
+        return self.fit(self.before)
+
+    def _broken(self, given: Given, learned: Any) -> bool:
+        """Report whether limits on what may change for others are broken."""
+        if self.problem.kept is None:
+            return False
+        told = self.effects(given, learned)
+        return told is None or bool(told.broken)
 
     def predict(self, learned: Any, rows: Array) -> NDArray[Any]:
         """Return class codes (m,), or values (m, o), for people with these features."""
@@ -183,3 +206,10 @@ class _ByTraining:
         if hasattr(training, "in_given_units"):
             return training.in_given_units(flat).reshape(training.shape)
         return training.parameters(flat)
+
+
+def effects(plan: Plan) -> Effects | None:
+    """Return what a plan does to others, where its problem limits that; None where the model cannot be refitted."""
+    refits = Refits(plan)
+    learned = refits.fit(refits.planned)
+    return None if learned is None else refits.effects(refits.planned, learned)

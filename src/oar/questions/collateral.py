@@ -177,8 +177,8 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
     effects = _effects(problem, own_before, after)
     given = refits.before.rows, refits.before.weights
     acts = refits.actors.copy()
-    if problem.asked.members is not None:
-        acts[problem.asked.members] = True
+    if problem.asked.among is not None:
+        acts[problem.asked.among] = True
     scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:

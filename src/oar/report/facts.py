@@ -39,7 +39,6 @@ class Origin:
     Attributes:
         command: what was typed. file: the data's name. sha256: of the file's bytes. rows: in it. seed: of all draws.
         settings: everything that was asked for.
-        asking: how many of those who ask are among the people.
     """
 
     command: str
@@ -48,7 +47,6 @@ class Origin:
     rows: int
     seed: int
     settings: Mapping[str, Any]
-    asking: int = 0
 
 
 def facts_of(
@@ -81,7 +79,7 @@ def facts_of(
         "answer": answer(result),
         "status": str(result.status),
         "explanation": result.explanation,
-        "asked": _asked(result.problem) | {"asking_among_people": origin.asking},
+        "asked": _asked(result.problem),
         "outcome": _outcome(result),
         "least": _least(result, power),
         "power": None if power is None else power_facts(power),
@@ -106,6 +104,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "model": problem.model.name,
         "goal": told(problem.goal_label) if problem.plain and problem.query.probability is None else problem.goal_words,
         "asking": len(problem.asked.points),
+        "asking_among_people": 0 if problem.asked.among is None else len(problem.asked.among),
         "several": problem.query.several if problem.several else None,
         "within": problem.query.within,
         "budget": float(allowance.budget) if allowance.single else None,

@@ -77,11 +77,11 @@ def collateral(facts: Facts) -> Markup:
     found = facts["collateral"]
     if found is None:
         return tag("p", "It was not computed: the model could not be refitted.")
-    among = ", who asks among them" if facts["asked"]["asking_among_people"] else ""
+    acting = "ask, or change their data" if facts["asked"]["asking_among_people"] else "change their data"
     header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
     rows = [
-        (f"do nothing{among}", *_changes(found["bystanders"])),
-        ("change their data", *_changes(found["actors"])),
+        ("do nothing", *_changes(found["bystanders"])),
+        (acting, *_changes(found["actors"])),
     ]
     parts: list[Markup | str] = [table(header, rows)]
     if found["by_group"] is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oar.models import NearestCentroid, PrototypeNetwork
 from oar.models.in_cost import InCost
 from oar.plans import MemberPlan
-from oar.plans.bystanders import effects
+from oar.plans.refits import effects
 from oar.problem import Problem
 from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.plans import MemberPlan, Proposal
-from oar.plans.bystanders import Effects, effects
-from oar.plans.refits import Refits
+from oar.plans.bystanders import Effects
+from oar.plans.refits import Refits, effects
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
