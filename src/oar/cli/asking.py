@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from oar.problem import Problem
 
 MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
+MOST_CLASSES = 50  # different numbers; a target of more is values rather than classes
 # What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
-MOST_CLASSES = 50  # different numbers from which on a target is values rather than classes
 EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
 
@@ -84,7 +84,7 @@ class Asked:
 
         rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
         if self.move_too and not isinstance(rows, Members):
-            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
+            raise OptionError("--move-too: those who ask must be rows of DATA, got a file; leave it out.")
         given: dict[str, Any] = {
             "within": self.within,
             "several": self.several,
@@ -188,7 +188,8 @@ class Asked:
         others[[] if self.move_too else self.source.places(self.asked_of)] = False
         if not others.any():
             raise DataError(
-                f"participants: {self.participants!r} is nobody but who asks, who stays as it is; let others take part."
+                f"participants: {self.participants!r} is nobody but those who ask, who stay as they are; let others "
+                "take part."
             )
         return mask
 

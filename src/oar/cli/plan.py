@@ -137,7 +137,7 @@ def _power(result: Result, seed: int) -> Any:
 def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
-    from oar.pictures.numbers import number, percent
+    from oar.pictures.numbers import loss, number, percent
     from oar.report.answer import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
@@ -146,7 +146,7 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     if found["goal_probability"] is not None:
         chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
         rows.append(("probability of the goal", " → ".join(chances)))
-    rows.append(("goal loss", f"{number(found['loss_before'])} → {number(found['loss'])}"))
+    rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
     if least["budget_at_most"] is not None:

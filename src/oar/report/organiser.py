@@ -41,7 +41,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         title: shown above the answer; left out, the goal.
     """
     asked = facts["asked"]
-    heading = title or f"Plan towards {asked['goal']!r}"
+    heading = title or f"Plan towards {asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
     body = [
         tag("h1", heading),
@@ -70,9 +70,9 @@ def _policy(style: str) -> str:
 
 
 def _asked(asked: Facts) -> Markup:
-    goal = asked["goal"] if asked["within"] is None else f"{number(asked['goal'])} ± {number(asked['within'])}"
+    near = "" if asked["within"] is None else f" ± {number(asked['within'])}"
     rows = [
-        ("goal", goal),
+        ("goal", f"{asked['goal_words']}{near}"),
         ("people", f"{asked['people']:,}, of whom {asked['participants']:,} take part"),
         ("columns", f"{asked['columns']:,} ({asked['features']:,} features of the model)"),
         ("model that is retrained", asked["model"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oar.people.wording import counted
 from oar.pictures.charts import bars
 from oar.pictures.markup import Markup, joined, table, tag
 from oar.pictures.numbers import number, percent, shortened
@@ -12,6 +13,7 @@ from oar.plans.effort import FEW
 
 Facts = Mapping[str, Any]
 MOST_BARS, MOST_ROWS = 8, 40
+NOTICED = "A predicted value changes where it does so by more than 1 % of the standard deviation of all of them before."
 
 
 def moves(facts: Facts) -> Markup:
@@ -23,7 +25,7 @@ def moves(facts: Facts) -> Markup:
     picture = bars(
         [row["column"] for row in first],
         [row["effort"] for row in first],
-        [f"{number(row['movers'])} people" for row in first],
+        [f"effort {number(row['effort'])}, {counted(row['movers'], 'person', 'people')}" for row in first],
         f"effort by column, most first: {', '.join(shortened(row['column'], 30) for row in first)}",
     )
     total = sum(row["effort"] or 0.0 for row in columns) or 1.0
@@ -84,16 +86,16 @@ def collateral(facts: Facts) -> Markup:
         (acting, *_changes(found["actors"])),
     ]
     parts: list[Markup | str] = [table(header, rows)]
-    if found["by_group"] is not None:
-        rows = [
-            (shortened(row["group"]), *_changes(row | {"people": row["bystanders"]}))
-            for row in found["by_group"]
-        ]  # fmt: skip
-        name = found["grouped_by"]
-        parts += [tag("h3", f"those who do nothing, by {name}"), table([shortened(name), *header[1:]], rows)]
-        parts.append(_left_out(facts, name))
-    every = [found["bystanders"], found["actors"], *(found["by_group"] or ())]
+    for key, people, who in (("by_group", "bystanders", "do nothing"), ("actors_by_group", "actors", acting)):
+        if found[key]:
+            name = found["grouped_by"]
+            rows = [(shortened(row["group"]), *_changes(row | {"people": row[people]})) for row in found[key]]
+            parts += [tag("h3", f"those who {who}, by {name}"), table([shortened(name), *header[1:]], rows)]
+            parts.append(_left_out(facts, name))
+    every = [found["bystanders"], found["actors"], *(found["by_group"] or ()), *(found["actors_by_group"] or ())]
     parts.append(_few(any(row["changed"] is None for row in every)))
+    if facts["asked"]["classes"] is None:
+        parts.append(tag("p", NOTICED, class_="aside"))
     told = percent if found["score"] == "accuracy" else number
     scores = [("on these people, as they were", *map(told, found["own"]))]
     if found["held_out"] is not None:
