@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from oar.actions.participation import members_in_share
 from oar.errors import OptionError
 from oar.goals import Between
-from oar.models import LinearSVM
+from oar.models import LinearSVM, Scaled
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.plans import Result
@@ -104,6 +104,9 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "columns": people.dimensions if people.schema is None else len(people.schema),
         "classes": None if problem.regresses else [plain(label) for label in people.classes],
         "model": problem.model.name,
+        "model_settings": _settings(problem.model),
+        "standardised": _standardised(problem),
+        "keep": None if problem.keep is None else {"changed": problem.keep.changed, "worse": problem.keep.worse},
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
@@ -116,6 +119,23 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "participants": int((radii > 0).sum()),
         "levers": None if problem.levers is None else repr(problem.action),
     }
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """Return the model's settings that are numbers, words or truths; the scaler's tell whether it is refitted."""
+    inner = unscaled(model)
+    found = {field.name: getattr(inner, field.name) for field in fields(inner)} if is_dataclass(inner) else {}
+    plain_ones = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
+    return plain_ones | ({"scaler_refitted": not model.frozen} if isinstance(model, Scaled) else {})
+
+
+def _standardised(problem: Problem) -> list[str]:
+    """Return the columns that the model sees in standard deviations from their mean."""
+    people, model = problem.people, problem.model
+    if not isinstance(model, Scaled):
+        return []
+    names = people.names or tuple(f"feature {number}" for number in range(people.dimensions))
+    return [str(name) for name, scaled in zip(names, model.columns(people), strict=True) if scaled]
 
 
 def _goal(problem: Problem) -> Any:

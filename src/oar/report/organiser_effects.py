@@ -96,11 +96,30 @@ def collateral(facts: Facts) -> Markup:
     parts.append(_few(any(row["changed"] is None for row in every)))
     if facts["asked"]["classes"] is None:
         parts.append(tag("p", NOTICED, class_="aside"))
+    parts.append(_kept(facts["asked"]["keep"], found))
     told = percent if found["score"] == "accuracy" else number
     scores = [("on these people, as they were", *map(told, found["own"]))]
     if found["held_out"] is not None:
         scores.append((f"on {number(found['held_out_people'])} held-out people", *map(told, found["held_out"])))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
+
+
+def _kept(limits: Facts | None, found: Facts) -> Markup | str:
+    """Tell the limits on side effects that were asked for, and what was measured."""
+    if limits is None:
+        return ""
+    rows, count = [], found["bystanders"]
+    if limits["changed"] is not None:
+        share = None if count["changed"] is None else count["changed"] / count["people"] if count["people"] else 0.0
+        rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), percent(share)))
+    if limits["worse"] is not None:
+        before, after = found["own"]
+        accuracy = found["score"] == "accuracy"
+        fall = before - after if accuracy else after - before
+        words = f"{found['score']} {'falls' if accuracy else 'rises'} by"
+        told = percent if accuracy else number
+        rows.append((words, told(limits["worse"]), told(fall)))
+    return joined([tag("h3", "Limits that were asked for"), table(["", "at most", "found"], rows)])
 
 
 def _changes(row: Facts) -> tuple[str, ...]:
