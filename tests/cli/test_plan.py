@@ -1,5 +1,6 @@
 """`oar plan`, end to end: what it writes is what a refit of somebody else's finds."""
 
+import json
 import re
 
 import numpy as np
@@ -114,6 +115,19 @@ def test_the_card_is_the_plans(world):
     assert (card.goal, card.budget, card.participants) == ("yes", 0.6, "everyone")
     text = (folder / "plan.json").read_text()
     assert not [income for income in frame["income"] if str(income) in text]
+
+
+def test_the_cards_worth_is_said_at_the_end(world, tmp_path):
+    folder, _, row, said = world
+    worth = audited(folder)["card"]["worth"]
+    assert worth in said
+    assert worth in (folder / "report.html").read_text()
+    data = folder.parent / "people.csv"
+    common = ["--target", "approved", "--query", row, "--leave-out", "town", "--limits", folder.parent / "limits.toml"]
+    done("audit", folder / "plan.json", data, *common, "--out", tmp_path / "audit.json")
+    found = json.loads((tmp_path / "audit.json").read_text())["outcome"]
+    assert audited(folder)["card"]["loss"] == pytest.approx(found["loss"], abs=1e-6)
+    assert audited(folder)["card"]["success"] == found["success"]
 
 
 def test_it_can_be_repeated(world, tmp_path):

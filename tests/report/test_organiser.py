@@ -12,7 +12,9 @@ from command_worlds import approval, done, people
 
 import oar
 from oar.errors import Status
+from oar.pictures.numbers import number
 from oar.report.answer import answer
+from oar.report.deliver import publish
 from oar.report.facts import Origin, facts_of
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
@@ -44,7 +46,7 @@ def facts(result):
         groups={"town": people()["town"]},
         power=oar.power(result),
         collateral=oar.collateral(result, groups=people()["town"]),
-        card={"written": True, "told": "There is a card."},
+        card=publish(result).facts,
     )
 
 
@@ -107,12 +109,21 @@ def test_no_row_of_a_member_is_in_it(page, facts):
 def test_the_power_curve_is_that_of_other_refits(facts, result):
     power = oar.power(result)
     frame = people().drop(columns="town")
-    for number, budget in enumerate(facts["power"]["budgets"]):
+    for height, budget in enumerate(facts["power"]["budgets"]):
         for place, share in enumerate(facts["power"]["shares"]):
             moved = power.plan(budget, share).table().assign(approved=frame["approved"])
             likely = approval(moved, 1)
-            assert math.exp(-facts["power"]["losses"][number][place]) == pytest.approx(likely, abs=1e-5)
-            assert facts["power"]["success"][number][place] == (likely > 0.5)
+            assert math.exp(-facts["power"]["losses"][height][place]) == pytest.approx(likely, abs=1e-5)
+            assert facts["power"]["success"][height][place] == (likely > 0.5)
+
+
+def test_what_the_card_is_worth_is_what_an_audit_of_its_answers_finds(page, facts, result):
+    found = oar.audit(result.plan.followed(result.plan.card()))
+    card = facts["card"]
+    assert card["loss"] == pytest.approx(found.loss, abs=1e-6)
+    assert card["success"] == found.success
+    said = f"answers the card: goal {'reached' if found.success else 'missed'}, goal loss {number(card['loss'])}"
+    assert said in page
 
 
 @pytest.mark.parametrize("hit", [False, True])

@@ -199,7 +199,7 @@ ROW = dict(ROWS.iloc[0])
         ({"query": oar.Query(ROW | {"owns": 2}, goal="yes")}, "column 'owns' must be true or false"),
         ({"query": oar.Query({"income": 3.0}, goal="yes")}, "must have column 'rent'"),
         ({"query": oar.Query(ROW | {"more": 1}, goal="yes")}, "got 'more' too"),
-        ({"query": oar.Query(ROWS.iloc[:2], goal="yes")}, "must be one person, got a frame of 2 rows"),
+        ({"query": oar.Query(ROWS.iloc[:2], goal="yes")}, "must be one person with one label or value"),
         ({"query": oar.Query(np.full(8, 0.5), goal="yes")}, "query features: must be a person"),
         ({"limits": 3}, r"limits: must be an oar.Limits\(…\), a mapping of columns .* or a TOML file, got 3"),
         ({"limits": Limits({"incme": Limit(immutable=True)})}, "Did you mean 'income'"),

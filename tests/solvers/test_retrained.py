@@ -231,11 +231,7 @@ def test_odd_but_honest_data(kind):
     assert result.plan.moves().dtype == np.float64
 
 
-def test_questions_that_have_no_answer_yet_say_so():
-    problem = iris_problem(0.3)
-    for question in (oar.minimal_budget, oar.minimal_coalition, oar.break_even):
-        with pytest.raises(oar.OptionError, match="nearest centroid only so far"):
-            question(problem)
+def test_settings_of_refits_do_nothing_where_nothing_is_refitted():
     with pytest.raises(oar.OptionError, match="restarts and time_limit"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))
 

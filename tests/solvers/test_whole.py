@@ -166,9 +166,8 @@ def test_limits_need_a_schema():
         oar.Perturb(1.0, limits=3)
 
 
-def test_questions_that_know_only_balls_say_so():
+def test_the_shortest_way_knows_only_balls_and_says_so():
     query = oar.Query({"months": 12, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
     problem = oar.Problem(people(), oar.NearestCentroid(), query, oar.Perturb(1.0))
-    for question in (oar.minimal_budget, oar.minimal_coalition, oar.break_even, oar.solvers.shortest_move):
-        with pytest.raises(oar.OptionError, match="limits it does not know"):
-            question(problem)
+    with pytest.raises(oar.OptionError, match="limits it does not know"):
+        oar.solvers.shortest_move(problem)

@@ -49,14 +49,15 @@ Budget = Annotated[
     ),
 ]
 NormName = Annotated[
-    str | None, typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1]", show_default=False)
+    str | None,
+    typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1; with --plain 2]", show_default=False),
 ]
 ModelName = Annotated[
     str,
     typer.Option(
         "--model",
         help="What is retrained: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised columns, "
-        "the scaler being refitted too (but nearest-centroid with --plain).",
+        "the scaler being refitted too; with --plain on the columns as they are.",
     ),
 ]
 LimitsFile = Annotated[
@@ -75,10 +76,15 @@ Participants = Annotated[
         help="Who takes part: everyone, a random share (see --seed), the most useful, or a column's group.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of all random draws: shares of people, an mlp's weights, and parts of a plan.")
+]
 Group = Annotated[
     str | None,
-    typer.Option(help="A column of DATA by whose values burden and side effects are told.", show_default=False),
+    typer.Option(
+        help="A column of DATA by whose values burden and side effects are told; small groups are put together.",
+        show_default=False,
+    ),
 ]
 Several = Annotated[
     str | None,
@@ -103,7 +109,8 @@ MoveToo = Annotated[
     bool,
     typer.Option(
         "--move-too",
-        help="Who asks are rows of DATA that take part: they are judged where their own moves take them.",
+        help="Who asks are rows of DATA that take part, if --participants lets them: they are judged where their own "
+        "moves take them.",
     ),
 ]
 Probability = Annotated[
@@ -132,7 +139,7 @@ Worse = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--id", help="A column of names or numbers of people, which is no feature.", show_default=False),
+    typer.Option("--id", help="A column of names of people, which is no feature; 004 is not 4.", show_default=False),
 ]
 LeftOut = Annotated[
     list[str] | None,
@@ -143,8 +150,8 @@ Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="Columns are numbers that are measured together in their own units; no schema and no limits. Then plans "
-        "for nearest-centroid are proved optimal.",
+        help="Columns are numbers that are measured together in their own units, and the model sees them so, without a "
+        "scaler; no schema and no limits. Then plans for nearest-centroid are proved optimal.",
     ),
 ]
 Sep = Annotated[

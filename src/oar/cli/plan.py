@@ -154,8 +154,7 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     if least["people_at_most"] is not None:
         rows.append(("people who suffice", f"at most {number(least['people_at_most'])}"))
     rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
-    if not facts["card"]["written"]:
-        rows.append(("card", facts["card"]["told"]))
+    rows.append(("card", facts["card"]["worth"] or facts["card"]["told"]))
     if "moves.parquet" not in names:
         rows.append(("moves.parquet", "not written: it needs pyarrow; pip install 'oar-recourse[parquet]'"))
     return "\n".join([facts["answer"], "", lined_up(rows), "", f"Done. Files in {folder}: {', '.join(names)}"])

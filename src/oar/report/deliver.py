@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 from oar.errors import OARError, StorageError
 from oar.files import replace_atomically
+from oar.pictures.numbers import number
 from oar.plans import Card, Result
 from oar.plans.card_file import as_json
+from oar.report.answer import told
 from oar.report.facts import FORMAT
 from oar.report.member_page import member_page
 from oar.report.moves_out import changes_of, write_csv, write_parquet
@@ -26,10 +29,12 @@ FILES = (CARD, MOVES_PARQUET, MOVES_CSV, AUDIT, REPORT, MEMBER)
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """The card of a plan, or why there is none."""
+    """The card of a plan and what a refit says of it, or why there is none."""
 
     card: Card | None
     why_not: str = ""
+    loss: float = math.nan
+    success: bool = False
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -38,18 +43,37 @@ class Published:
             return {
                 "written": False,
                 "told": f"There is no card, so {CARD} and {MEMBER} were not written: {self.why_not}",
+                "worth": None,
+                "loss": None,
+                "success": None,
             }
-        return {"written": True, "told": f"{CARD} holds what members need to find their own moves, and nobody's row."}
+        return {
+            "written": True,
+            "told": f"{CARD} holds what members need to find their own moves, and nobody's row.",
+            "worth": self.worth,
+            "loss": told(self.loss),
+            "success": self.success,
+        }
+
+    @property
+    def worth(self) -> str:
+        """Say what comes of it if the card is answered."""
+        assert self.card is not None
+        who = "everyone" if self.card.participants == "everyone" else "everyone who is asked to take part"
+        if math.isnan(self.loss):
+            return f"If {who} answers the card: not known, because the model could not be refitted."
+        reached = "reached" if self.success else "missed"
+        return f"If {who} answers the card: goal {reached}, goal loss {number(self.loss)}, by a refit."
 
 
 def publish(result: Result) -> Published:
-    """Return a plan's card; where there is none, or none that can be written, why."""
+    """Return a plan's card, and what it is worth; where there is none, or none that can be written, why."""
     try:
-        card = result.plan.card()
+        card, verdict = result.plan.published()
         as_json(card)
     except OARError as error:
         return Published(None, str(error))
-    return Published(card)
+    return Published(card, loss=float(verdict.loss), success=bool(verdict.success))
 
 
 def check_folder(out: Path, force: bool) -> list[str]:

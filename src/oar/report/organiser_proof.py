@@ -35,6 +35,7 @@ def certificate(facts: Facts) -> Markup:
     parts = [pairs(rows), *(tag("p", note, class_="aside") for note in notes)]
     if card is not None:
         parts += [tag("h3", "The card"), tag("p", card["told"])]
+        parts += [tag("p", card["worth"])] if card["worth"] else []
     return joined(parts)
 
 
