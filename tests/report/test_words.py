@@ -75,3 +75,26 @@ def test_several_people_ask():
     query = oar.Query([[0.0, 0.0], [-1.0, 0.0]], "b")
     result = oar.collective(oar.Problem(crowd, oar.models.SoftmaxRegression(), query, oar.Perturb(0.0)))
     assert "the people who ask" in answer(result)
+
+
+def test_members_are_told_where_moves_are_in_vain(files, tmp_path):
+    for goal, note in (("yes", "the goal is reached before anybody moves"), ("no", "does not reach its goal")):
+        row = int(people()["income"].idxmax())
+        asked = ("--target", "approved", "--goal", goal, "--query", row, "--budget", 0.001)
+        done("plan", files / "people.csv", *asked, "--out", tmp_path / goal)
+        page = (tmp_path / goal / "member.html").read_text()
+        assert note in page
+        assert '"outcome": "approved"' in page
+
+
+def test_settings_and_limits_on_others_are_told(files, tmp_path):
+    asked = (*YES, "--query", 1, "--budget", 0.3, "--changed", 0.5, "--worse", 0.4, "--leave-out", "town")
+    done("plan", files / "people.csv", *asked, "--out", tmp_path / "plan")
+    facts = json.loads((tmp_path / "plan" / "audit.json").read_text())
+    assert facts["asked"]["model_settings"] == {"l2": 0.01, "scaler_refitted": True}
+    assert facts["asked"]["standardised"] == ["income", "age"]
+    assert facts["asked"]["keep"] == {"changed": 0.5, "worse": 0.4}
+    report = (tmp_path / "plan" / "report.html").read_text()
+    assert "l2 = 0.01; numbers and ordered levels are standardised, flags and categories are not" in report
+    assert "Limits that were asked for" in report
+    assert "accuracy falls by" in report
