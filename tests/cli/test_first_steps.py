@@ -1,5 +1,8 @@
 """What a newcomer meets first: targets of numbers, names of people, one schema for all, held-out files."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,3 +77,13 @@ def test_a_held_out_file_is_checked_before_the_work_begins(folder, monkeypatch):
     pd.read_csv("people.csv").drop(columns="id").to_csv("people.csv", index=False)
     people(20, seed=5).assign(purpose="boat").to_csv("others.csv", index=False)
     assert "boat" in failed("plan", "people.csv", *ASKED, "--held-out", "others.csv")
+
+
+def test_the_limits_of_the_commands_page_are_limits(folder):
+    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    (folder / "limits.toml").write_text(text)
+    people().to_csv("people.csv", index=False)
+    done("plan", "people.csv", *ASKED, "--leave-out", "town", "--limits", "limits.toml")
+    moves = pd.read_csv("plan/moves.csv")
+    assert set(moves["column"]) <= {"income", "owner", "purpose"}
