@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 Kind = TypeVar("Kind")
+NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
 
 
 class OARError(Exception):
@@ -101,7 +102,7 @@ def choose(argument: str, got: object, known: Iterable[str]) -> str:
     if isinstance(got, str) and got in names:
         return got
     listing = ", ".join(repr(name) for name in names)
-    near = difflib.get_close_matches(str(got), names, n=1)
+    near = difflib.get_close_matches(str(got), names, n=1, cutoff=NEAR)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")
 

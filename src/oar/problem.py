@@ -181,7 +181,9 @@ class Problem:
     def goal_words(self) -> str:
         """The goal in a few words."""
         words = wish_words(self.goal_label)
-        return words if self.query.probability is None else f"{words} with probability {self.query.probability:g}"
+        return (
+            words if self.query.probability is None else f"{words} with probability at least {self.query.probability:g}"
+        )
 
     @property
     def goal_target(self) -> NDArray[np.float64]:

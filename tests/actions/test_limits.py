@@ -282,6 +282,10 @@ def test_limits_from_a_file(tmp_path):
     path.write_text("[colums.age]\nimmutable = true\n")
     with pytest.raises(OptionError, match="Did you mean 'columns'"):
         Limits.load(path)
+    for key, said in (("income", "income"), ('"my income"', '"my income"')):
+        path.write_text(f"[{key}]\nimmutable = true\n")
+        with pytest.raises(OptionError, match=rf"is said in \[columns\.{said}\]"):
+            Limits.load(path)
 
 
 HUGE = "9" * 400

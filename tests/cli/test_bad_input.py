@@ -186,6 +186,38 @@ def test_ctrl_c_leaves_nothing(table):
     assert [path.name for path in table.iterdir()] == ["people.csv"]
 
 
+def test_ctrl_c_ends_a_command_whose_threads_still_compute(table):
+    """JAX's threads are in the middle of a long product when Ctrl-C comes, and Python's own end would crash them."""
+    code = (
+        "import time, oar\n"
+        "def collective(problem):\n"
+        "    import jax, jax.numpy as jnp\n"
+        "    far = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, lambda _, y: y @ x / 3000, x))\n"
+        "    kept = far(jnp.ones((3000, 3000)))\n"
+        "    print('began', flush=True)\n"
+        "    time.sleep(60)\n"
+        "oar.collective = collective\n"
+        "from oar.cli import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "plan", "people.csv", *ASKED, "--out", "deep/plan"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])},
+    )
+    try:
+        assert process.stdout.readline() == "began\n"
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert complaint == "oar: interrupted; nothing was written.\n"
+    assert [path.name for path in table.iterdir()] == ["people.csv"]
+
+
 HOSTILE = "<script>alert('1')</script>"
 IMAGE = '"><img src=x onerror=alert(1)>'
 

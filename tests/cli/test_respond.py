@@ -147,7 +147,9 @@ def test_an_audit_of_plain_numbers(points, tmp_path):
 
 def test_moves_that_break_limits_are_told(plan, tmp_path):
     moves = pd.read_csv(plan / "plan" / "moves.csv")
-    moves.loc[len(moves)] = [2, "income", 2000, 1e6]
+    frame = pd.read_csv(plan / "people.csv")
+    moves = moves[moves["person"] != 2].reset_index(drop=True)
+    moves.loc[len(moves)] = [2, "income", frame["income"][2], 1e6]
     moves.to_csv(tmp_path / "moves.csv", index=False)
     common = ["--target", "approved", "--query", 1, "--moves", tmp_path / "moves.csv"]
     said = done("audit", plan / "plan" / "plan.json", plan / "people.csv", *common)
@@ -157,9 +159,38 @@ def test_moves_that_break_limits_are_told(plan, tmp_path):
         ([999, "income", 1, 2], "999"),
         ([2, "incom", 1, 2], "'income'"),
         ([2, "age", 1, "x"], "'x'"),
+        ([2, "age", int(frame["age"][2]) + 1, 30], "row 0 says that 'age' of '2' is"),
     ):
         pd.DataFrame([row], columns=list(moves.columns)).to_csv(tmp_path / "moves.csv", index=False)
         assert complaint in failed("audit", plan / "plan" / "plan.json", plan / "people.csv", *common)
+
+
+def test_moves_are_checked_against_the_cards_own_terms(tmp_path):
+    frame = people().assign(id=[f"p{place}" for place in range(90)])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "limits.toml").write_text(
+        '[columns.age]\nimmutable = true\n[columns.income]\ndirection = "up"\nupper = 4000\nunit = 1000\n'
+        '[columns.purpose]\nlevels = ["school"]\n'
+    )
+    asked = ["--target", "approved", "--query", "p1", "--id", "id", "--leave-out", "town"]
+    limits = ["--limits", tmp_path / "limits.toml"]
+    done(
+        "plan", tmp_path / "people.csv", *asked, *limits, "--goal", "yes", "--budget", 1.2, "--out", tmp_path / "plan"
+    )  # fmt: skip
+    audit = ["audit", tmp_path / "plan" / "plan.json", tmp_path / "people.csv", *asked]
+    for given in ([], limits):  # the card's terms are those of the limits
+        said = done(*audit, "--moves", tmp_path / "plan" / "moves.csv", *given)
+        assert said.startswith("success      yes")
+        assert ("card's own terms" in said) == (not given)
+    here = frame.set_index("id")
+    for row, complaint in (
+        (["p7", "age", here["age"]["p7"], here["age"]["p7"] + 1], "person p7 changes 'age', which is immutable"),
+        (["p7", "income", here["income"]["p7"], 4100.0], "person p7 puts 'income' above 4000"),
+        (["p7", "income", here["income"]["p7"], here["income"]["p7"] - 9], "person p7 lowers 'income'"),
+        (["p7", "purpose", here["purpose"]["p7"], "car"], "person p7 takes a level of 'purpose'"),
+    ):
+        pd.DataFrame([row], columns=["person", "column", "before", "after"]).to_csv(tmp_path / "m.csv", index=False)
+        assert complaint in done(*audit, "--moves", tmp_path / "m.csv")
 
 
 def test_a_card_for_other_columns_is_refused(plan, points):

@@ -11,7 +11,7 @@ from oar.questions.alternatives import DIFFERENT, Alternative
 from oar.questions.otherwise import ideas
 
 SOFTMAX = oar.SoftmaxRegression(l2=0.05)
-COLUMNS = ["plan", "success", "goal loss", "effort", "people", "collateral", "features", "distance"]
+COLUMNS = ["plan", "success", "goal loss", "effort", "people", "collateral", "actors changed", "features", "distance"]
 
 
 def plain(model=None, size=40, budget=1.0, **action):
@@ -55,6 +55,7 @@ def check(found):
         assert row.people == moves.any(axis=1).sum()
         assert row.effort == plan.result.audit.effort
         assert row.collateral == oar.collateral(plan.result).bystanders.changed
+        assert frame["actors changed"].iloc[number] == oar.collateral(plan.result).actors.changed
         assert all(plan.distance(other) >= DIFFERENT for other in found[:number] + found[number + 1 :])
         assert plan.profile.sum() == pytest.approx(1)
     order = [(not row["success"], row["effort" if row["success"] else "goal loss"]) for _, row in frame[1:].iterrows()]
@@ -159,6 +160,8 @@ def test_the_picture_shows_every_plan_and_leaves_matplotlib_alone():
     share = places / [marks.get_xlim()[1], marks.get_ylim()[1]]
     apart = np.abs(share[:, None] - share[None]).max(axis=2) + np.eye(4)
     assert apart.min() > 0.05
+    drawn = [tuple(group.get_offsets()[0]) for group in marks.collections]
+    assert drawn == [(plan.result.audit.movers, plan.result.audit.effort) for plan in found]
     words = " ".join(text.get_text() for text in said.texts)
     assert all(plan.how in words.replace("\n", " ") for plan in found)
     low = min(text.get_window_extent().y0 for text in said.texts)

@@ -111,7 +111,11 @@ def test_values_have_a_mean_change_and_quantiles():
     assert found.change[0]["mean"] == pytest.approx(changes.mean())
     assert found.change[0]["95%"] == pytest.approx(np.quantile(changes, 0.95))
     nearer = np.abs(found.after - 2.0) < np.abs(found.before - 2.0)
-    assert found.bystanders.towards == nearer[~found.acts].sum()
+    changed = np.abs(found.after - found.before) > 0.01 * found.before.std()
+    assert 0 < found.bystanders.changed == changed[~found.acts].sum()
+    assert found.bystanders.towards == (changed & nearer)[~found.acts].sum()
+    acting = found.actors_by_group
+    assert (acting["actors"].sum(), acting["changed"].sum()) == (found.actors.people, found.actors.changed)
     assert found.score == "mean squared error"
     assert found.own_after > found.own_before > 0
     assert (found.held_out_before, found.held_out_after) == pytest.approx((found.own_before, found.own_after))
@@ -165,7 +169,7 @@ def test_groups_and_held_out_people_of_a_table():
     assert again.held_out_after == found.held_out_after
     assert len(again.by_group) == 4
     assert set(found.frame()["person"]) <= set(train.index)
-    assert "on held-out people" in str(found)
+    assert "on 60 held-out people" in str(found)
     assert "sex" in str(found)
     assert repr(found).startswith("Collateral(predictions of ")
 

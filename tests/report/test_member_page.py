@@ -122,7 +122,9 @@ def test_a_row_of_a_table_is_typed_and_answered(visit):
     page.get_by_label("My own outcome").select_option(label="class 1")
     page.get_by_label("loans", exact=True).fill("2.5")
     page.keyboard.press("Enter")
-    assert described(page, page.get_by_label("loans", exact=True)) == "Please write a whole number."
+    said = described(page, page.get_by_label("loans", exact=True))
+    assert re.fullmatch(r"A change by 1 costs [\d.]+\. Please write a whole number\.", said)
+    assert re.fullmatch(r"A switch costs [\d.]+\.", described(page, page.get_by_role("combobox", name="purpose")))
     page.get_by_label("loans", exact=True).fill("2")
     page.get_by_label("I can’t change this (town)").check()
     page.get_by_role("button", name="Show my move").click()
@@ -300,6 +302,14 @@ def test_the_goal_and_who_is_asked(visit):
     assert page.get_by_role("heading", level=1).inner_text() == "A plan so that the prediction becomes “class 1”"
     assert page.get_by_text("only those who were asked").is_visible()
     assert not page.get_by_text("everyone whose data").is_visible()
+
+
+def test_the_outcomes_name_and_a_note(visit):
+    card = random_card(None, 2, 2)
+    page = visit(member_page(card, outcome="<b>decision</b>", note="The organiser’s audit: <i>no</i>.")).page
+    assert page.get_by_label("My own outcome (<b>decision</b>)").is_visible()
+    assert page.get_by_text("The organiser’s audit: <i>no</i>.").is_visible()
+    assert not visit(member_page(card)).page.locator("#note").is_visible()
 
 
 def test_labels_of_every_kind_and_columns_without_names(visit):

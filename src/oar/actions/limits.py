@@ -393,8 +393,15 @@ class Limits:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
-        for key in content:
-            choose(str(path), key, ("columns", "links", "own", "rules", "plausible"))
+        known = ("columns", "links", "own", "rules", "plausible")
+        for key, value in content.items():
+            if key not in known and isinstance(value, Mapping) and not nearest(key, known):
+                name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
+                raise OptionError(
+                    f"{path}: must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column "
+                    f"is said in [columns.{name}]."
+                )
+            choose(str(path), key, known)
         return Limits(
             content.get("columns", {}),
             content.get("links", []),

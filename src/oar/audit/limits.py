@@ -35,7 +35,8 @@ class Limits:
         # NaN compares false, so "not within" also catches moves that are not numbers.
         beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))
         for row in np.flatnonzero(beyond)[: max(0, 5 - len(self.violations))]:
-            person = chunk.start + int(row)
+            index = self.problem.people.index
+            person = chunk.start + int(row) if index is None else index[chunk.start + int(row)]
             self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
         return trainable(moves, beyond) if beyond.any() else moves
 

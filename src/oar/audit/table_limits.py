@@ -18,7 +18,7 @@ from oar.actions.links import Link
 from oar.actions.rules import Comparison
 from oar.audit.comparing import holds
 from oar.audit.places import Places
-from oar.people import Chunk
+from oar.people import Chunk, Population
 from oar.people.encoding import LARGEST, Encoding
 from oar.people.schema import Column
 from oar.problem import Problem
@@ -48,7 +48,7 @@ class TableLimits:
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Check the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
-        names = [f"person {person}" for person in range(chunk.start, chunk.stop)]
+        names = named(self.problem.people, chunk)
         costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
         self.movers += int(moves.any(axis=1).sum())
         self.effort += float(costs.sum())
@@ -236,6 +236,12 @@ class TableLimits:
     def _say(self, sentence: str) -> None:
         if len(self.violations) < MOST:
             self.violations.append(sentence)
+
+
+def named(people: Population, chunk: Chunk) -> list[str]:
+    """Return what people are called in sentences: by their index where there is one."""
+    index = range(people.size) if people.index is None else people.index
+    return [f"person {name}" for name in index[chunk.start : chunk.stop]]
 
 
 def trainable(moves: Array, among: Mask | None = None) -> Array:

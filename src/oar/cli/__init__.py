@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oar.cli.audit import audit
-from oar.cli.endings import clear_endings
+from oar.cli.endings import clear_endings, left_at_once
 from oar.cli.leverage import leverage
 from oar.cli.paper import embed_mnist, reproduce
 from oar.cli.plan import plan
@@ -34,7 +34,7 @@ app = typer.Typer(
 def main() -> None:
     """Run the command. Being told to end (SIGTERM) leaves as little behind as Ctrl-C does."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    with clear_endings():
+    with left_at_once(), clear_endings():
         app()
 
 

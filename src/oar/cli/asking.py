@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oar.problem import Problem
 
 MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
+MOST_CLASSES = 50  # different numbers; a target of more is values rather than classes
 # What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
 EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
@@ -57,6 +58,7 @@ class Asked:
         from oar.problem import Problem
 
         choose("model", self.model, MODELS)
+        _check_classes(self.source.people, self.source.target, self.model)
         model = model_called(self.model, self.layout.plain, self.seed)
         return Problem(self.source.people, model, self.asking, self._action, keep=self.keep)
 
@@ -82,7 +84,7 @@ class Asked:
 
         rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
         if self.move_too and not isinstance(rows, Members):
-            raise OptionError("--move-too: who asks must be rows of DATA, got a file; leave it out.")
+            raise OptionError("--move-too: those who ask must be rows of DATA, got a file; leave it out.")
         given: dict[str, Any] = {
             "within": self.within,
             "several": self.several,
@@ -126,6 +128,8 @@ class Asked:
     def _labels(self, words: tuple[str, ...], argument: str) -> list[Any]:
         """Return the target's values that read so."""
         classes = {word(label): label for label in self.source.people.classes}
+        truths = {str(label).lower(): label for label in self.source.people.classes if isinstance(label, bool)}
+        words = tuple(word(truths.get(each.lower(), each)) for each in words)
         for each in words:
             if each not in classes:
                 known = ", ".join(map(shown, list(classes)[:20]))
@@ -184,7 +188,8 @@ class Asked:
         others[[] if self.move_too else self.source.places(self.asked_of)] = False
         if not others.any():
             raise DataError(
-                f"participants: {self.participants!r} is nobody but who asks, who stays as it is; let others take part."
+                f"participants: {self.participants!r} is nobody but those who ask, who stay as they are; let others "
+                "take part."
             )
         return mask
 
@@ -215,6 +220,16 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
     }
     model = models.MLP(seed=seed) if name == "mlp" else kinds[name]()
     return model if plain else models.Scaled(model)
+
+
+def _check_classes(people: Any, target: str, model: str) -> None:
+    """Refuse numbers that are no classes: a model of classes would have one for each of them, and never end."""
+    numbers = [label for label in people.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    if model != "ridge" and len(numbers) > MOST_CLASSES:
+        raise OptionError(
+            f"--model: {model} takes every value for a class of its own, and column {shown(target)} has "
+            f"{len(numbers):,} different numbers (more than {MOST_CLASSES}); predict values with --model ridge."
+        )
 
 
 def _value_or_range(goals: tuple[str, ...]) -> Any:

@@ -10,6 +10,7 @@ import typer
 
 from oar.cli import options as given
 from oar.cli.asking import Asked
+from oar.cli.card_limits import BUDGET, TERMS, limits_of
 from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout
 from oar.cli.respond import CardFile
@@ -97,6 +98,8 @@ def audit(
         if out is not None:
             _save(found, loaded, asked, out)
     typer.echo(found)
+    if limits is None:
+        typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
     if loaded.participants == "selected" and moves is None:
         typer.echo(f"\n{_answered(problem)}")
     if out is not None:
@@ -132,7 +135,8 @@ def _problem(asked: Asked, card: Card) -> Problem:
     model: Any = NearestCentroid() if card.broadcast is None else card.broadcast.model
     if card.table is not None and not isinstance(model, Scaled) and "scaled " in card.model:
         model = Scaled(model, frozen=card.model.startswith("frozen-"))
-    moves = Perturb(card.budget, norm=card.norm, limits=asked.limits, **asked.who_takes_part())
+    limits: Any = asked.limits if asked.limits is not None else limits_of(card)
+    moves = Perturb(card.budget, norm=card.norm, limits=limits, **asked.who_takes_part())
     problem = Problem(asked.source.people, model, asked.asking, moves, keep=asked.keep)
     if problem.published_goal != card.goal:
         meant, got = _in_words(card.goal), _in_words(problem.published_goal)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,7 +16,7 @@ from oar.errors import OARError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
+INTERRUPTED = 128 + signal.SIGINT  # what shells report for a command that Ctrl-C ended
 
 
 def progress_bar() -> Progress:
@@ -39,3 +41,20 @@ def clear_endings(interrupted: str = "nothing was written") -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"oar: interrupted; {interrupted}.", err=True)
         raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def left_at_once() -> Iterator[None]:
+    """Leave without Python's own end where a signal ended the command, after everything has been cleaned up.
+
+    JAX's threads may still compute then, and would crash on what Python's end takes away from under them.
+    """
+    try:
+        yield
+    except SystemExit as ending:
+        if ending.code not in (INTERRUPTED, 128 + signal.SIGTERM):
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # a pipe that nobody reads any more
+                stream.flush()
+        os._exit(int(ending.code))

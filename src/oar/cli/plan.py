@@ -13,6 +13,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
+from oar.cli.reading import check_data
 from oar.cli.stages import Stage, stages
 from oar.errors import NumericsError, OptionError
 
@@ -48,6 +49,7 @@ def plan(
     where they have these names.
     """
     with clear_endings(), stages() as stage:
+        check_data(asked.data, asked.example)
         if out is None and asked.example is None:
             raise OptionError("--out: must be a folder to write to, got none.")
         folder = out or FOLDER
@@ -65,6 +67,7 @@ def plan(
 def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
+    from oar.goals.held_out import held_out_people
     from oar.report.deliver import publish
     from oar.report.facts import Origin, facts_of
 
@@ -72,6 +75,8 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     source, problem = asked.source, asked.problem
     groups = None if group is None else _groups(source, group)
     others = None if held_out is None else source.others(held_out)
+    if others is not None:  # a file that does not fit is told before the work begins
+        held_out_people(problem.people, problem.regresses, others)
     stage("planning", own_line=True)
     result = oar.collective(problem)
     stage("trying the card")
@@ -132,7 +137,7 @@ def _power(result: Result, seed: int) -> Any:
 def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
-    from oar.pictures.numbers import number, percent
+    from oar.pictures.numbers import loss, number, percent
     from oar.report.answer import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
@@ -141,7 +146,7 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     if found["goal_probability"] is not None:
         chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
         rows.append(("probability of the goal", " → ".join(chances)))
-    rows.append(("goal loss", f"{number(found['loss_before'])} → {number(found['loss'])}"))
+    rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
     if least["budget_at_most"] is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,15 @@ class Layout:
             raise DataError(f"id: every person must have a name of its own, got {shown(twice.iloc[0])} twice.")
         return frame.assign(**{self.name: names}).set_index(self.name)
 
+    def without_left_out(self) -> Layout:
+        """Return it with a schema of what is not left out: one schema serves with and without a column."""
+        from oar.people import Schema
+
+        if self.schema is None or not self.left_out or self.plain:
+            return self
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
+        return replace(self, schema=Schema(tuple(column for column in schema if column.name not in self.left_out)))
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -85,13 +94,18 @@ class Source:
     def others(self, path: Path) -> Any:
         """Return people of another file, laid out as this one, to whom the model is not fitted."""
         from oar.people import Population
+        from oar.people.missing import filled_as
 
         frame = self.layout.read(path)
         spare = {self.layout.weights, *self.layout.left_out} & set(frame.columns)
         frame = frame.drop(columns=list(spare))
         column_of(frame, self.target, "held-out: the target")
-        if self.layout.missing != "refuse":
+        if self.layout.missing == "impute" and self.people.schema is not None:
+            frame = filled_as(frame, self.frame.loc[self.people.index], self.people.schema, "held-out")
+        elif self.layout.missing != "refuse":
             frame = frame.dropna()
+        if not len(frame):
+            raise DataError(f"held-out: every row of {path.name} has missing values; fill them in, or leave it out.")
         return Population(frame.drop(columns=self.target), frame[self.target]) if self.layout.plain else frame
 
     def members(self, column: str, value: str) -> Any:
@@ -154,8 +168,9 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
 
     if example is not None:
         return _example(path, example, layout)
-    if path is None:
-        raise OptionError("DATA: must be a file of people, got none; or name --example german-credit.")
+    check_data(path, example)
+    assert path is not None
+    layout = layout.without_left_out()
     if layout.target is None:
         raise OptionError("--target: must be the column that the model predicts, got none.")
     frame = layout.read(path)
@@ -178,6 +193,12 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     features = seen.drop(columns=[layout.target] if layout.weights is None else [layout.target, layout.weights])
     people = Population(features, seen[layout.target], weights)
     return Source(frame, people, layout.target, layout, path.name, sha256)
+
+
+def check_data(path: Path | None, example: str | None) -> None:
+    """Raise where there are no people to ask about."""
+    if path is None and example is None:
+        raise OptionError("DATA: must be a file of people, got none; or name --example german-credit.")
 
 
 def _example(path: Path | None, example: str, layout: Layout) -> Source:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from oar.cli import options as given
 from oar.cli.endings import clear_endings
+from oar.cli.reading import Layout, column_of
 
 
 def schema(
@@ -15,16 +17,15 @@ def schema(
     target: Annotated[
         str | None, typer.Option(help="The column that a model predicts, which is no feature.", show_default=False)
     ] = None,
+    name: given.Name = None,
+    leave_out: given.LeftOut = None,
+    weights: given.Weights = None,
     output: Annotated[
         Path | None, typer.Option(help="TOML file to write the schema to, to be edited.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
-    sep: Annotated[
-        str | None, typer.Option(help="What is between cells.  [default: a comma; a tab in .tsv]", show_default=False)
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
-    ] = None,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
 ) -> None:
     """Show what the columns of a table seem to be: numbers, integers, booleans, ordered levels or categories.
 
@@ -32,13 +33,14 @@ def schema(
     oar.Population.read("people.csv", "approved", schema="schema.toml").
     """
     with clear_endings():
-        from oar.people import Schema, read_table
+        from oar.people import Schema
         from oar.people.framing import features_of
 
-        # Shells hand '\\t' on as two characters.
-        given = {"sep": "\t" if sep == r"\t" else sep, "encoding": encoding}
-        frame = read_table(file, **{name: value for name, value in given.items() if value is not None})
-        inferred = Schema.infer(features_of(frame, target))
+        frame = Layout(sep, encoding, name=name).read(file)
+        for column in leave_out or ():
+            column_of(frame, column, "leave-out")
+        frame = frame.drop(columns=leave_out or [])
+        inferred = Schema.infer(features_of(frame, target, weights))
         if output is not None:
             inferred.save(output, overwrite=force)
     typer.echo(inferred)

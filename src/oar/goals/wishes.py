@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.goals.words import AnyBut, Between
 from oar.models.training import Training
+from oar.people.labels import plain
+from oar.pictures.numbers import number
 
 Array = NDArray[np.float64]
 HALF = 0.5
@@ -156,7 +159,26 @@ Wish = ClassWish | ValueWish
 
 
 def wish_words(goal: Any) -> str:
-    """Return a goal in a few words."""
+    """Return a goal in a few words.
+
+    >>> wish_words({"yes", "perhaps"}), wish_words(AnyBut("no")), wish_words(249.99999999999997)
+    ("'perhaps' or 'yes'", "anything but 'no'", '250')
+    >>> wish_words(Between(low=300)), wish_words(Between(high=2.5)), wish_words(Between(220, 260))
+    ('at least 300', 'at most 2.5', 'between 220 and 260')
+    """
     if isinstance(goal, set | frozenset):
-        return " or ".join(repr(label) for label in sorted(goal, key=repr))
-    return repr(goal)
+        return " or ".join(wish_words(label) for label in sorted(goal, key=repr))
+    if isinstance(goal, AnyBut):
+        return f"anything but {' or '.join(map(wish_words, goal.labels))}"
+    if isinstance(goal, Between):
+        if goal.high is None:
+            return f"at least {_end(goal.low)}"
+        return f"at most {_end(goal.high)}" if goal.low is None else f"between {_end(goal.low)} and {_end(goal.high)}"
+    if isinstance(goal, list | np.ndarray):  # one for each who asks, or for each output
+        return ", ".join(map(wish_words, goal))
+    return number(goal) if isinstance(goal, float | np.floating) else repr(plain(goal))
+
+
+def _end(value: Any) -> str:
+    """Return an end of a range, which may have one for each output."""
+    return number(float(value)) if np.ndim(value) == 0 else f"({', '.join(number(float(each)) for each in value)})"

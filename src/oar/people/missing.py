@@ -71,6 +71,25 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
     return filled
 
 
+def filled_as(frame: Any, others: Any, schema: Schema, argument: str) -> Any:
+    """Return a frame whose gaps are filled in with what is usual among others: people trained on before.
+
+    A label is not filled in, and a gap in it raises.
+    """
+    filled = frame.copy()
+    for column in schema:
+        if column.name in filled and filled[column.name].isna().any():
+            filled[column.name] = filled[column.name].fillna(_usual(column, others[column.name].dropna()))
+    for name in filled.columns:
+        if filled[name].isna().any():
+            row = filled.index[filled[name].isna()][0]
+            raise DataError(
+                f"{argument}: column {shown(name)} must have no missing values, because it is no feature to be filled "
+                f"in, got one in row {shown(row)}; leave such rows out."
+            )
+    return filled
+
+
 def _usual(column: Column, present: Any) -> Any:
     if column.kind == "category":
         return present.mode().iloc[0]

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from oar.errors import NEAR
 from oar.people.labels import plain
 
 MOST_SHOWN = 80  # characters of one value; a cell may hold megabytes
@@ -31,9 +32,12 @@ def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") ->
 
     >>> nearest("aeg", ["age", "sex"])
     " Did you mean 'age'?"
+    >>> nearest("name", ["age", "sex"])
+    ''
     """
     # The comparison's time grows with the product of the lengths, and no long text is a misspelt name.
-    found = difflib.get_close_matches(str(value)[:MOST_SHOWN], [str(name)[:MOST_SHOWN] for name in known], n=1)
+    names = [str(name)[:MOST_SHOWN] for name in known]
+    found = difflib.get_close_matches(str(value)[:MOST_SHOWN], names, n=1, cutoff=NEAR)
     return f" {question} {found[0]!r}?" if found else ""
 
 

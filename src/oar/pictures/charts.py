@@ -36,7 +36,7 @@ class Curve:
 
 def bars(names: Sequence[Any], values: Sequence[float], notes: Sequence[str], title: str) -> Markup:
     """Return horizontal bars from 0, each with its name above and a note behind it."""
-    largest, room = max([*values, 0.0]) or 1.0, WIDTH - 120
+    largest, room = max([*values, 0.0]) or 1.0, WIDTH - 190
     parts = []
     for place, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
         top, length = place * ROW, max(1.0, room * value / largest)

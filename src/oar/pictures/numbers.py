@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 DIGITS = 6
+ROUNDING = 1e-12
 
 
 def number(value: Any) -> str:
@@ -30,6 +31,15 @@ def number(value: Any) -> str:
     rounded = float(f"{value:.{DIGITS}g}")
     shown = f"{rounded:,.{places}f}"
     return (shown.rstrip("0").rstrip(".") if "." in shown else shown).replace("-", "−")
+
+
+def loss(value: Any) -> str:
+    """Return a loss: below 1e-12 it is rounding, and shown as 0.
+
+    >>> loss(0.25), loss(3e-31), loss(None)
+    ('0.25', '0', '–')
+    """
+    return "0" if value is not None and abs(value) < ROUNDING else number(value)
 
 
 def percent(share: Any) -> str:

@@ -120,7 +120,9 @@ class Alternatives(ShownAsText):
         """Return a DataFrame with one row a plan, and what it costs.
 
         Columns are plan (what it does otherwise), success, goal loss, effort, people (who move), collateral (bystanders
-        whose predictions change), features (that bear most of the effort) and distance (from the nearest other plan).
+        whose predictions change), actors changed (whose predictions change among those whose own data do), features
+        (that bear most of the effort) and distance (from the nearest other plan). A plan that asks everybody leaves no
+        bystanders: compare both counts.
         """
         import pandas
 
@@ -132,12 +134,23 @@ class Alternatives(ShownAsText):
                 plan.result.audit.effort,
                 plan.result.audit.movers,
                 plan.collateral.bystanders.changed,
+                plan.collateral.actors.changed,
                 plan.features,
                 min((plan.distance(other) for other in self.plans if other is not plan), default=np.nan),
             )
             for plan in self.plans
         ]
-        names = ["plan", "success", "goal loss", "effort", "people", "collateral", "features", "distance"]
+        names = [
+            "plan",
+            "success",
+            "goal loss",
+            "effort",
+            "people",
+            "collateral",
+            "actors changed",
+            "features",
+            "distance",
+        ]
         return pandas.DataFrame(rows, columns=names, index=pandas.RangeIndex(1, len(rows) + 1))
 
     def plot(self) -> Any:

@@ -25,7 +25,8 @@ from oar.problem import Problem
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-SAME = 1e-9  # share of a predicted value by which it must change to have changed
+SAME = 1e-9  # share of a predicted value that is rounding
+NOTICED = 0.01  # share of the predictions' standard deviation by which a value must change to have changed
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 EFFECTS = ("none", "towards", "away", "other")  # by code
 
@@ -33,7 +34,9 @@ EFFECTS = ("none", "towards", "away", "other")  # by code
 class Changes(NamedTuple):
     """How many people there are, of how many the prediction changes, and of how many towards or away from the goal.
 
-    Towards the goal is to its class, and away from it is out of it; of values, nearer to it or farther.
+    Towards the goal is to its class, and away from it is out of it; of values, nearer to it or farther. Every value
+    changes a little when a model is refitted: those count that change by more than 1 % of the standard deviation of
+    everybody's predictions before.
     """
 
     people: int
@@ -58,9 +61,11 @@ class Collateral(ShownAsText):
         before, after: (n,) class codes, or (n, o) values, that are predicted before and after.
         acts: (n,) who is an actor.
         by_group: a DataFrame of groups of bystanders; None where no groups were asked for.
+        actors_by_group: the same of actors.
         score: "accuracy", or "mean squared error" where values are predicted.
         own_before, own_after: that score on the people themselves, as they were before any move.
         held_out_before, held_out_after: on held-out people; None where there are none.
+        held_out_size: how many held-out people there are.
     """
 
     result: Result
@@ -76,6 +81,8 @@ class Collateral(ShownAsText):
     own_after: float
     held_out_before: float | None
     held_out_after: float | None
+    held_out_size: int = 0
+    actors_by_group: Any = None
 
     @property
     def table(self) -> Any:
@@ -128,7 +135,8 @@ class Collateral(ShownAsText):
         rows = [("bystanders", _words(self.bystanders)), ("actors", _words(self.actors))]
         rows.append((self.score, f"{self.own_before:.4g} → {self.own_after:.4g} on the people as they were"))
         if self.held_out_before is not None:
-            rows.append(("", f"{self.held_out_before:.4g} → {self.held_out_after:.4g} on held-out people"))
+            outside = f"{self.held_out_before:.4g} → {self.held_out_after:.4g}"
+            rows.append(("", f"{outside} on {self.held_out_size:,} held-out people"))
         text = lined_up(rows)
         if self.by_group is not None:
             text += f"\n\n{self.by_group.to_string(float_format='{:.3g}'.format)}"
@@ -190,10 +198,14 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         own_before,
         after,
         acts,
-        None if group is None else _by_group(group, effects, own_before, after, acts),
+        None if group is None else _by_group(group, effects, own_before, after, ~acts, "bystanders"),
         "mean squared error" if problem.regresses else "accuracy",
-        *scores,
-        *outside,
+        own_before=scores[0],
+        own_after=scores[1],
+        held_out_before=outside[0],
+        held_out_after=outside[1],
+        held_out_size=0 if others is None else len(others.features),
+        actors_by_group=None if group is None else _by_group(group, effects, own_before, after, acts, "actors"),
     )
 
 
@@ -202,7 +214,8 @@ def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDA
     if problem.regresses:
         old, new = (np.min([_beyond(wish, values) for wish in problem.wishes], axis=0) for values in (before, after))
         slack = SAME * (1 + np.abs(before).max(axis=1))
-        changed = np.abs(after - before).max(axis=1) > slack
+        noticed = np.maximum(NOTICED * before.std(axis=0), slack[:, None])
+        changed = (np.abs(after - before) > noticed).any(axis=1)
         towards, away = changed & (new < old - slack), changed & (new > old + slack)
     else:
         good = sorted({code for wish in problem.wishes for code in wish.codes})  # type: ignore[union-attr]
@@ -228,19 +241,20 @@ def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Arra
     return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
 
 
-def _by_group(group: Any, effects: NDArray[np.intp], before: NDArray[Any], after: NDArray[Any], acts: Mask) -> Any:
+def _by_group(
+    group: Any, effects: NDArray[np.intp], before: NDArray[Any], after: NDArray[Any], inside: Mask, people: str
+) -> Any:
+    """Return a row a group of those inside (n,): how many they are, in a column called `people`, and what changes."""
     import pandas
 
-    frame = pandas.DataFrame(
-        {"bystanders": ~acts, "changed": effects > 0, "towards": effects == 1, "away": effects == 2}
-    )
+    frame = pandas.DataFrame({people: inside, "changed": effects > 0, "towards": effects == 1, "away": effects == 2})
     frame = frame.astype(np.intp)
     if after.ndim == 2:
         frame["mean change"] = (after - before).mean(axis=1)
-    by = frame[~acts].groupby(group[~acts], observed=True)
+    by = frame[inside].groupby(group[inside], observed=True)
     found = by.sum()
-    found.insert(2, "share", found["changed"] / found["bystanders"])
+    found.insert(2, "share", found["changed"] / found[people])
     if after.ndim == 2:
-        found["mean change"] /= found["bystanders"]
+        found["mean change"] /= found[people]
     found.index.name = group.name or "group"
     return found

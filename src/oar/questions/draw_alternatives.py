@@ -13,14 +13,17 @@ from oar.people.wording import counted
 if TYPE_CHECKING:
     from oar.questions.alternatives import Alternatives
 
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#6B6B6B"
+BLUE, VERMILLION, GREY, BLACK = "#0072B2", "#D55E00", "#6B6B6B", "#1B1B1B"
 SMALLEST, LARGEST = 220.0, 800.0  # areas of markers, in points²
-NEAR, ASIDE = 0.09, 0.1  # shares of the axes: markers nearer than this are drawn side by side
+NEAR, ASIDE = 0.09, 0.1  # shares of the axes: numbers of plans nearer than this are drawn side by side
+MARK: dict[str, Any] = {"alpha": 0.7, "edgecolors": "white", "linewidths": 1.2, "zorder": 3}
+NUMBER: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 5}
+BOX = {"boxstyle": "round,pad=0.2", "facecolor": "white"}
 WRAPPED = 44  # characters
 LINE, MARGINS = 0.155, 0.7  # inches: of a line of text, and of what is above and below the axes
 KEY = """Round: success. Square: none. Larger: more bystanders'
-predictions change. A mark that would cover another
-is drawn beside its place, with a line to it."""
+and actors' predictions change. A mark is at its plan's own
+numbers; where marks meet, a line leads to one's number."""
 
 
 def draw(plans: Alternatives) -> Any:
@@ -48,24 +51,28 @@ def draw(plans: Alternatives) -> Any:
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
     placed: list[tuple[float, float]] = []
-    most, said = max(1, int(rows["collateral"].max())), []
+    changed = rows["collateral"] + rows["actors changed"]
+    most, said = max(1, int(changed.max())), []
     for (number, row), text in zip(rows.iterrows(), texts, strict=True):
-        place = _aside((row["people"] / right, row["effort"] / top), placed)
+        true = row["people"] / right, row["effort"] / top
+        place = _aside(true, placed)
         placed.append(place)
         colour, marker = (BLUE, "o") if row["success"] else (VERMILLION, "s")
-        area = SMALLEST + (LARGEST - SMALLEST) * row["collateral"] / most
-        x, y = place[0] * right, place[1] * top
-        if x != row["people"]:
-            axes.plot([row["people"], x], [row["effort"], y], color=colour, linewidth=1.2, zorder=2)
-        axes.scatter(x, y, s=area, c=colour, marker=marker, alpha=0.85, edgecolors="white", linewidths=1.2, zorder=3)
-        axes.text(x, y, f"{number}", color="white", fontsize=9, fontweight="bold", ha="center", va="center", zorder=4)
+        area = SMALLEST + (LARGEST - SMALLEST) * changed[number] / most
+        axes.scatter(row["people"], row["effort"], s=area, c=colour, marker=marker, **MARK)
+        if place == true:
+            axes.text(row["people"], row["effort"], f"{number}", color="white", **NUMBER)
+        else:
+            x, y = place[0] * right, place[1] * top
+            axes.plot([row["people"], x], [row["effort"], y], color=BLACK, linewidth=0.9, zorder=4)
+            axes.text(x, y, f"{number}", color=colour, bbox=BOX | {"edgecolor": colour}, **NUMBER)
         said.append((f"{number}", colour, text))
     _list(beside, said, LINE / (height - MARGINS))
     return figure
 
 
 def _aside(place: tuple[float, float], placed: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return a place, or one to its right where another marker would be covered."""
+    """Return a place for a number, or one to its right where another number would be covered."""
     x, y = place
     while any(abs(x - left) < NEAR and abs(y - low) < NEAR for left, low in placed):
         x += ASIDE
@@ -74,7 +81,8 @@ def _aside(place: tuple[float, float], placed: list[tuple[float, float]]) -> tup
 
 def _said(row: Any) -> str:
     outcome = "success" if row["success"] else "no success"
-    others = counted(int(row["collateral"]), "bystander's prediction changes", "bystanders' predictions change")
+    actors = counted(int(row["actors changed"]), "actor's", "actors'")
+    others = counted(int(row["collateral"]), "bystander's", "bystanders'") + f" and {actors} predictions change"
     parts = [row["plan"], f"{outcome}, goal loss {row['goal loss']:.3g}", others, f"moves {row['features']}"]
     return "\n".join(line for part in parts for line in textwrap.wrap(part, WRAPPED, max_lines=3, placeholder=" …"))
 

@@ -19,12 +19,12 @@ def answer(result: Result) -> str:
     audit, problem = result.audit, result.problem
     goal, who = problem.goal_words, _acts(result)
     now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
-    gets, instead = f"predicts {now} for who asks", f"instead of {then}"
-    stays = f"it stays {now}"
+    gets, instead = f"predicts {now} for the person who asks", f"instead of {then}"
+    stays, asking = f"it stays {now}", "the person who asks"
     if problem.several:
         had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
         gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
-        stays = f"{have:,} of {len(audit.queries):,} get it"
+        stays, asking = f"{have:,} of {len(audit.queries):,} get it", "the people who ask"
     match result.status:
         case Status.ACHIEVED:
             return f"Yes: if {who}, the retrained model {gets}, {instead}."
@@ -37,13 +37,15 @@ def answer(result: Result) -> str:
         case Status.REFUSED:
             return "There is no answer: the plan that was found breaks a limit."
         case Status.NOT_IMPROVED | Status.NOT_FOUND:
-            return f"Not found: no moves were found that lead who asks nearer to {goal}; {stays}."
+            return f"Not found: no moves were found that lead {asking} nearer to {goal}; {stays}."
     nearer = "nearer" if result.loss < result.loss_before else "no nearer"
     return f"Not yet: if {who}, the retrained model {gets}; that is {nearer} to {goal} than before."
 
 
 def in_words(label: Any) -> str:
     """Return a prediction as a sentence has it."""
+    if isinstance(label, list):  # one value for each output
+        return f"({', '.join(map(in_words, label))})"
     return number(label) if isinstance(label, float) else repr(label)
 
 

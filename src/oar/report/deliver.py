@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oar.errors import OARError, StorageError
+from oar.errors import OARError, Status, StorageError
 from oar.files import replace_atomically
 from oar.pictures.numbers import number
 from oar.plans import Card, Result
@@ -114,11 +114,25 @@ def write_all(folder: Path, result: Result, facts: Mapping[str, Any], published:
     _write(folder / REPORT, organiser_page(facts))
     if published.card is not None:
         published.card.save(folder / CARD)
-        _write(folder / MEMBER, member_page(published.card))
+        _write(
+            folder / MEMBER,
+            member_page(published.card, outcome=result.problem.people.target, note=_note(result, published)),
+        )
     missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
     names = [name for name in FILES if not missing.get(name)]
     _write(folder / AUDIT, json_text({**facts, "files": names}))
     return names
+
+
+def _note(result: Result, published: Published) -> str | None:
+    """Say to members what the audit found where their moves would be in vain, without a word on who asks."""
+    if result.status is Status.ALREADY:
+        return "The organiser’s audit: the goal is reached before anybody moves, so no move is needed."
+    if not result.success:
+        return "The organiser’s audit: this plan alone does not reach its goal."
+    if not published.success:
+        return "The organiser’s audit: the plan reaches its goal, but answers by this page may miss it."
+    return None
 
 
 def _write(path: Path, text: str) -> None:

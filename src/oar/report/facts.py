@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from oar.actions.participation import members_in_share
 from oar.errors import OptionError
-from oar.models import LinearSVM
+from oar.goals import Between
+from oar.models import LinearSVM, Scaled
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
 from oar.plans import Result
@@ -24,6 +25,7 @@ from oar.problem import Problem
 from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
 from oar.questions.trying import has_closed_form
 from oar.report.answer import answer, told
+from oar.report.command_words import in_command_words
 from oar.report.pooling import Pooled, pooled, withheld
 from oar.version import __version__
 
@@ -78,7 +80,7 @@ def facts_of(
         "oar": __version__,
         "answer": answer(result),
         "status": str(result.status),
-        "explanation": result.explanation,
+        "explanation": in_command_words(result.explanation),
         "asked": _asked(result.problem),
         "outcome": _outcome(result),
         "least": _least(result, power),
@@ -102,7 +104,11 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "columns": people.dimensions if people.schema is None else len(people.schema),
         "classes": None if problem.regresses else [plain(label) for label in people.classes],
         "model": problem.model.name,
-        "goal": told(problem.goal_label) if problem.plain and problem.query.probability is None else problem.goal_words,
+        "model_settings": _settings(problem.model),
+        "standardised": _standardised(problem),
+        "keep": None if problem.keep is None else {"changed": problem.keep.changed, "worse": problem.keep.worse},
+        "goal": _goal(problem),
+        "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
         "asking_among_people": 0 if problem.asked.among is None else len(problem.asked.among),
         "several": problem.query.several if problem.several else None,
@@ -113,6 +119,31 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "participants": int((radii > 0).sum()),
         "levers": None if problem.levers is None else repr(problem.action),
     }
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """Return the model's settings that are numbers, words or truths; the scaler's tell whether it is refitted."""
+    inner = unscaled(model)
+    found = {field.name: getattr(inner, field.name) for field in fields(inner)} if is_dataclass(inner) else {}
+    plain_ones = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
+    return plain_ones | ({"scaler_refitted": not model.frozen} if isinstance(model, Scaled) else {})
+
+
+def _standardised(problem: Problem) -> list[str]:
+    """Return the columns that the model sees in standard deviations from their mean."""
+    people, model = problem.people, problem.model
+    if not isinstance(model, Scaled):
+        return []
+    names = people.names or tuple(f"feature {number}" for number in range(people.dimensions))
+    return [str(name) for name, scaled in zip(names, model.columns(people), strict=True) if scaled]
+
+
+def _goal(problem: Problem) -> Any:
+    """Return the goal as a label or a number, without what rounding adds to it; else in words."""
+    goal = problem.goal_label
+    if not problem.plain or problem.query.probability is not None or isinstance(goal, Between):
+        return problem.goal_words
+    return float(f"{goal:.12g}") if isinstance(goal, float) else told(goal)
 
 
 def _outcome(result: Result) -> dict[str, Any]:
@@ -142,9 +173,9 @@ def _certificate(result: Result) -> dict[str, Any]:
         "claimed_loss": told(proposal.claimed_loss),
         "residual": told(proposal.residual),
         "steps": proposal.steps,
-        "note": proposal.note,
-        "suffices": proposal.suffices,
-        "ended": proposal.ended,
+        "note": in_command_words(proposal.note),
+        "suffices": in_command_words(proposal.suffices),
+        "ended": in_command_words(proposal.ended),
         "promised": proposal.promised,
     }
 
@@ -207,22 +238,24 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
     return {
         "bystanders": bystanders,
         "actors": actors,
-        "by_group": None if name is None else _side_effects(found, pools.get(name)),
+        "by_group": None if name is None else _side_effects(found.by_group, "bystanders", pools.get(name)),
+        "actors_by_group": None if name is None else _side_effects(found.actors_by_group, "actors", pools.get(name)),
         "grouped_by": name,
         "score": found.score,
         "own": told([found.own_before, found.own_after]),
+        "held_out_people": found.held_out_size,
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
 
 
-def _side_effects(found: Collateral, pool: Pooled | None) -> list[dict[str, Any]]:
-    """Return what happens to groups of bystanders; what happens to few of them is not told."""
+def _side_effects(by_group: Any, people: str, pool: Pooled | None) -> list[dict[str, Any]]:
+    """Return what happens to groups of bystanders or actors; what happens to few of them is not told."""
     if pool is None:
-        raise OptionError(f"groups: must have {found.by_group.index.name!r}, by which the side effects are grouped.")
-    by = {str(name): row for name, row in zip(found.by_group.index, found.by_group.to_dict("records"), strict=True)}
+        raise OptionError(f"groups: must have {by_group.index.name!r}, by which the side effects are grouped.")
+    by = {str(name): row for name, row in zip(by_group.index, by_group.to_dict("records"), strict=True)}
     rows = [{"group": name} | told(by[name]) for name in pool.order if name in by]
-    hidden = withheld([int(row["bystanders"]) for row in rows], found.bystanders.people)
-    return [_unless_few(row, hide, "group", "bystanders") for row, hide in zip(rows, hidden, strict=True)]
+    hidden = withheld([int(row[people]) for row in rows], int(by_group[people].sum()))
+    return [_unless_few(row, hide, "group", people) for row, hide in zip(rows, hidden, strict=True)]
 
 
 def _unless_few(row: dict[str, Any], hide: bool, *kept: str) -> dict[str, Any]:

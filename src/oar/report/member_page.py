@@ -30,15 +30,18 @@ SCRIPTS = (
 POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
 
 
-def member_page(card: Card, *, title: str | None = None) -> str:
+def member_page(card: Card, *, title: str | None = None, outcome: str | None = None, note: str | None = None) -> str:
     """Return the page for a card's members, as HTML.
 
     Args:
         card: the plan as it is published.
         title: the page's heading; None to say what the plan works towards.
+        outcome: the name of the column of outcomes, which is not on the card; None where it has none.
+        note: a sentence near the top, such as that the plan does not reach its goal; None for none.
     """
     style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
-    data = {"card": as_json(card), "title": title, "supported": computes_in_browser(card)}
+    told = {"title": title, "outcome": outcome, "note": note}
+    data = {"card": as_json(card), "supported": computes_in_browser(card)} | told
     parts = {
         "policy": POLICY.format(script=_hash(script), style=_hash(style)),
         "style": style,
@@ -51,9 +54,11 @@ def member_page(card: Card, *, title: str | None = None) -> str:
     return html
 
 
-def write_member_page(card: Card, path: str | Path, *, title: str | None = None) -> None:
+def write_member_page(
+    card: Card, path: str | Path, *, title: str | None = None, outcome: str | None = None, note: str | None = None
+) -> None:
     """Write the page; the file is replaced whole or not at all, and folders that are missing are made."""
-    html = member_page(card, title=title)
+    html = member_page(card, title=title, outcome=outcome, note=note)
     with replace_atomically(Path(path)) as file:
         file.write(html.encode())
 

@@ -18,6 +18,7 @@ from oar.problem import Problem
 if TYPE_CHECKING:
     import pandas
 
+SAME = 1e-9  # share of a number: files may have fewer digits
 COLUMNS = ("person", "column", "before", "after")
 # What makes a spreadsheet take a text for a formula, also in full width and after spaces, or ends a cell; and an
 # apostrophe, so that one is taken away again only where one was put.
@@ -111,7 +112,8 @@ def plan_from(problem: Problem, changes: pandas.DataFrame) -> MemberPlan:
     """Return the plan in which these changes are made, as `write_csv` wrote them.
 
     Raises:
-        DataError: for a person, a column or a value that these people do not have; labels and leavers are not read.
+        DataError: for a person, a column or a value that these people do not have, also before the move; labels and
+            leavers are not read.
     """
     people = problem.people
     missing = [name for name in COLUMNS if name not in changes.columns]
@@ -122,15 +124,21 @@ def plan_from(problem: Problem, changes: pandas.DataFrame) -> MemberPlan:
     index = range(people.size) if people.index is None else people.index
     places = {str(name): place for place, name in enumerate(index)}
     after = before.copy()
-    for line, (person, column, value) in enumerate(
-        zip(changes["person"], changes["column"], changes["after"], strict=True)
-    ):
-        person, column, value = (restored(cell) for cell in (person, column, value))
+    for line, cells in enumerate(zip(*(changes[name] for name in COLUMNS), strict=True)):
+        person, column, stood, value = map(restored, cells)
         if str(person) not in places:
             raise DataError(f"moves: row {line} is about {shown(person)}, who is not among these people.")
         if column not in names:
             raise DataError(f"moves: row {line} must name a feature, got {shown(column)}.{nearest(column, names)}")
-        _set(problem, after[places[str(person)]], str(column), value, line)
+        row = places[str(person)]
+        _set(problem, after[row], str(column), value, line)
+        was = before[row].copy()
+        _set(problem, was, str(column), stood, line)
+        if not np.allclose(was, before[row], rtol=SAME, atol=0.0):
+            raise DataError(
+                f"moves: row {line} says that {shown(column)} of {shown(person)} is {shown(stood)} before, and in "
+                "these data it is not; are the moves for another version of the data?"
+            )
     return MemberPlan(problem, np.zeros(people.dimensions), after - before)
 
 

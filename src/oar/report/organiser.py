@@ -10,6 +10,7 @@ from typing import Any
 
 from oar.pictures.markup import Markup, pairs, tag
 from oar.pictures.numbers import number
+from oar.report.facts import COSTS
 from oar.report.organiser_effects import burden, collateral, moves
 from oar.report.organiser_outcome import least, outcome, power
 from oar.report.organiser_proof import certificate, repeat
@@ -41,7 +42,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         title: shown above the answer; left out, the goal.
     """
     asked = facts["asked"]
-    heading = title or f"Plan towards {asked['goal']!r}"
+    heading = title or f"Plan towards {asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
     body = [
         tag("h1", heading),
@@ -70,12 +71,12 @@ def _policy(style: str) -> str:
 
 
 def _asked(asked: Facts) -> Markup:
-    goal = asked["goal"] if asked["within"] is None else f"{number(asked['goal'])} ± {number(asked['within'])}"
+    near = "" if asked["within"] is None else f" ± {number(asked['within'])}"
     rows = [
-        ("goal", goal),
+        ("goal", f"{asked['goal_words']}{near}"),
         ("people", f"{asked['people']:,}, of whom {asked['participants']:,} take part"),
         ("columns", f"{asked['columns']:,} ({asked['features']:,} features of the model)"),
-        ("model that is retrained", asked["model"]),
+        ("model that is retrained", _model(asked)),
     ]
     if asked["budget"] is not None:
         rows.append(
@@ -84,3 +85,19 @@ def _asked(asked: Facts) -> Markup:
     if asked["levers"] is not None:
         rows.append(("what members may do", asked["levers"]))
     return pairs(rows)
+
+
+def _model(asked: Facts) -> str:
+    """Return what would have to be fitted to find the same numbers."""
+    settings = ", ".join(
+        f"{name} = {number(value) if isinstance(value, float) else value}"
+        for name, value in asked["model_settings"].items()
+        if name != "scaler_refitted"
+    )
+    told = [asked["model"], *([settings] if settings else [])]
+    if asked["standardised"]:
+        of_table = asked["budget_unit"] == COSTS
+        what = "numbers and ordered levels are standardised, flags and categories are not"
+        scaler = "refitted too" if asked["model_settings"]["scaler_refitted"] else "kept as it was"
+        told.append(f"{what if of_table else 'all columns are standardised'}, and the scaler is {scaler}")
+    return "; ".join(told)

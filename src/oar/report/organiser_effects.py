@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oar.people.wording import counted
 from oar.pictures.charts import bars
 from oar.pictures.markup import Markup, joined, table, tag
 from oar.pictures.numbers import number, percent, shortened
@@ -12,6 +13,7 @@ from oar.plans.effort import FEW
 
 Facts = Mapping[str, Any]
 MOST_BARS, MOST_ROWS = 8, 40
+NOTICED = "A predicted value changes where it does so by more than 1 % of the standard deviation of all of them before."
 
 
 def moves(facts: Facts) -> Markup:
@@ -23,7 +25,7 @@ def moves(facts: Facts) -> Markup:
     picture = bars(
         [row["column"] for row in first],
         [row["effort"] for row in first],
-        [f"{number(row['movers'])} people" for row in first],
+        [f"effort {number(row['effort'])}, {counted(row['movers'], 'person', 'people')}" for row in first],
         f"effort by column, most first: {', '.join(shortened(row['column'], 30) for row in first)}",
     )
     total = sum(row["effort"] or 0.0 for row in columns) or 1.0
@@ -84,21 +86,40 @@ def collateral(facts: Facts) -> Markup:
         (acting, *_changes(found["actors"])),
     ]
     parts: list[Markup | str] = [table(header, rows)]
-    if found["by_group"] is not None:
-        rows = [
-            (shortened(row["group"]), *_changes(row | {"people": row["bystanders"]}))
-            for row in found["by_group"]
-        ]  # fmt: skip
-        name = found["grouped_by"]
-        parts += [tag("h3", f"those who do nothing, by {name}"), table([shortened(name), *header[1:]], rows)]
-        parts.append(_left_out(facts, name))
-    every = [found["bystanders"], found["actors"], *(found["by_group"] or ())]
+    for key, people, who in (("by_group", "bystanders", "do nothing"), ("actors_by_group", "actors", acting)):
+        if found[key]:
+            name = found["grouped_by"]
+            rows = [(shortened(row["group"]), *_changes(row | {"people": row[people]})) for row in found[key]]
+            parts += [tag("h3", f"those who {who}, by {name}"), table([shortened(name), *header[1:]], rows)]
+            parts.append(_left_out(facts, name))
+    every = [found["bystanders"], found["actors"], *(found["by_group"] or ()), *(found["actors_by_group"] or ())]
     parts.append(_few(any(row["changed"] is None for row in every)))
+    if facts["asked"]["classes"] is None:
+        parts.append(tag("p", NOTICED, class_="aside"))
+    parts.append(_kept(facts["asked"]["keep"], found))
     told = percent if found["score"] == "accuracy" else number
     scores = [("on these people, as they were", *map(told, found["own"]))]
     if found["held_out"] is not None:
-        scores.append(("on held-out people", *map(told, found["held_out"])))
+        scores.append((f"on {number(found['held_out_people'])} held-out people", *map(told, found["held_out"])))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
+
+
+def _kept(limits: Facts | None, found: Facts) -> Markup | str:
+    """Tell the limits on side effects that were asked for, and what was measured."""
+    if limits is None:
+        return ""
+    rows, count = [], found["bystanders"]
+    if limits["changed"] is not None:
+        share = None if count["changed"] is None else count["changed"] / count["people"] if count["people"] else 0.0
+        rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), percent(share)))
+    if limits["worse"] is not None:
+        before, after = found["own"]
+        accuracy = found["score"] == "accuracy"
+        fall = before - after if accuracy else after - before
+        words = f"{found['score']} {'falls' if accuracy else 'rises'} by"
+        told = percent if accuracy else number
+        rows.append((words, told(limits["worse"]), told(fall)))
+    return joined([tag("h3", "Limits that were asked for"), table(["", "at most", "found"], rows)])
 
 
 def _changes(row: Facts) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from oar.pictures.charts import Curve, before_after, curves
 from oar.pictures.markup import Markup, joined, table, tag
-from oar.pictures.numbers import number, percent
+from oar.pictures.numbers import loss, number, percent
 
 Facts = Mapping[str, Any]
 MOST_QUERIES = 30
@@ -31,7 +31,7 @@ def outcome(facts: Facts) -> Markup:
     before, after = found["goal_probability_before"], found["goal_probability"]
     if before is not None and after is not None:
         rows.insert(0, ("probability of the goal", percent(before), percent(after)))
-        name = f"probability of {asked['goal']}"
+        name = f"probability of {asked['goal_words']}"
         picture = before_after(name, before, after, f"{name}: {percent(before)} before, {percent(after)} after")
     if asked["several"] is None:
         rows.insert(0, ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])))
@@ -59,13 +59,13 @@ def _each(queries: Sequence[Facts]) -> Markup:
         )
         for place, one in enumerate(queries[:MOST_QUERIES])
     ]
-    header = ["who asks", "before", "after", "probability before", "probability after", "goal reached"]
+    header = ["person who asks", "before", "after", "probability before", "probability after", "goal reached"]
     more = len(queries) - MOST_QUERIES
     return joined([table(header, rows), tag("p", f"{more:,} more ask; audit.json has them all.") if more > 0 else ""])
 
 
 def _losses(found: Facts) -> tuple[str, str]:
-    return number(found["loss_before"]), number(found["loss"])
+    return loss(found["loss_before"]), loss(found["loss"])
 
 
 def least(facts: Facts) -> Markup:
@@ -112,7 +112,7 @@ def power(facts: Facts) -> Markup:
         [lines[row] for row in some],
         ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached"),
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
-        percent if chances else number,
+        percent if chances else loss,
     )
     rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
     header = ["share of movers", *map(percent, found["shares"])]
@@ -122,7 +122,7 @@ def power(facts: Facts) -> Markup:
 
 def _told(chances: bool) -> Callable[[float | None, bool], str]:
     def cell(height: float | None, hit: bool) -> str:
-        return f"{'✓' if hit else '✗'} {percent(height) if chances else number(height)}"
+        return f"{'✓' if hit else '✗'} {percent(height) if chances else loss(height)}"
 
     return cell
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oar.pictures.markup import Markup, joined, pairs, table, tag
-from oar.pictures.numbers import number
+from oar.pictures.numbers import loss, number
 
 Facts = Mapping[str, Any]
 
@@ -19,11 +19,11 @@ def certificate(facts: Facts) -> Markup:
         best = "not proved: the best that was found; another plan may be better"
     rows = [
         ("best possible", best),
-        ("goal loss, audited", number(found["loss"])),
-        ("goal loss, as the planner claims", number(proof["claimed_loss"])),
-        ("goal loss of any moves, at least", number(proof["bound"])),
+        ("goal loss, audited", loss(found["loss"])),
+        ("goal loss, as the planner claims", loss(proof["claimed_loss"])),
+        ("goal loss of any moves, at least", loss(proof["bound"])),
         ("first-order gap", number(proof["gap"]) if proof["gap"] is not None else "no certificate"),
-        ("goal leads by", f"{number(found['margin'])} (up to {number(found['tie'])} counts as a tie)"),
+        _lead(found, facts["asked"]["classes"] is None),
         ("limits", "; ".join(found["violations"]) or "all kept, checked person by person"),
         ("refitted by", found["witness"]),
         ("training gradient after the refit", number(found["residual"])),
@@ -37,6 +37,15 @@ def certificate(facts: Facts) -> Markup:
         parts += [tag("h3", "The card"), tag("p", card["told"])]
         parts += [tag("p", card["worth"])] if card["worth"] else []
     return joined(parts)
+
+
+def _lead(found: Facts, values: bool) -> tuple[str, str]:
+    """Tell how far on the goal's side the outcome is; of values, how far inside what is wanted."""
+    margin = found["margin"]
+    if not values:
+        return "goal leads by", f"{number(margin)} (up to {number(found['tie'])} counts as a tie)"
+    inside = margin is None or margin >= found["tie"]
+    return f"{'inside' if inside else 'outside'} what is wanted by", loss(None if margin is None else abs(margin))
 
 
 def repeat(facts: Facts) -> Markup:

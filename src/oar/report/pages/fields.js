@@ -71,10 +71,19 @@ function tickField({ id, name, hint, keepable }) {
   return fieldOf({ id, name, hint, keepable, control, read: () => ({ value: control.checked }) });
 }
 
+// What a change costs, where the card is of a table.
+function priceOf({ kind, cost }) {
+  if (!cost) return null;
+  const price = shownNumber(Number(cost.toPrecision(3)));
+  if (kind === "category") return `A switch costs ${price}.`;
+  if (kind === "boolean") return `A change costs ${price}.`;
+  return kind === "ordinal" ? `One level costs ${price}.` : `A change by 1 costs ${price}.`;
+}
+
 // The field of one column of the card.
 function columnField(column, place) {
   const { name, kind, movable } = column;
-  const hint = movable ? null : "The plan leaves this as it is.";
+  const hint = movable ? priceOf(column) : "The plan leaves this as it is.";
   const given = { id: `value-${place}`, name, hint, keepable: movable };
   if (kind === "boolean") return tickField(given);
   if (kind === "ordinal" || kind === "category") return choiceField({ ...given, options: column.levels.map(labelText) });

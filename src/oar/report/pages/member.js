@@ -38,13 +38,14 @@ function budgetField() {
 }
 
 function outcomeFields() {
+  const own = page.outcome === null ? "My own outcome" : `My own outcome (${page.outcome})`;
   if (card.classes !== null) {
     const hint = "The outcome that stands beside your values in the data.";
-    return [choiceField({ id: "outcome-0", name: "My own outcome", hint, options: card.classes.map(labelText) })];
+    return [choiceField({ id: "outcome-0", name: own, hint, options: card.classes.map(labelText) })];
   }
   const hint = "The value that stands beside your others in the data, and that the model learns to predict.";
   return Array.from({ length: card.outputs }, (_, place) => {
-    const name = card.outputs === 1 ? "My own outcome" : `My own outcome ${place + 1}`;
+    const name = card.outputs === 1 ? own : `${own} ${place + 1}`;
     return numberField({ id: `outcome-${place}`, name, hint });
   });
 }
@@ -121,7 +122,7 @@ function openForm() {
 function explainProgram() {
   const quoted = (name) => (/[",\n\r]/.test(name) ? `"${name.replace(/"/g, '""')}"` : name);
   const names = columnsOf().map(({ name }) => name);
-  const label = ["label", "my_label", "my_own_label"].find((name) => !names.includes(name));
+  const label = [page.outcome ?? "label", "label", "my_label", "my_own_label"].find((name) => !names.includes(name));
   within("header-line").textContent = [...names, label].map(quoted).join(",");
   within("program").hidden = false;
 }
@@ -132,6 +133,8 @@ function openPage() {
   within("heading").textContent = page.title ?? wish;
   within("wish").textContent = page.title === null ? "" : `${wish}.`;
   within("wish").hidden = page.title === null;
+  within("note").textContent = page.note ?? "";
+  within("note").hidden = page.note === null;
   within(card.participants).hidden = false;
   if (page.supported) openForm();
   else explainProgram();

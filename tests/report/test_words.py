@@ -1,0 +1,100 @@
+"""Answers and reports are sentences: no Python in them, and no more digits than there is meaning."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from command_worlds import done, people, values
+
+import oar
+from oar.errors import Status
+from oar.report.answer import answer
+from oar.report.command_words import in_command_words
+
+YES = ("--target", "approved", "--goal", "yes")
+PYTHON = re.compile(r"\boar\.\w|AnyBut|Between\(|\d\.\d{9,}|another solver")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    people().to_csv(folder / "people.csv", index=False)
+    values().to_csv(folder / "flats.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "goal"),
+    [
+        ("people.csv", [*YES, "--probability", "0.5"], "'yes' with probability at least 0.5"),
+        ("people.csv", ["--target", "purpose", "--not", "car"], "anything but 'car'"),
+        ("flats.csv", ["--target", "price", "--model", "ridge", "--goal", "80.."], "at least 80"),
+        ("flats.csv", ["--target", "price", "--model", "ridge", "--goal", "20..90"], "between 20 and 90"),
+        ("flats.csv", ["--target", "price", "--model", "ridge", "--goal", "60.1", "--within", "0.3"], "60.1"),
+    ],
+)  # fmt: skip
+def test_goals_are_in_words(files, tmp_path, data, asked, goal):
+    said = done("plan", files / data, *asked, "--query", 1, "--budget", 0.2, "--out", tmp_path / "plan")
+    report, facts = (tmp_path / "plan" / "report.html").read_text(), (tmp_path / "plan" / "audit.json").read_text()
+    assert json.loads(facts)["asked"]["goal_words"] == goal
+    assert f"<h1>Plan towards {goal.replace(chr(39), '&#x27;')}</h1>" in report
+    for text in (said.split("card  ")[0], re.sub(r"<style>.*?</style>|<pre>.*?</pre>", "", report, flags=re.S)):
+        assert not PYTHON.search(text), PYTHON.search(text)
+        assert "for who asks" not in text
+
+
+def test_values_lie_inside_or_outside_what_is_wanted(files, tmp_path):
+    for goal, word in (("20..90", "inside"), ("500..", "outside")):
+        asked = ("--target", "price", "--model", "ridge", "--goal", goal, "--query", 1, "--budget", 0.2)
+        done("plan", files / "flats.csv", *asked, "--out", tmp_path / word)
+        report = (tmp_path / word / "report.html").read_text()
+        assert f"{word} what is wanted by" in report
+        assert "counts as a tie" not in report
+        assert "1 % of the standard deviation" in report
+
+
+def test_groups_of_those_who_act_are_told(files, tmp_path):
+    asked = (*YES, "--query", 1, "--budget", 0.5, "--group", "town")
+    done("plan", files / "people.csv", *asked, "--leave-out", "town", "--out", tmp_path / "plan")
+    found = json.loads((tmp_path / "plan" / "audit.json").read_text())["collateral"]
+    assert sum(row["actors"] for row in found["actors_by_group"]) == found["actors"]["people"]
+    assert all(row["changed"] is None for row in found["actors_by_group"] if 0 < row["actors"] < 5)
+    assert "change their data, by town" in (tmp_path / "plan" / "report.html").read_text()
+
+
+def test_every_status_advises_in_the_commands_words():
+    for status in Status:
+        assert not PYTHON.search(in_command_words(status.advice)), status
+
+
+def test_several_people_ask():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b"], 20)
+    crowd = oar.Population(rng.normal(0, 1, (40, 2)) + 3.0 * (labels == "b")[:, None], labels)
+    query = oar.Query([[0.0, 0.0], [-1.0, 0.0]], "b")
+    result = oar.collective(oar.Problem(crowd, oar.models.SoftmaxRegression(), query, oar.Perturb(0.0)))
+    assert "the people who ask" in answer(result)
+
+
+def test_members_are_told_where_moves_are_in_vain(files, tmp_path):
+    for goal, note in (("yes", "the goal is reached before anybody moves"), ("no", "does not reach its goal")):
+        row = int(people()["income"].idxmax())
+        asked = ("--target", "approved", "--goal", goal, "--query", row, "--budget", 0.001)
+        done("plan", files / "people.csv", *asked, "--out", tmp_path / goal)
+        page = (tmp_path / goal / "member.html").read_text()
+        assert note in page
+        assert '"outcome": "approved"' in page
+
+
+def test_settings_and_limits_on_others_are_told(files, tmp_path):
+    asked = (*YES, "--query", 1, "--budget", 0.3, "--changed", 0.5, "--worse", 0.4, "--leave-out", "town")
+    done("plan", files / "people.csv", *asked, "--out", tmp_path / "plan")
+    facts = json.loads((tmp_path / "plan" / "audit.json").read_text())
+    assert facts["asked"]["model_settings"] == {"l2": 0.01, "scaler_refitted": True}
+    assert facts["asked"]["standardised"] == ["income", "age"]
+    assert facts["asked"]["keep"] == {"changed": 0.5, "worse": 0.4}
+    report = (tmp_path / "plan" / "report.html").read_text()
+    assert "l2 = 0.01; numbers and ordered levels are standardised, flags and categories are not" in report
+    assert "Limits that were asked for" in report
+    assert "accuracy falls by" in report
