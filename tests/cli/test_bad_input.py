@@ -195,7 +195,8 @@ def test_ctrl_c_ends_a_command_whose_threads_still_compute(table):
         "    far = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, lambda _, y: y @ x / 3000, x))\n"
         "    kept = far(jnp.ones((3000, 3000)))\n"
         "    print('began', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    for _ in range(600):\n"  # a signal just before one long sleep would be heard after it
+        "        time.sleep(0.1)\n"
         "oar.collective = collective\n"
         "from oar.cli import main; main()"
     )
