@@ -101,6 +101,7 @@ def power(facts: Facts) -> Markup:
     if found is None:
         return tag("p", "It was not computed.")
     chances = facts["outcome"]["loss_is_log_probability"]
+    kept = " and limits on side effects kept" if facts["asked"]["keep"] else ""
     what = "probability of the goal" if chances else "goal loss (lower is better)"
     lines = [
         Curve(f"budget {number(budget)}", [_height(loss, chances) for loss in losses], reached)
@@ -110,13 +111,13 @@ def power(facts: Facts) -> Markup:
     picture = curves(
         found["shares"],
         [lines[row] for row in some],
-        ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached"),
+        ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached{kept}"),
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
         percent if chances else loss,
     )
     rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
     header = ["share of movers", *map(percent, found["shares"])]
-    numbers = table(header, rows, f"{what}; ✓ goal reached, ✗ not reached")
+    numbers = table(header, rows, f"{what}; ✓ goal reached{kept}, ✗ not")
     return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
 
 
