@@ -75,6 +75,8 @@ def test_minimal_budget_by_hand():
     assert float(answer) == 1.0  # d_g = 3, d_c = 1
     assert answer.binding == "no"
     assert answer.status is oar.Status.ACHIEVED
+    assert answer.exact
+    assert answer.at_least == answer.value
     assert oar.minimal_budget(line(participants=np.array([False, True]))).value == 2.0
     assert oar.minimal_budget(line(budget=np.array([1.0, 3.0]))).value == 0.5
 
@@ -104,6 +106,7 @@ def test_minimal_coalition_is_the_smallest_of_all_subsets(seed):
     answer = oar.minimal_coalition(world.problem())
     expected = brute_coalition(world)
     assert answer.size == expected
+    assert answer.exact
     if expected is None:
         assert answer.status is oar.Status.IMPOSSIBLE
         assert answer.result is None
