@@ -96,14 +96,18 @@ class Refits:
         learned = self.fit(given)
         if learned is None:
             return FAILED
+        loss, success = self.problem.combined(*self.judged(given, learned, query_moves))
+        return Verdict(loss, success and not self._broken(given, learned))
+
+    def judged(self, given: Given, learned: Any, query_moves: bool = True) -> tuple[Array, Mask]:
+        """Return each query's loss (q,) and whether it reaches its goal (q,), once the model has learned this."""
         asked = self.problem.asked
         points = asked.points + self.query_move if query_moves else asked.points
         if asked.members is not None:
             points = points + given.moves[asked.members]
-        judged = [self._model.judge(learned, *one) for one in zip(self.problem.wishes, points, strict=True)]
-        losses, reached = (np.array(part) for part in zip(*judged, strict=True))
-        loss, success = self.problem.combined(losses, reached)
-        return Verdict(loss, success and not self._broken(given, learned))
+        each = [self._model.judge(learned, *one) for one in zip(self.problem.wishes, points, strict=True)]
+        losses, reached = (np.array(part) for part in zip(*each, strict=True))
+        return losses, reached
 
     def effects(self, given: Given, learned: Any) -> Effects | None:
         """Return what this does to others, where the problem limits that; None where there was no refit before it."""

@@ -21,13 +21,13 @@ from oar.goals.together import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.scaled import unscaled
 from oar.plans import MemberPlan, Proposal
+from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import retrained
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
-TIGHT = 1e-9
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
 STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
 
@@ -42,7 +42,6 @@ def solve(
     anchors: Anchors | None = None,
 ) -> Proposal:
     """Return the best of a few plans, judged by what is asked for."""
-    judge = _Judge(problem)
 
     def plan(**kind: Any) -> Proposal:
         return retrained.solve(problem, settings, signal, query, on_step, starts, anchors=anchors, **kind)
@@ -53,10 +52,10 @@ def solve(
         assert isinstance(wish, ClassWish)
         plans = [plan(by=code) for code in wish.codes]
     elif problem.query.several == "share":
-        plans, smooth = [plan(together=mean), plan(together=failing(judge.edges))], False
+        plans, smooth = [plan(together=mean), plan(together=failing(_edges(problem)))], False
     else:
-        plans, smooth = [plan(together=mean), plan(together=worst(judge.told(None)[0]))], False
-    values = [judge.value(one) for one in plans]
+        plans, smooth = [plan(together=mean), plan(together=worst(_losses_before(problem)))], False
+    values = [_value(one) for one in plans]
     best = min(range(len(plans)), key=lambda number: values[number])
     found = plans[best]
     return replace(
@@ -65,33 +64,31 @@ def solve(
         finished=found.finished and smooth,
         ended=found.ended if smooth else STAND_IN,
         steps=sum(one.steps for one in plans),
-        passes=sum(one.passes for one in plans) + judge.training.passes,
+        passes=sum(one.passes for one in plans),
     )
 
 
-class _Judge:
-    """True refits, and every query's own loss there."""
+def _losses_before(problem: Problem) -> Array:
+    """Return each query's loss (q,) before anybody moves."""
+    size = problem.people.size, problem.people.dimensions
+    refits = Refits(MemberPlan(problem, np.zeros(size[1]), np.zeros(size)))
+    learned = refits.fit(refits.before)
+    if learned is None:  # then nothing can be planned, whatever counts, and plans say so
+        return np.ones(len(problem.wishes))
+    return refits.judged(refits.before, learned)[0]
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.training = problem, problem.training()
-        hinged = isinstance(unscaled(problem.model), LinearSVM)
-        self.edges = np.array([HINGE_EDGE if hinged else wish.edge for wish in problem.wishes])
 
-    def value(self, proposal: Proposal) -> tuple[float, float]:
-        """Return what is asked for, to be lowered, and the mean loss, which decides between equals."""
-        assert isinstance(proposal.plan, MemberPlan)
-        losses, leads = self.told(proposal.plan.each, proposal.plan.query_move)
-        return self.problem.combined(losses, leads > 0)[0], float(losses.mean())
+def _edges(problem: Problem) -> Array:
+    """Return the loss (q,) at which each query is about to get its goal."""
+    hinged = isinstance(unscaled(problem.model), LinearSVM)
+    return np.array([HINGE_EDGE if hinged else wish.edge for wish in problem.wishes])
 
-    def told(self, moves: Array | None, query_move: Array | float = 0.0) -> tuple[Array, Array]:
-        """Return each query's loss (q,) and lead (q,) after moves (n, d)."""
-        problem, training = self.problem, self.training
-        fit = training.fit(training.moved(moves), training.start(), TIGHT)
-        points, members = problem.asked.points + query_move, problem.asked.members
-        if members is not None and moves is not None:
-            points = points + moves[members]
-        losses, leads = np.empty((2, len(points)))
-        for place, (wish, point) in enumerate(zip(problem.wishes, points, strict=True)):
-            losses[place] = wish.judged(training.unaimed, fit.parameters, point)[0]
-            leads[place] = wish.lead(training.outputs(fit.parameters, point))
-        return losses, leads
+
+def _value(proposal: Proposal) -> tuple[float, float]:
+    """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
+    refits = Refits(proposal.plan)
+    learned = refits.fit(refits.planned)
+    if learned is None:
+        return np.inf, np.inf
+    losses, reached = refits.judged(refits.planned, learned)
+    return refits.problem.combined(losses, reached)[0], float(losses.mean())
