@@ -280,3 +280,12 @@ def test_a_card_that_is_none_is_refused(table, command, spoil, complaint):
 def test_every_command_has_an_example_in_its_help():
     for command in ("plan", "respond", "audit", "questions", "leverage"):
         assert re.search(r"Example: oar \w+", run(command, "--help").output)
+
+
+def test_forcing_without_a_file_is_refused(tmp_path):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    said = failed("schema", tmp_path / "people.csv", "--target", "approved", "--force")
+    assert "--force: is for a file that is written" in said
+    common = [tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.1]
+    for command in (["questions", *common], ["leverage", *common, "--group", "town"]):
+        assert "--force: is for a file that is written" in failed(*command, "--force")

@@ -15,6 +15,7 @@ from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout
 from oar.cli.respond import CardFile
 from oar.cli.stages import stages
+from oar.cli.tabling import check_file
 from oar.errors import OptionError
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def audit(
         from oar.audit import audit as audited
         from oar.plans import Card
 
-        if out is not None and out.exists() and not force:
-            raise OptionError(f"out: {out} is there already; choose another name, or add --force.")
+        check_file(out, force, endings=())
         stage("reading")
         loaded = Card.load(card)
         schema = None if loaded.table is None else loaded.table.encoding.schema

@@ -10,6 +10,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout, column_of, word
+from oar.cli.tabling import check_file
 from oar.errors import DataError, OARError, OptionError
 from oar.people.wording import nearest, shown
 
@@ -59,8 +60,7 @@ def respond(
         from oar.plans import Card
         from oar.report.moves_out import write_csv
 
-        if out is not None and out.exists() and not force:
-            raise OptionError(f"out: {out} is there already; choose another name, or add --force.")
+        check_file(out, force, endings=())
         loaded = Card.load(card)
         frame = Layout(sep, encoding, name=name).read(mine)
         changes = answers(loaded, frame, target, tuple(keep or ()), budget)

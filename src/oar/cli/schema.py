@@ -10,6 +10,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout, column_of
+from oar.errors import OptionError
 
 
 def schema(
@@ -41,6 +42,8 @@ def schema(
             column_of(frame, column, "leave-out")
         frame = frame.drop(columns=leave_out or [])
         inferred = Schema.infer(features_of(frame, target, weights))
+        if output is None and force:
+            raise OptionError("--force: is for a file that is written, and none is; leave it out, or add --output.")
         if output is not None:
             inferred.save(output, overwrite=force)
     typer.echo(inferred)

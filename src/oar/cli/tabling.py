@@ -26,12 +26,14 @@ def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def check_file(path: Path | None, force: bool) -> None:
-    """Raise for a file that is there already, or that is neither .csv nor .json."""
+def check_file(path: Path | None, force: bool, endings: tuple[str, ...] = (".csv", ".json")) -> None:
+    """Raise for a file that is there already or ends otherwise, and for a --force that forces nothing."""
     if path is None:
+        if force:
+            raise OptionError("--force: is for a file that is written, and none is; leave it out, or add --out.")
         return
-    if path.suffix.lower() not in (".csv", ".json"):
-        raise OptionError(f"out: must end in .csv or .json, got {path.name!r}.")
+    if endings and path.suffix.lower() not in endings:
+        raise OptionError(f"out: must end in {' or '.join(endings)}, got {path.name!r}.")
     if path.exists() and not force:
         raise OptionError(f"out: {path} is there already; choose another name, or add --force.")
 
