@@ -1,0 +1,1 @@
+"""WORLDS: an arriving population, an operator who keeps retraining, a collective, and everybody else."""

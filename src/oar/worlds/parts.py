@@ -1,0 +1,187 @@
+"""What the parts of a world hand to one another: the people of a round, what an actor sees, and what it does.
+
+A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for the people that are its own; the
+world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
+the world's label policy; the operator retrains; the world writes down what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.people import Population
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The people of one round.
+
+    Attributes:
+        features: (n, d), as these people are before anybody acts.
+        codes: (n,), their classes, as positions in `classes`.
+        classes: the labels, in the order of their codes; the same in every round.
+        groups: (n,), the group that each belongs to, for reports alone: the operator does not see it.
+        persons: (n,), who they are: the same number is the same person, in whatever round.
+        weights: (n,) or None, as the operator weighs them.
+        names: of the features, or None.
+    """
+
+    features: Array
+    codes: Rows
+    classes: tuple[Any, ...]
+    groups: NDArray[Any]
+    persons: Rows
+    weights: Array | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many people there are."""
+        return len(self.features)
+
+
+class Arrivals(Protocol):
+    """Where people come from. The same round, seed and size give the same people."""
+
+    classes: tuple[Any, ...]
+
+    def draw(self, number: int, rng: np.random.Generator) -> Crowd:
+        """Return who arrives in round `number` (0, 1, …); raise a DataError where the stream has ended."""
+        ...
+
+    def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
+        """Return the true classes (m,) of people of the crowd (`rows`), had they these features (m, d) in that round.
+
+        It is what the label policy "oracle" asks; arrivals that know no such thing raise an OptionError.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the operator has deployed.
+
+    Attributes:
+        parameters: θ in the model's own form, as `model.predict(parameters, features)` takes it.
+        flat: θ as one vector, for distances between models.
+        retrained: whether this round changed it.
+        kept: which of the round's people were used in training, (n,) bool; None means all.
+        memory: whatever the operator itself keeps from round to round.
+    """
+
+    parameters: Any
+    flat: Array
+    retrained: bool = True
+    kept: NDArray[np.bool_] | None = None
+    memory: Any = None
+
+
+class Respond(Protocol):
+    """How the round's people would look to the operator, had it deployed these parameters."""
+
+    def __call__(self, state: State) -> Population:
+        """Return everyone's data as they would be handed in."""
+        ...
+
+
+class Operator(Protocol):
+    """Who keeps the model: the model itself, how it is updated, and how it defends itself."""
+
+    name: str
+    model: Any
+    """What is deployed: answers predict, probabilities and goal_loss for `State.parameters`."""
+
+    def begin(self, history: Population) -> State:
+        """Return what is deployed before the first round: fitted to what was there."""
+        ...
+
+    def retrain(
+        self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
+    ) -> State:
+        """Return what is deployed after round `number`, whose people handed in `batch`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What an actor sees before it acts.
+
+    Attributes:
+        number: the round, 0, 1, ….
+        crowd: everyone who arrived, as they are before anybody acts.
+        mine: (m,), positions of those in the crowd for whom this actor may act.
+        operator: who retrains: its model, and (for whoever plans) the way it retrains.
+        deployed: the model that is deployed now, as of the last round.
+        past: what was handed in in earlier rounds, oldest first, history before round 0 included.
+        rng: this actor's own random numbers.
+    """
+
+    number: int
+    crowd: Crowd
+    mine: Rows
+    operator: Operator
+    deployed: State
+    past: tuple[Population, ...]
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Deed:
+    """What an actor does in a round; positions are those of `View.mine`.
+
+    Attributes:
+        moves: (m, d) changes of features; None where nobody moves.
+        codes: (m,) classes that are handed in; None where labels are left to the label policy.
+        leaves: (m,) bool, whose data are withheld; None where nobody leaves.
+        added: features (a, d) and codes (a,) of points that are added beside the people; None where none are.
+        advice: where people were told to go, for what was promised to them: (m, d) features after the advice and
+            (m,) the class promised, −1 for who got none; its validity is followed from round to round. None for none.
+        note: anything worth writing down, by name, as numbers or words.
+    """
+
+    moves: Array | None = None
+    codes: Rows | None = None
+    leaves: NDArray[np.bool_] | None = None
+    added: tuple[Array, Rows] | None = None
+    advice: tuple[Array, Rows] | None = None
+    note: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Caps:
+    """How much an actor may do in a round; the world checks every deed against them.
+
+    Attributes:
+        budget: how far each may move. norm: by which norm.
+        labels: how many labels may be changed. leavers: how many may leave. added: how many points may be added.
+        total: how far each may move over all rounds together; None where rounds do not share a budget.
+    """
+
+    budget: float = 0.0
+    norm: Any = 2
+    labels: int = 0
+    leavers: int = 0
+    added: int = 0
+    total: float | None = None
+
+
+class Actor(Protocol):
+    """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners."""
+
+    name: str
+    caps: Caps
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Return positions of those in the crowd for whom it acts in this round."""
+        ...
+
+    def act(self, view: View) -> Deed:
+        """Return what they do."""
+        ...
