@@ -259,3 +259,23 @@ def test_memory_is_one_chunk():
     tracemalloc.stop()
     assert peak < features.nbytes / 2
     assert peak < 8e6
+
+
+def test_some_people_keep_all_classes() -> None:
+    people = oar.Population(np.arange(8.0).reshape(4, 2), ["b", "a", "c", "a"], weights=[1.0, 2.0, 3.0, 4.0])
+    some = people.some(np.array([3, 0]))
+    assert some.classes == ("a", "b", "c")
+    assert some.codes(0, 2).tolist() == [0, 1]
+    assert some.features.tolist() == [[6.0, 7.0], [0.0, 1.0]]
+    assert some.weights is not None
+    assert some.weights.tolist() == [4.0, 1.0]
+    with pytest.raises(oar.DataError, match="'c'"):
+        some.check_class_weights()
+
+
+def test_people_by_codes_know_classes_that_nobody_has() -> None:
+    people = oar.Population.of_codes(np.ones((2, 3)), np.array([2, 0]), ("a", "b", "c"))
+    assert people.classes == ("a", "b", "c")
+    assert people.codes(0, 2).tolist() == [2, 0]
+    assert people.size == 2
+    assert not people.class_rows()[:, 1].any()

@@ -187,6 +187,41 @@ class Population:
         other._table = Table(features, self.names, self.index)
         return other
 
+    def some(self, rows: NDArray[np.intp]) -> Population:
+        """Return some of these people, by position; classes stay as they are, also those that none of them has.
+
+        Models of classes refuse a class that has no weight, where they need some.
+        """
+        other = copy.copy(self)
+        index = None if self.index is None else self.index[rows]
+        other._table = Table(self._table.values[rows], self.names, index)
+        other._labels = self._labels[rows]
+        other._codes = None if self._codes is None else self._codes[rows]
+        if self._rows is not None:
+            other._rows = Table(self._rows.values[rows], self._rows.names, index)
+        other.weights = None if self.weights is None else self.weights[rows]
+        other._first_weights = None if self._first_weights is None else self._first_weights[rows]
+        other._classes_have_weight = False
+        return other
+
+    @classmethod
+    def of_codes(cls, features: Any, codes: NDArray[Any], classes: tuple[Any, ...], weights: Any = None) -> Population:
+        """Return people whose labels are given as positions in `classes`, of which some may have nobody.
+
+        `people.classes` are sorted where they can be sorted, as everywhere: their codes may be others.
+        """
+        # A row for each class makes all of them known; these rows are left out again.
+        table, known = as_table(features), len(classes)
+        rows = np.asarray(table.values, dtype=np.float64)
+        padded: Any = np.vstack([rows, np.zeros((known, rows.shape[1]))])
+        if table.names is not None:
+            import pandas
+
+            padded = pandas.DataFrame(padded, columns=list(table.names))
+        labels = label_array([*(classes[code] for code in codes), *classes])
+        given = None if weights is None else np.append(np.asarray(weights, dtype=np.float64), np.ones(known))
+        return cls(padded, labels, given).some(np.arange(len(rows)))
+
     def contributing(
         self,
         weights: NDArray[np.float64] | None,
