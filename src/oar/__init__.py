@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, defences, limits, models, online, signals, solvers, testing
+from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
 from oar.actions.participation import Best
@@ -32,6 +32,7 @@ from oar.questions import (
 )
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
+from oar.worlds import simulate
 
 __all__ = [
     "Advice",
@@ -84,6 +85,8 @@ __all__ = [
     "online",
     "power",
     "signals",
+    "simulate",
     "solvers",
     "testing",
+    "worlds",
 ]
