@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, limits, models, online, signals, solvers, testing, worlds
+from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
 from oar.actions.participation import Best
@@ -25,6 +25,7 @@ from oar.questions import (
     break_even,
     collateral,
     credit,
+    leverage,
     minimal_budget,
     minimal_coalition,
     power,
@@ -73,8 +74,10 @@ __all__ = [
     "collective",
     "credit",
     "datasets",
+    "defences",
     "individual",
     "joint",
+    "leverage",
     "limits",
     "minimal_budget",
     "minimal_coalition",
