@@ -114,7 +114,7 @@ class SharedLimits:
         return float(self.radii.max(initial=0.0)) / steepest if steepest > 0 else 1.0
 
     def _sums(self, values: Array) -> Array:
-        return np.bincount(self.persons, weights=values)
+        return np.bincount(self.persons, weights=values).astype(np.float64, copy=False)
 
     def _largest(self, values: Array) -> Array:
         found = np.zeros(int(self.persons.max(initial=-1)) + 1)
