@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, limits, models, signals, solvers, testing
+from oar import datasets, limits, models, online, signals, solvers, testing
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
 from oar.actions.participation import Best
@@ -78,6 +78,7 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "models",
+    "online",
     "power",
     "signals",
     "solvers",
