@@ -12,6 +12,7 @@ from oar.models.settings import check_flag
 from oar.online.needs import check_every_class
 from oar.online.refits import Array, pulled_through, refitted
 from oar.online.rule import PulledBack, Update
+from oar.online.settings import check_count
 from oar.online.stream import Stream
 
 
@@ -42,6 +43,10 @@ class _Refit:
     def update(self, update: Update) -> Array:
         """Refit."""
         return refitted(update, self.name, self._warm)
+
+    def kept_share(self, class_weights: Array, started: bool) -> Array:
+        """Return κ of μ_c ← κ_c μ_c + (1 − κ_c) mean_c: nothing is kept."""
+        return np.zeros_like(class_weights)
 
     def pull_back(self, update: Update, after: Array, adjoint: Array) -> PulledBack:
         """Solve H v = λ_t; nothing goes on to θ_{t−1}."""
@@ -89,9 +94,7 @@ class Window(_Refit):
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        whole = isinstance(self.batches, int | np.integer) and not isinstance(self.batches, bool)
-        if not whole or self.batches < 1:
-            raise OptionError(f"batches: must be a whole number of at least 1, got {self.batches!r}.")
+        check_count("batches", self.batches)
         check_flag("warm", self.warm)
 
     @property

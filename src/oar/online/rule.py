@@ -62,8 +62,9 @@ class Rule(Protocol):
     """How the operator updates. A user's own is checked by `oar.testing.check_rule`.
 
     A rule may also have `remembers = False`, where θ_t does not depend on θ_{t−1} (then nothing needs to be deployed
-    before), and a method `check(stream, model, started)` that raises where it cannot work: `started` says whether
-    there is a θ before the first round.
+    before), a method `check(stream, model, started)` that raises where it cannot work (`started` says whether there is
+    a θ before the first round), and, if it updates nearest centroid by μ_c ← κ_c μ_c + (1 − κ_c) mean_c, a method
+    `kept_share(class_weights, started)` that returns κ (k,), so that plans are solved exactly.
     """
 
     name: str

@@ -5,8 +5,9 @@ from the last round to the first,
 
     λ_t ← a_t ∇L(θ_t) + λ_t        λ_{t−1} = (∂θ_t/∂θ_{t−1})ᵀ λ_t        dL/dδ_i += (∂θ_t/∂δ_i)ᵀ λ_t,
 
-with i all who are read in round t; and where a query is itself a member, its loss changes with its own move directly, too. What is kept is every θ_t: T · p
-numbers. Rounds' trainings hold their people's data, so they are kept only while they are small together (`KEPT`).
+with i all who are read in round t; and where a query is itself a member, its loss changes with its own move directly,
+too. What is kept is every θ_t: T · p numbers. Rounds' trainings hold their people's data, so they are kept only while
+they are small together (`KEPT`).
 """
 
 from __future__ import annotations
