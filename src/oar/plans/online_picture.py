@@ -9,6 +9,7 @@ import numpy as np
 from oar.pictures.colours import BLUE, GREY, ORANGE
 from oar.pictures.markup import joined, table, tag
 from oar.pictures.numbers import number
+from oar.plans.online_result import goal_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ def summary_table(result: OnlineResult) -> str:
         )
         for one, lever in zip(audit.rounds[:MOST_ROUNDS], result.proposal.leverage, strict=False)
     ]  # fmt: skip
-    goal = f"goal {problem.everyone.goal_words} for the {problem.goal_for} round"
+    goal = f"goal {problem.everyone.goal_words} for {goal_words(problem.goal_for)}"
     title = tag("p", tag("strong", f"{result.status}"), f": {goal}; effort {number(audit.effort)}")
     head = ["round", "loss without the plan", "loss", "prediction", "goal reached", "movers", "effort", "leverage"]
     more = len(audit.rounds) - MOST_ROUNDS
@@ -62,6 +63,6 @@ def picture_of(result: OnlineResult) -> Figure:
     levers.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (losses, efforts, levers):
         axes.spines[["top", "right"]].set_visible(False)
-    told = f"{result.status}: goal {result.problem.everyone.goal_words} for the {result.problem.goal_for} round"
+    told = f"{result.status}: goal {result.problem.everyone.goal_words} for {goal_words(result.problem.goal_for)}"
     figure.suptitle(told, fontsize=10)
     return figure

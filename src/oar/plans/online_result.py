@@ -163,7 +163,7 @@ class OnlineAudit(ShownAsText):
         rows = [
             ("success", f"{_yes(self.success)} (without the plan: {_yes(self.success_before)})"),
             ("prediction", f"{self.prediction_before!r} → {self.prediction!r} after the last round"),
-            ("goal", f"for the {self.goal_for} round; reached after {_listed(reached, len(self.rounds))}"),
+            ("goal", f"for {goal_words(self.goal_for)}; reached after {_listed(reached, len(self.rounds))}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", f"{counted(self.movers, 'row moves', 'rows move')} (effort {self.effort:.4g})"),
             ("limits", "; ".join(self.violations) if self.violations else "all kept"),
@@ -296,10 +296,15 @@ class OnlineResult:
         rounds = counted(len(self.audit.rounds), "round", "rounds")
         return (
             f"OnlineResult({self.status} over {rounds}: predicts {self.prediction!r}, goal "
-            f"{self.problem.everyone.goal_words} for the {self.problem.goal_for} round; goal loss "
+            f"{self.problem.everyone.goal_words} for {goal_words(self.problem.goal_for)}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {gap})"
         )
+
+
+def goal_words(goal_for: str) -> str:
+    """Return which rounds a goal is for, in words."""
+    return "every round" if goal_for == "every" else "the last round"
 
 
 def _yes(said: bool) -> str:

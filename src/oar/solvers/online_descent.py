@@ -103,7 +103,7 @@ def descend(
         else:
             aim = limits.respond(slopes)
             slope = limits.slope(slopes, moves, aim)
-        found = _armijo(landscape, limits, moves, aim, here.loss, slope)
+        found = armijo(landscape, limits, moves, aim, here.loss, slope)
         if found is None or not found[1].loss < here.loss - ROUNDING * abs(here.loss):
             if careful or settings.response != "spectral":
                 ended = "stalled"
@@ -132,7 +132,7 @@ def _ended(settings: DescentSettings, loss: float, gap: float, steps: int) -> st
     return "time" if time.monotonic() > settings.deadline else ""
 
 
-def _armijo(
+def armijo(
     landscape: Landscape, limits: RoundLimits, moves: Array, aim: Array, before: float, slope: float
 ) -> tuple[Array, Walked] | None:
     """Shorten the way until the loss falls by SUFFICIENT of what its slope promises; None if it never does."""
