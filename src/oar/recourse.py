@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import audit
-from oar.errors import OptionError
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
 from oar.online import OnlineProblem
@@ -28,7 +27,8 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
         problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
     """
-    _only_once(problem, "individual")
+    if isinstance(problem, OnlineProblem):
+        problem.only_moves("oar.individual")
     if problem.levers is None:
         _check_jax(problem)
     return audited(propose_individual(problem, solver))
@@ -89,21 +89,13 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         signal: as in `collective`.
         progress: as in `collective`.
     """
-    _only_once(problem, "joint")
+    if isinstance(problem, OnlineProblem):
+        problem.only_moves("oar.joint")
     if problem.levers is None:
         _check_jax(problem)
     with step_line("joint", progress) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal)
-
-
-def _only_once(problem: Any, verb: str) -> None:
-    """Raise where many rounds are asked about; `verb` is for one refit."""
-    if isinstance(problem, OnlineProblem):
-        raise OptionError(
-            f"problem: oar.{verb} is for one refit, got one over time; plan that with oar.collective(problem), or ask "
-            "about a round of it as an oar.Problem."
-        )
 
 
 def _check_jax(problem: Problem) -> None:
