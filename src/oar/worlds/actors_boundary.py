@@ -7,8 +7,8 @@
 With m_c = −(a_c·x + b_c) what is missing, a move δ must make a_c·δ ≥ m_c. Against one rival the shortest one has length
 m/‖a‖_q, with 1/p + 1/q = 1, and is that length times the p-ball's extreme point along a (Hölder's inequality with
 equality). Against several, the longest of these is a lower bound: where that move satisfies everybody, it is the
-shortest. Elsewhere it is a projection onto a polyhedron: p = 2 by Hildreth's dual coordinate ascent, for all people
-side by side; p = 1 and ∞ by a linear programme each.
+shortest. Elsewhere it is a projection onto a polyhedron: p = 2 by Lawson and Hanson's least distance programming,
+p = 1 and ∞ by linear programmes.
 
 **Other models.** The goal loss is lowered within balls (spectral projected gradient, as for the query's own move), and
 the smallest ball in which that ends in the goal is found by bisection; a way that was found is cut short where it first
@@ -31,8 +31,7 @@ from oar.worlds.actors_deployed import deployed
 from oar.worlds.parts import Array, Rows
 
 HAIR = 1e-9  # of the size of a person's features: how far beyond the boundary it goes
-SWEEPS = 5_000
-CLOSED = 1e-12  # of what was missing: what may still be missing when sweeps end
+CLOSED = 1e-12  # of what was missing: what is nothing but rounding
 HALVINGS = 14
 STEPS = 40
 
@@ -104,27 +103,21 @@ def _across(normals: Array, points: Array, rows: Array, norm: Norm, reach: float
 
 
 def _projected(normals: Array, missing: Array, norm: Norm, reach: float) -> Array:
-    """Return argmin ½‖δ‖² with a_c·δ ≥ m_c, by ascent of the dual λᵀm − ½‖Aᵀλ‖² in one λ_c ≥ 0 after the other.
+    """Return argmin ‖δ‖₂ with a_c·δ ≥ m_c (Lawson and Hanson's least distance programming).
 
-    The dual is at most ½‖δ‖² of the answer: who is past ½ reach² has no way.
+    With u ≥ 0 the nearest that (Aᵀ; mᵀ) u comes to (0, …, 0, 1) and r what is left, δ = −r_{1…d} / r_{d+1}; where
+    nothing is left, no δ does.
     """
-    factors, moves = np.zeros_like(missing), np.zeros((len(missing), normals.shape[1]))
-    squares = (normals**2).sum(axis=1)
-    going = np.arange(len(missing))
-    for _ in range(SWEEPS):
-        for rival, normal in enumerate(normals):
-            step = (missing[going, rival] - moves[going] @ normal) / squares[rival]
-            step = np.maximum(step, -factors[going, rival])
-            factors[going, rival] += step
-            moves[going] += step[:, None] * normal
-        short = (missing[going] - moves[going] @ normals.T).max(axis=1)
-        dual = np.einsum("nc,nc->n", factors[going], missing[going]) - 0.5 * (moves[going] ** 2).sum(axis=1)
-        hopeless = dual > 0.5 * reach**2 * (1 + 1e-9)
-        moves[going[hopeless]] = 0.0
-        going = going[~hopeless & (short > CLOSED * np.abs(missing[going]).max(axis=1))]
-        if not going.size:
-            break
-    moves[going] = 0.0  # who is still not across has not found a way
+    from scipy.optimize import nnls
+
+    moves = np.zeros((len(missing), normals.shape[1]))
+    target = np.append(np.zeros(normals.shape[1]), 1.0)
+    for person, short in enumerate(missing):
+        size = np.abs(short).max()
+        matrix = np.vstack([normals.T, short / size])
+        left = matrix @ nnls(matrix, target)[0] - target
+        if left[-1] < -CLOSED:
+            moves[person] = -size * left[:-1] / left[-1]
     return moves
 
 
