@@ -4,6 +4,8 @@ from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
 from oar.worlds.collective import Collective, CollectiveView
 from oar.worlds.crowds import crowd_of
 from oar.worlds.operator import Operator
+from oar.worlds.operators_stable import PerformativelyStable
+from oar.worlds.operators_strategic import StrategicAware
 from oar.worlds.parts import Caps, Crowd, Deed, State, View
 from oar.worlds.policies import DoNothing
 from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
@@ -24,9 +26,11 @@ __all__ = [
     "FromPopulation",
     "GroupRecord",
     "Operator",
+    "PerformativelyStable",
     "Round",
     "Simulation",
     "State",
+    "StrategicAware",
     "View",
     "World",
     "crowd_of",
