@@ -13,11 +13,15 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.following import Followed, Happened, Reality, Round, follow
 from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
+from oar.online import OnlineProblem
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineAudit, OnlineResult, RoundOutcome
 from oar.problem import Problem, Query
 from oar.questions import (
     Power,
@@ -41,6 +45,8 @@ __all__ = [
     "Card",
     "Cheapest",
     "DataError",
+    "Followed",
+    "Happened",
     "Keep",
     "Limit",
     "Limits",
@@ -48,6 +54,10 @@ __all__ = [
     "NearestCentroid",
     "NumericsError",
     "OARError",
+    "OnlineAudit",
+    "OnlinePlan",
+    "OnlineProblem",
+    "OnlineResult",
     "OptionError",
     "Perturb",
     "Plan",
@@ -56,8 +66,11 @@ __all__ = [
     "Power",
     "Problem",
     "Query",
+    "Reality",
     "Relabel",
     "Result",
+    "Round",
+    "RoundOutcome",
     "Schema",
     "SoftmaxRegression",
     "Status",
@@ -72,6 +85,7 @@ __all__ = [
     "collective",
     "credit",
     "datasets",
+    "follow",
     "individual",
     "joint",
     "limits",
