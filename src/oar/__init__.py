@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, limits, models, online, signals, solvers, testing
+from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
 from oar.actions.participation import Best
@@ -13,7 +13,7 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
-from oar.following import Followed, Happened, Reality, Round, follow
+from oar.following import Followed, Happened, Reality, follow
 from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.online import OnlineProblem
@@ -21,7 +21,7 @@ from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
 from oar.plans.online_plan import OnlinePlan
-from oar.plans.online_result import OnlineAudit, OnlineResult, RoundOutcome
+from oar.plans.online_result import OnlineAudit, OnlineResult
 from oar.problem import Problem, Query
 from oar.questions import (
     Power,
@@ -29,12 +29,15 @@ from oar.questions import (
     break_even,
     collateral,
     credit,
+    leverage,
     minimal_budget,
     minimal_coalition,
     power,
+    worth,
 )
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
+from oar.worlds import simulate
 
 __all__ = [
     "Advice",
@@ -69,8 +72,6 @@ __all__ = [
     "Reality",
     "Relabel",
     "Result",
-    "Round",
-    "RoundOutcome",
     "Schema",
     "SoftmaxRegression",
     "Status",
@@ -85,9 +86,11 @@ __all__ = [
     "collective",
     "credit",
     "datasets",
+    "defences",
     "follow",
     "individual",
     "joint",
+    "leverage",
     "limits",
     "minimal_budget",
     "minimal_coalition",
@@ -95,6 +98,9 @@ __all__ = [
     "online",
     "power",
     "signals",
+    "simulate",
     "solvers",
     "testing",
+    "worlds",
+    "worth",
 ]

@@ -75,3 +75,23 @@ def test_a_class_that_nobody_has_keeps_its_centroid():
     assert found.parameters.reshape(3, 2)[1].tolist() == [2.0, 3.0]
     with pytest.raises(oar.NumericsError, match="a class that nobody has"):
         training.solve(found, np.ones(6), None, 1e-9)
+
+
+def test_people_of_no_weight_are_added_to_share_shapes_and_are_not_seen():
+    network = oar.models.MLP((2,), l2=0.1)
+    weights = PEOPLE.weights / PEOPLE.weights.sum()
+    plain = AutodiffTraining(network, PEOPLE.features, network.targets(PEOPLE), weights)
+    ours = bind(network, PEOPLE)
+    assert (ours.size, len(ours.weights), len(ours.targets)) == (9, 9, 9)
+    rng = np.random.default_rng(0)
+    theta, signal = rng.normal(size=(2, plain.parameter_count))
+    moves, shares = rng.normal(size=PEOPLE.features.shape), np.eye(3)[rng.integers(0, 3, 9)]
+    mine, other = ours.moved(moves), plain.moved(moves)
+    assert np.asarray(mine).shape == (1, 12, 2)
+    assert np.allclose(ours.risk_gradient(theta, mine)[1], plain.risk_gradient(theta, other)[1])
+    assert np.allclose(ours.score_gradients(theta, mine, signal), plain.score_gradients(theta, other, signal))
+    assert np.allclose(ours.scores(theta, mine, signal, shares), plain.scores(theta, other, signal, shares))
+    even = np.full(9, 1 / 9)
+    assert ours.contributing(shares, even).risk_gradient(theta, mine)[0] == pytest.approx(
+        plain.contributing(shares, even).risk_gradient(theta, other)[0]
+    )
