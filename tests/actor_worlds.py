@@ -55,7 +55,9 @@ def crowd_of(features: np.ndarray, codes: np.ndarray, classes: tuple[Any, ...] =
     return Crowd(features, codes, classes, np.zeros(size, dtype=int), np.arange(size))
 
 
-def view_of(model: Any, actor: Any, seed: int = 0, size: int = 24, classes: tuple[Any, ...] = CLASSES, **settings: Any) -> View:
+def view_of(
+    model: Any, actor: Any, seed: int = 0, size: int = 24, classes: tuple[Any, ...] = CLASSES, **settings: Any
+) -> View:
     """Return what an actor sees in round 0, after a history of other people."""
     history = Population.of_codes(*two_blobs(seed + 100, size, classes), classes)
     operator = Refitting(model, **settings)

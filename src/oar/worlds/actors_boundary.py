@@ -28,6 +28,7 @@ from oar.models import Centroids
 from oar.solvers.spectral import Objective, minimise
 from oar.worlds.actors_common import Mask
 from oar.worlds.actors_deployed import deployed
+from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Rows
 
 HAIR = 1e-9  # of the size of a person's features: how far beyond the boundary it goes
@@ -54,7 +55,7 @@ def shortest_moves(
     lengths = norm.length(moves)
     found = (lengths > 0) & (lengths <= reach)
     # Only what is really predicted counts: far from the origin a hair may be lost in rounding.
-    found[found] = model.predict(parameters, rows[found] + moves[found]) == goal
+    found[found] = predictions(model, parameters, rows[found] + moves[found]) == goal
     return np.where(found[:, None], moves, 0.0), found
 
 
@@ -149,7 +150,7 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
         radii = most[going] if halving == 0 else 0.5 * (least[going] + most[going])
         tried = _lowest(at, rows[going], goal, norm, radii, last[going])
         last[going] = tried
-        across = model.predict(parameters, rows[going] + tried) == goal
+        across = predictions(model, parameters, rows[going] + tried) == goal
         best[going[across]] = _cut_short(model, parameters, rows[going[across]], tried[across], goal)
         most[going[across]] = norm.length(best[going[across]])
         least[going[~across]] = radii[~across]
@@ -186,6 +187,6 @@ def _cut_short(model: Any, parameters: Any, rows: Array, moves: Array, goal: int
     low, high = np.zeros(len(rows)), np.ones(len(rows))
     for _ in range(30 if len(rows) else 0):
         middle = 0.5 * (low + high)
-        across = model.predict(parameters, rows + middle[:, None] * moves) == goal
+        across = predictions(model, parameters, rows + middle[:, None] * moves) == goal
         low, high = np.where(across, low, middle), np.where(across, middle, high)
     return high[:, None] * moves

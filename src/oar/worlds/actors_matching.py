@@ -84,7 +84,7 @@ class GradientMatching:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), rng)
+        return drawn(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Move to where the gradients match best."""
