@@ -71,7 +71,7 @@ def test_advice_holds_where_labels_follow_and_fails_where_they_stay() -> None:
     for labels in ("keep", "relabel"):
         actor = AdvisedIndividuals(share=1.0, goal=1, budget=10.0)
         table = simulate(world(MODELS["softmax"], actor, labels=labels), rounds=2, seed=2).by_advice(progress=False)
-        validity[labels] = float(table["validity"].iloc[0])
+        validity[labels] = float(table["valid"].iloc[0])
     assert validity["keep"] < 0.2
     assert validity["relabel"] > 0.8
 
@@ -79,7 +79,7 @@ def test_advice_holds_where_labels_follow_and_fails_where_they_stay() -> None:
 def test_strategic_people_of_the_next_round_answer_to_the_next_model() -> None:
     actor = StrategicIndividuals(share=1.0, goal=1, budget=1.0)
     for one in simulate(world(MODELS["centroids"], actor), rounds=2, seed=3):
-        assert one.actors[0].moved > 0
+        assert one.actors["strategic individuals"].moved > 0
 
 
 def test_a_competitor_must_be_a_collective_with_a_policy() -> None:

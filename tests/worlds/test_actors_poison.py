@@ -111,7 +111,7 @@ def test_matching_raises_the_cosine_and_lowers_the_loss(model: Any) -> None:
     actor = GradientMatching(QUERY, "yes", share=0.5, budget=0.5, restarts=1, steps=30)
     view = view_of(model, actor)
     deed = actor.act(view)
-    assert deed.note["cosine"] > deed.note["cosine before"] + 0.05
+    assert deed.note["cosine"] > deed.note["cosine_before"] + 0.05
     assert matching(view, QUERY, "yes")(deed.moves)[0] == pytest.approx(deed.note["cosine"])
     assert loss_after(view, deed, QUERY, 1) < loss_after(view, Deed(), QUERY, 1) - 1e-3
 
