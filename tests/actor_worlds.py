@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.models import MLP, NearestCentroid, SoftmaxRegression
+from oar.models import MLP, NearestCentroid, PrototypeNetwork, SoftmaxRegression
 from oar.people import Population
 from oar.worlds.actors_common import handed_in_now
 from oar.worlds.parts import Crowd, Deed, State, View
@@ -78,4 +78,4 @@ def loss_after(view: View, deed: Deed, query: Any, goal: int) -> float:
 
 
 CENTROID, SOFTMAX = NearestCentroid(), SoftmaxRegression(l2=0.05)
-NETWORK = MLP(hidden=(3,), l2=0.05)
+NETWORK, PROTOTYPES = MLP(hidden=(3,), l2=0.05), PrototypeNetwork()

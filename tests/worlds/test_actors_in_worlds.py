@@ -32,8 +32,8 @@ FOR_THE_QUERY = [
 ]
 
 
-def world(model: Any, *others: Any, labels: str = "keep", **settings: Any) -> World:
-    arrivals = Blobs([[1.5, 0.0], [-1.5, 0.0]], 30)
+def world(model: Any, *others: Any, labels: str = "keep", size: int = 30, **settings: Any) -> World:
+    arrivals = Blobs([[1.5, 0.0], [-1.5, 0.0]], size)
     return World(arrivals, Operator(model), others=others, labels=labels, query=oar.Query(QUERY, 1), **settings)
 
 
@@ -70,7 +70,9 @@ def test_advice_holds_where_labels_follow_and_fails_where_they_stay() -> None:
     validity = {}
     for labels in ("keep", "relabel"):
         actor = AdvisedIndividuals(share=1.0, goal=1, budget=10.0)
-        table = simulate(world(MODELS["softmax"], actor, labels=labels), rounds=2, seed=2).by_advice(progress=False)
+        table = simulate(world(MODELS["softmax"], actor, labels=labels, size=100), rounds=1, seed=2).by_advice(
+            progress=False
+        )
         validity[labels] = float(table["valid"].iloc[0])
     assert validity["keep"] < 0.2
     assert validity["relabel"] > 0.8

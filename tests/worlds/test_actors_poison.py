@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, CLASSES, NETWORK, SOFTMAX, loss_after, two_blobs, view_of
+from actor_worlds import CENTROID, CLASSES, NETWORK, PROTOTYPES, SOFTMAX, loss_after, two_blobs, view_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,7 +91,7 @@ def test_what_represents_people() -> None:
         representation(GaussianNaiveBayes(), {})
 
 
-@pytest.mark.parametrize("model", [CENTROID, SOFTMAX, NETWORK], ids=named)
+@pytest.mark.parametrize("model", [CENTROID, SOFTMAX, PROTOTYPES], ids=named)
 def test_the_gradient_of_the_cosine(model: Any) -> None:
     actor = GradientMatching(QUERY, "yes", share=0.25, budget=0.5)
     view = view_of(model, actor)

@@ -27,7 +27,7 @@ from oar.actions.norms import Norm
 from oar.models import Centroids
 from oar.solvers.spectral import Objective, minimise
 from oar.worlds.actors_common import Mask
-from oar.worlds.actors_deployed import deployed
+from oar.worlds.actors_deployed import Deployed, deployed
 from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Rows
 
@@ -150,8 +150,8 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
         radii = most[going] if halving == 0 else 0.5 * (least[going] + most[going])
         tried = _lowest(at, rows[going], goal, norm, radii, last[going])
         last[going] = tried
-        across = predictions(model, parameters, rows[going] + tried) == goal
-        best[going[across]] = _cut_short(model, parameters, rows[going[across]], tried[across], goal)
+        across = at.predicted(rows[going] + tried) == goal
+        best[going[across]] = _cut_short(at, rows[going[across]], tried[across], goal)
         most[going[across]] = norm.length(best[going[across]])
         least[going[~across]] = radii[~across]
         if halving == 0:
@@ -161,7 +161,7 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
     return best
 
 
-def _lowest(at: Any, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
+def _lowest(at: Deployed, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
     """Return moves within balls at which the goal loss is as low as a search from earlier moves finds it."""
 
     def evaluate(moves: Array, which: Rows) -> tuple[Array, Array]:
@@ -182,11 +182,11 @@ def _lowest(at: Any, rows: Array, goal: int, norm: Norm, radii: Array, near: Arr
     return minimise(objective, near, first, STEPS, 1e-3).points
 
 
-def _cut_short(model: Any, parameters: Any, rows: Array, moves: Array, goal: int) -> Array:
+def _cut_short(at: Deployed, rows: Array, moves: Array, goal: int) -> Array:
     """Return each move up to where it first is across, by bisection: across at its end, and not at its beginning."""
     low, high = np.zeros(len(rows)), np.ones(len(rows))
     for _ in range(30 if len(rows) else 0):
         middle = 0.5 * (low + high)
-        across = predictions(model, parameters, rows + middle[:, None] * moves) == goal
+        across = at.predicted(rows + middle[:, None] * moves) == goal
         low, high = np.where(across, low, middle), np.where(across, middle, high)
     return high[:, None] * moves
