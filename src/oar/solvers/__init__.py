@@ -12,12 +12,13 @@ import numpy as np
 from oar.actions.limits import Limit
 from oar.errors import OptionError
 from oar.goals.keep import Anchors
-from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
+from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
 from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import (
+    batch_norm,
     best,
     centroid,
     keeping,
@@ -76,6 +77,12 @@ def propose_collective(
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
     if problem.keep is not None:
         return _keeping(problem, solver, signal, False, on_step)
+    if isinstance(problem.model, TestTimeBatchNorm):
+
+        def loop(kind: Any) -> Proposal:
+            return _propose_retrained(problem, kind, signal, False, on_step, starts)
+
+        return batch_norm.solve(problem, solver, signal, loop)
     if _is_refitted(problem):
         return _propose_retrained(problem, solver, signal, False, on_step, starts)
     _no_signal(signal)
