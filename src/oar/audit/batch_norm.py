@@ -39,7 +39,10 @@ def _after(layer: Any, hidden: Array, counted: Array, model: TestTimeBatchNorm) 
         variance = np.average(np.square(hidden - mean), axis=0, weights=counted)
         if layer.mean is not None:
             kept = 1.0 - model.momentum
-            mean, variance = kept * layer.mean + model.momentum * mean, kept * layer.variance + model.momentum * variance
+            mean, variance = (
+                kept * layer.mean + model.momentum * mean,
+                kept * layer.variance + model.momentum * variance,
+            )
         return (hidden - mean) * (layer.scale / np.sqrt(variance + model.epsilon)) + layer.shift
     if layer == "relu":
         return np.where(hidden > 0, hidden, 0.0)

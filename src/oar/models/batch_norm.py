@@ -15,7 +15,6 @@ Labels play no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
-from oar.models.batch_norm_layers import SMOOTH, BatchNorm, Dense, activated, checked_layers
+from oar.models.batch_norm_layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag
 from oar.people import Population
@@ -99,8 +98,7 @@ class TestTimeBatchNorm(Differentiable):
         """Keep classes, and the last layer's outputs with them, in the order in which populations have them."""
         last = self.layers[-1]
         outputs = len(last.weights)
-        given = range(outputs) if self.classes is None else self.classes
-        labels = label_array(list(given) if isinstance(given, Sequence | np.ndarray) else given, "classes")
+        labels = label_array(list(range(outputs)) if self.classes is None else self.classes, "classes")
         coding = LabelCoding(labels)
         if outputs < 2 or len(labels) != outputs or len(coding.classes) != outputs:
             raise DataError(
@@ -146,37 +144,14 @@ class TestTimeBatchNorm(Differentiable):
         """Return how much of the statistics is the query's own, beside members of this total weight."""
         return 1.0 / (1.0 + total) if self.query_in_batch else 0.0
 
-    def normalised(self, layer: BatchNorm, rows: Any, shares: Any, arrays: Any = np) -> Any:
-        """Return rows (n, u) after batch norm, with statistics of the rows by shares (n,) that sum to 1."""
-        mean = shares @ rows
-        variance = shares @ (rows - mean) ** 2
-        if self.momentum < 1:
-            mean = (1 - self.momentum) * layer.mean + self.momentum * mean
-            variance = (1 - self.momentum) * layer.variance + self.momentum * variance
-        return layer.scale * (rows - mean) / arrays.sqrt(variance + self.epsilon) + layer.shift
-
-    def batch_outputs(self, rows: Any, shares: Any, arrays: Any = np) -> Any:
-        """Return everybody's logits (n, k), for people (n, d) whose shares (n,) in the statistics sum to 1."""
-        for layer in self.layers:
-            if isinstance(layer, str):
-                rows = activated(layer, rows, arrays)
-            elif isinstance(layer, Dense):
-                rows = rows @ layer.weights.T + layer.biases
-            else:
-                rows = self.normalised(layer, rows, shares, arrays)
-        return rows
-
     @cached_property
-    def compiled_loss(self) -> Any:
-        """From members (n, d), query (d,), shares (n + 1,) and target (k,) to the query's loss and its slopes."""
-        import jax
-        import jax.numpy as jnp
+    def plain(self) -> Plain:
+        """The layers as bare arrays."""
+        return as_plain(self.layers)
 
-        def loss(rows: Any, query: Any, shares: Any, target: Any) -> Any:
-            logits = self.batch_outputs(jnp.vstack([rows, query]), shares, jnp)[-1]
-            return jax.nn.logsumexp(logits) * target.sum() - target @ logits
-
-        return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
+    def batch_outputs(self, rows: Array, shares: Array) -> Array:
+        """Return everybody's logits (n, k), for people (n, d) whose shares (n,) in the statistics sum to 1."""
+        return np.asarray(through(self.plain, rows, shares, self.momentum, self.epsilon))
 
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the logits (k,) of one person, in a batch with these members."""

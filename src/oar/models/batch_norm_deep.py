@@ -10,11 +10,13 @@ with g = ∇_θ L, the query's loss differentiated through all layers and their 
 from __future__ import annotations
 
 import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.batch_norm_layers import Plain, through
 from oar.models.differentiable import need_jax
 from oar.models.training import Columns, Fit
 
@@ -22,6 +24,20 @@ if TYPE_CHECKING:
     from oar.models.batch_norm import Batch, TestTimeBatchNorm
 
 Array = NDArray[np.float64]
+
+
+@lru_cache(maxsize=64)
+def _compiled(kinds: tuple[str, ...]) -> Any:
+    """Return the query's loss and its slopes by members (n, d) and query (d,), for layers of these kinds."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(rows: Any, query: Any, numbers: Any, settings: Any, shares: Any, target: Any) -> Any:
+        momentum, epsilon = settings
+        logits = through(Plain(kinds, numbers), jnp.vstack([rows, query]), shares, momentum, epsilon, jnp)[-1]
+        return jax.nn.logsumexp(logits) * target.sum() - target @ logits
+
+    return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
 
 
 class DeepTraining:
@@ -100,8 +116,10 @@ class DeepTraining:
 
         self.passes += 1
         rows = parameters.reshape(self.size, self.dimensions)
+        model, person = self.model, np.asarray(query, np.float64)
+        run, settings = _compiled(model.plain.kinds), (float(model.momentum), float(model.epsilon))
         with jax.enable_x64(True):
-            loss, slopes = self.model.compiled_loss(rows, np.asarray(query, np.float64), self._shares(), target)
+            loss, slopes = run(rows, person, model.plain.numbers, settings, self._shares(), target)
         by_rows, by_query = (np.asarray(slope) for slope in slopes)
         return float(loss), by_rows.ravel(), by_query
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,54 @@ def checked_layers(layers: Any) -> tuple[Layer, ...]:
     if not any(isinstance(layer, BatchNorm) for layer in layers):
         raise OptionError("layers: must hold an oar.models.BatchNorm; without one nobody else's data matter.")
     return tuple(layers)
+
+
+class Plain(NamedTuple):
+    """A network as bare arrays, so that networks of the same shape share what is compiled for them.
+
+    Attributes:
+        kinds: of each layer "dense", "norm" or its activation.
+        numbers: of each layer (weights, biases), (scale, shift, mean, variance) or ().
+    """
+
+    kinds: tuple[str, ...]
+    numbers: tuple[tuple[Any, ...], ...]
+
+
+def as_plain(layers: Sequence[Any]) -> Plain:
+    """Return layers as bare arrays; running statistics that are not there, and do not count, are zero."""
+    kinds: list[str] = []
+    numbers: list[tuple[Any, ...]] = []
+    for layer in layers:
+        if isinstance(layer, BatchNorm):
+            nothing = np.zeros_like(layer.scale)
+            running = (nothing, nothing) if layer.mean is None else (layer.mean, layer.variance)
+            kinds.append("norm")
+            numbers.append((layer.scale, layer.shift, *running))
+        elif isinstance(layer, Dense):
+            kinds.append("dense")
+            numbers.append((layer.weights, layer.biases))
+        else:
+            kinds.append(layer)
+            numbers.append(())
+    return Plain(tuple(kinds), tuple(numbers))
+
+
+def through(network: Plain, rows: Any, shares: Any, momentum: Any, epsilon: Any, arrays: Any = np) -> Any:
+    """Return everybody's outputs (n, o), for people (n, i) whose shares (n,) in the statistics sum to 1."""
+    for kind, numbers in zip(network.kinds, network.numbers, strict=True):
+        if kind == "dense":
+            weights, biases = numbers
+            rows = rows @ weights.T + biases
+        elif kind == "norm":
+            scale, shift, mean, variance = numbers
+            centre = shares @ rows
+            spread = shares @ (rows - centre) ** 2
+            mean, variance = (1 - momentum) * mean + momentum * centre, (1 - momentum) * variance + momentum * spread
+            rows = scale * (rows - mean) / arrays.sqrt(variance + epsilon) + shift
+        else:
+            rows = activated(kind, rows, arrays)
+    return rows
 
 
 def activated(name: str, values: Any, arrays: Any = np) -> Any:

@@ -7,12 +7,13 @@ data give the same network.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, OptionError, choose
-from oar.models.batch_norm_layers import ACTIVATIONS, BatchNorm, Dense, Layer, activated
+from oar.models.batch_norm_layers import ACTIVATIONS, BatchNorm, Dense, Layer, Plain, as_plain, passed, through
 from oar.models.differentiable import need_jax
 from oar.models.mlp import checked_widths, initial_layers
 from oar.models.settings import check_not_negative, check_seed
@@ -36,12 +37,14 @@ def train(
     """Return the layers of a trained network, and the classes of its outputs.
 
     Args:
-        features: (n, d) numbers; labels: n of them.
+        features: (n, d) numbers.
+        labels: n of them, of two classes or more.
         hidden: widths of hidden layers, each dense, normalised and activated; empty for normalised features and one
             dense layer.
         activation: "tanh", "sigmoid", "softplus" or "relu".
         l2: the penalty on weights.
-        steps: how many steps are taken, of length `rate`.
+        steps: how many steps are taken.
+        rate: how long they are.
         seed: what the first weights are drawn from.
         epsilon: as in `TestTimeBatchNorm`.
     """
@@ -56,81 +59,76 @@ def train(
     if people.has_label_rows or len(people.classes) < 2:
         raise DataError("labels: must be one label a person, of two classes or more.")
     need_jax("training a network with batch norm")
-    rows, targets = np.asarray(people.features, dtype=np.float64), people.class_rows()
-    first = _untrained(rows.shape[1], widths, len(people.classes), seed)
-    found, statistics = _descended(first, rows, targets, (activation, float(l2), float(epsilon)), int(steps), rate)
-    return _as_layers(found, statistics, activation), people.classes
+    rows = np.asarray(people.features, dtype=np.float64)
+    network = as_plain(_untrained(rows.shape[1], widths, len(people.classes), activation, seed))
+    settings = (float(l2), float(rate), float(epsilon))
+    numbers = _descended(network, rows, people.class_rows(), settings, int(steps))
+    return _with_statistics(Plain(network.kinds, numbers), rows, epsilon), people.classes
 
 
-def _untrained(inputs: int, hidden: tuple[int, ...], outputs: int, seed: int) -> dict[str, list[Any]]:
-    dense = initial_layers((inputs, *hidden, outputs), seed)
-    units = hidden or (inputs,)
-    norms = [{"scale": np.ones(width), "shift": np.zeros(width)} for width in units]
-    return {"dense": dense, "norms": norms}
+def _untrained(inputs: int, hidden: tuple[int, ...], outputs: int, activation: str, seed: int) -> list[Layer]:
+    """Return Glorot's dense layers; norms change nothing at first but to normalise."""
+    dense = [Dense(layer["weights"], layer["biases"]) for layer in initial_layers((inputs, *hidden, outputs), seed)]
+    if not hidden:
+        return [BatchNorm(np.ones(inputs)), *dense]
+    layers: list[Layer] = []
+    for layer, width in zip(dense, hidden, strict=False):
+        layers += [layer, BatchNorm(np.ones(width)), activation]
+    return [*layers, dense[-1]]
 
 
-def _forward(network: Any, rows: Any, activation: str, epsilon: float) -> tuple[Any, list[Any]]:
-    """Return everybody's logits, and each norm's mean and variance."""
-    import jax.numpy as jnp
-
-    statistics = []
-    bare = len(network["dense"]) == 1  # then the features are normalised
-    for place, norm in enumerate(network["norms"]):
-        if not bare:
-            layer = network["dense"][place]
-            rows = rows @ layer["weights"].T + layer["biases"]
-        mean, variance = rows.mean(axis=0), rows.var(axis=0)
-        statistics.append((mean, variance))
-        rows = norm["scale"] * (rows - mean) / jnp.sqrt(variance + epsilon) + norm["shift"]
-        rows = rows if bare else activated(activation, rows, jnp)
-    last = network["dense"][-1]
-    return rows @ last["weights"].T + last["biases"], statistics
-
-
-def _descended(
-    first: Any, rows: Any, targets: Any, settings: tuple[str, float, float], steps: int, rate: float
-) -> tuple[Any, list[Any]]:
-    """Return what Adam's steps lead to, and its statistics there, in NumPy arrays."""
+@lru_cache(maxsize=64)
+def _steps(kinds: tuple[str, ...]) -> Any:
+    """Return all of training for layers of these kinds, compiled: parameters are one vector while Adam is at work."""
     import jax
     import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
 
-    activation, l2, epsilon = settings
+    def run(first: Any, rows: Any, targets: Any, settings: Any, numbers_of_steps: Any) -> Any:
+        l2, rate, epsilon = settings
+        start, unravel = ravel_pytree(first)
+        shares = jnp.full(len(rows), 1 / len(rows))
 
-    def risk(network: Any) -> Any:
-        logits, _ = _forward(network, rows, activation, epsilon)
-        size = sum((layer["weights"] ** 2).sum() for layer in network["dense"])
-        return (jax.nn.logsumexp(logits, axis=1) - (targets * logits).sum(axis=1)).mean() + 0.5 * l2 * size
+        def risk(vector: Any) -> Any:
+            numbers = unravel(vector)
+            logits = through(Plain(kinds, numbers), rows, shares, 1.0, epsilon, jnp)
+            size = sum((own[0] ** 2).sum() for kind, own in zip(kinds, numbers, strict=True) if kind == "dense")
+            return (jax.nn.logsumexp(logits, axis=1) - (targets * logits).sum(axis=1)).mean() + 0.5 * l2 * size
 
-    def step(state: Any, number: Any) -> tuple[Any, None]:
-        network, slow, squares = state
-        slopes = jax.grad(risk)(network)
-        slow = jax.tree.map(lambda old, new: FADING * old + (1 - FADING) * new, slow, slopes)
-        squares = jax.tree.map(
-            lambda old, new: FADING_SQUARES * old + (1 - FADING_SQUARES) * new**2, squares, slopes
-        )
+        def step(state: Any, number: Any) -> tuple[Any, None]:
+            vector, slow, squares = state
+            slope = jax.grad(risk)(vector)
+            slow = FADING * slow + (1 - FADING) * slope
+            squares = FADING_SQUARES * squares + (1 - FADING_SQUARES) * slope**2
+            size = jnp.sqrt(squares / (1 - FADING_SQUARES**number)) + TINY
+            return (vector - rate * slow / (1 - FADING**number) / size, slow, squares), None
 
-        def moved(value: Any, mean: Any, square: Any) -> Any:
-            size = jnp.sqrt(square / (1 - FADING_SQUARES**number)) + TINY
-            return value - rate * mean / (1 - FADING**number) / size
+        (vector, _, _), _ = jax.lax.scan(step, (start, 0 * start, 0 * start), numbers_of_steps)
+        return unravel(vector)
 
-        return (jax.tree.map(moved, network, slow, squares), slow, squares), None
+    return jax.jit(run)
+
+
+def _descended(network: Plain, rows: Any, targets: Any, settings: tuple[float, ...], steps: int) -> Any:
+    """Return every layer's numbers after training."""
+    import jax
 
     with jax.enable_x64(True):
-        network = jax.tree.map(jnp.asarray, first)
-        nothing = jax.tree.map(jnp.zeros_like, network)
-        (network, _, _), _ = jax.lax.scan(step, (network, nothing, nothing), jnp.arange(1.0, steps + 1.0))
-        _, statistics = _forward(network, rows, activation, epsilon)
-        return jax.tree.map(np.asarray, (network, statistics))
+        found = _steps(network.kinds)(network.numbers, rows, targets, settings, np.arange(1.0, steps + 1.0))
+        return jax.tree.map(np.asarray, found)
 
 
-def _as_layers(network: Any, statistics: list[Any], activation: str) -> list[Layer]:
-    """Return the network as layers."""
-    dense = [Dense(layer["weights"], layer["biases"]) for layer in network["dense"]]
-    norms = [
-        BatchNorm(norm["scale"], norm["shift"], *found)
-        for norm, found in zip(network["norms"], statistics, strict=True)
-    ]
-    if len(dense) == 1:
-        return [*norms, *dense]
-    hidden = [layer for pair in zip(dense, norms, strict=False) for layer in (*pair, activation)]
-    return [*hidden, dense[-1]]
+def _with_statistics(network: Plain, rows: Any, epsilon: float) -> list[Layer]:
+    """Return the network as layers, with the running statistics of these people."""
+    layers: list[Layer] = []
+    shares = np.full(len(rows), 1 / len(rows))
+    for kind, numbers in zip(network.kinds, network.numbers, strict=True):
+        if kind == "norm":
+            scale, shift, *_ = numbers
+            layer: Layer = BatchNorm(scale, shift, rows.mean(axis=0), rows.var(axis=0))
+            rows = through(as_plain([layer]), rows, shares, 1.0, epsilon)
+        else:
+            layer = Dense(*numbers) if kind == "dense" else kind
+            rows, _ = passed([layer], rows)
+        layers.append(layer)
+    return layers

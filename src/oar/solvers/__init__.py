@@ -77,14 +77,13 @@ def propose_collective(
         return levers.solve(problem, lambda moves: propose_collective(moves, solver, signal, on_step), on_step)
     if problem.keep is not None:
         return _keeping(problem, solver, signal, False, on_step)
-    if isinstance(problem.model, TestTimeBatchNorm):
+    if _is_refitted(problem):
 
         def loop(kind: Any) -> Proposal:
             return _propose_retrained(problem, kind, signal, False, on_step, starts)
 
-        return batch_norm.solve(problem, solver, signal, loop)
-    if _is_refitted(problem):
-        return _propose_retrained(problem, solver, signal, False, on_step, starts)
+        by_batch = isinstance(problem.model, TestTimeBatchNorm)
+        return batch_norm.solve(problem, solver, signal, loop) if by_batch else loop(solver)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):

@@ -7,8 +7,8 @@ shifts unit j by w_j·δ, so by anything up to ε‖w_j‖_q, and at the query t
 
 a sum over units, in which each term is monotone in its u_j. `batch_norm_unit` knows how far each u_j can be pushed.
 
-* **A bound, always.** No moves can do better than every unit's own extreme: the lead over c is at most its sum over these
-  extremes, and the loss at least log(1 + Σ_c exp(−that)). Where a lead cannot be positive, the goal is impossible.
+* **A bound, always.** No moves can do better than every unit's own extreme: the lead over c is at most its sum over
+  these extremes, and the loss at least log(1 + Σ_c exp(−that)). Where a lead cannot be positive, there is no way.
 * **The optimum, where units are independent**: with one unit that matters, or with p = ∞ and units that look at
   different features, as where the features themselves are normalised. Then extremes of all units are reached together.
   With two classes that is the least loss there is. With more, different rivals may want different extremes; the best of
@@ -38,11 +38,13 @@ from oar.solvers.settings import Exact
 
 Array = NDArray[np.float64]
 MET = 1e-10  # the share of a loss that may be rounding
+CLOSED = 1e-6  # the share of a loss that its certificate may leave
+CORNER = "The best plan against one rival was better than where the loop ended, and nothing is proved of it."
 FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch do, the query does not feel it."
 
 
 class Sides(NamedTuple):
-    """An affine map before the norm, (u, d) and (u,); activations after it; an affine map to the logits, (k, u), (k,)."""
+    """An affine map before the norm, (u, d) and (u,); activations after it; one to the logits, (k, u) and (k,)."""
 
     weights: Array
     biases: Array
@@ -81,10 +83,15 @@ class Pushed:
         """Return what no u can be below and above, (u,) each."""
         return np.array([one.bound for one in self.low]), np.array([one.bound for one in self.high])
 
-    @property
-    def proved(self) -> bool:
-        """Whether the extremes of all units are proved."""
-        return all(one.bound == one.value for side in (self.low, self.high) for one in side)
+    def extremes(self, signs: Array) -> list[Extreme]:
+        """Return the extreme of every unit that a lead wants, which changes with u as these signs (u,) say."""
+        pairs = zip(signs, self.low, self.high, strict=True)
+        return [high if sign > 0 else low for sign, low, high in pairs]
+
+    def proved(self, signs: Array) -> bool:
+        """Whether the extremes that a lead wants are proved, and can be reached together."""
+        wanted = zip(signs, self.extremes(signs), strict=True)
+        return self.independent and all(one.bound == one.value for sign, one in wanted if sign)
 
 
 def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Proposal]) -> Proposal:
@@ -98,25 +105,33 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
         stay = np.zeros((problem.people.size, problem.people.dimensions))
         return _exact(problem, stay, impossible=True, suffices=FROZEN)
     pushed = _pushed(problem)
-    alone = pushed is not None and pushed.independent and pushed.proved and len(model.classes) == 2
+    rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
+    ways = [] if pushed is None else [code for code in rivals if pushed.proved(_signs(problem, pushed.sides)[code])]
+    alone = ways if len(rivals) == 1 else []
     if wanted and not alone:
         raise OptionError(
             "solver: 'exact' is for two classes and one normalised layer, with no activation before it and nothing but "
             "activations before the last dense layer, of which one unit matters or which looks at different features "
-            "with p = inf; and for equal budgets. Use solver='auto'."
+            "with p = inf; with unequal budgets or weights, only where the query leads. Use solver='auto'."
         )
     if alone and (wanted or (solver == "auto" and signal == "auto")):
         assert pushed is not None
-        return _exact(problem, _moves(problem, pushed, 1 - problem.goal), impossible=_never(problem, pushed))
+        return _exact(problem, _moves(problem, pushed, alone[0]), impossible=_never(problem, pushed))
     found = loop(solver)
     if pushed is None:
         return found
-    if pushed.independent and pushed.proved and solver == "auto":
-        rivals = [code for code in range(len(model.classes)) if code != problem.goal]
-        others = [_exact(problem, _moves(problem, pushed, rival), impossible=False) for rival in rivals]
+    if ways and solver == "auto":
+        others = [_exact(problem, _moves(problem, pushed, rival), impossible=False) for rival in ways]
         best = min(others, key=lambda one: one.claimed_loss)
         if best.claimed_loss < found.claimed_loss * (1 - MET):
-            found = dataclasses.replace(best, steps=found.steps, passes=found.passes, note=found.note, finished=False)
+            found = dataclasses.replace(
+                best,
+                solver="extremes",
+                bound=found.bound,
+                finished=best.gap <= CLOSED * best.claimed_loss,
+                ended=CORNER,
+                note=found.note,
+            )
     bound = min(max(found.bound, _least_loss(problem, pushed)), found.claimed_loss)
     exact = found.claimed_loss <= bound * (1 + 2 * MET)
     return dataclasses.replace(
@@ -198,7 +213,7 @@ def _moves(problem: Problem, pushed: Pushed, rival: int) -> Array:
     signs = _signs(problem, sides)[rival]
     moves = np.zeros((problem.people.size, problem.people.dimensions))
     for unit in np.flatnonzero(pushed.matters & (signs != 0)):
-        extreme = (pushed.high if signs[unit] > 0 else pushed.low)[unit]
+        extreme = pushed.extremes(signs)[unit]
         way = norm.maximise(sides.weights[unit][None], np.ones(1))[0]  # of length 1, the one that shifts the unit most
         moves += (extreme.places - pushed.units[:, unit])[:, None] * way / float(sides.weights[unit] @ way)
     radii = problem.allowance.everyones(problem.people.size)

@@ -45,7 +45,8 @@ class Unit:
     Attributes:
         lows, highs: (n,) where each member may be at the least and at the most. weights: (n,).
         query: a. own: the weight of the query in the statistics, 1 or 0.
-        momentum: m > 0. mean, variance: what running statistics and ϵ add: (1 − m) μ_running and (1 − m) σ²_running + ϵ.
+        momentum: m > 0.
+        mean, variance: what running statistics and ϵ add: (1 − m) μ_running, and (1 − m) σ²_running + ϵ.
     """
 
     lows: Array
