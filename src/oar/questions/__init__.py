@@ -6,6 +6,7 @@ from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
+from oar.questions.leverage import Leverage, leverage
 from oar.questions.power import Power, power
 from oar.questions.shares import break_even
 
@@ -16,12 +17,14 @@ __all__ = [
     "CoalitionAnswer",
     "Collateral",
     "Credit",
+    "Leverage",
     "Power",
     "ShareAnswer",
     "alternatives",
     "break_even",
     "collateral",
     "credit",
+    "leverage",
     "minimal_budget",
     "minimal_coalition",
     "power",
