@@ -12,6 +12,7 @@ from oar.worlds.parts import Array
 
 LETTERS = {"title": 11.5, "label": 10.5, "tick": 9.5, "note": 9.5}  # points; legible where 10 inches are 800 pixels
 GRID = "#E4E4E4"
+FINE = 121  # places across and up at which a model is asked
 
 
 def tidy(axes: Any, title: str, across: str, up: str) -> None:
@@ -73,23 +74,33 @@ def boundary(
     axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], **look: Any
 ) -> None:
     """Draw where a chance of points (m, 2) is even."""
-    grid = np.meshgrid(np.linspace(*across, 121), np.linspace(*up, 121))
-    heights = np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
+    grid, heights = _over(chance, across, up)
     if heights.min() < 0.5 < heights.max():
         axes.contour(*grid, heights, levels=[0.5], **look)
 
 
 def shade(axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], colour: str) -> None:
     """Colour where a chance of points (m, 2) is above even."""
-    grid = np.meshgrid(np.linspace(*across, 121), np.linspace(*up, 121))
-    heights = np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
+    grid, heights = _over(chance, across, up)
     axes.contourf(*grid, heights, levels=[0.5, 1.5], colors=[colour], alpha=0.13)
 
 
+def _over(chance: Any, across: tuple[float, float], up: tuple[float, float]) -> tuple[list[Array], Array]:
+    grid = np.meshgrid(np.linspace(*across, FINE), np.linspace(*up, FINE))
+    return grid, np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
+
+
 def chance_of(model: Any, parameters: Any, code: int) -> Any:
-    """Return the function of points (m, d) to how probable a class is there."""
+    """Return the function of points (m, d) to how probable a class is there.
+
+    One logit is computed with NumPy: a film asks for many points, for which calling compiled code takes long.
+    """
+    single = isinstance(parameters, np.ndarray) and len(parameters) == 1
 
     def chance(points: Array) -> Array:
+        if single:
+            logits = points @ parameters[0, :-1] + parameters[0, -1]
+            return 1 / (1 + np.exp(-np.clip(logits if code else -logits, -500, 500)))
         return np.asarray(model.probabilities(parameters, points), dtype=np.float64)[:, code]
 
     return chance

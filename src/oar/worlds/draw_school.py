@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oar.worlds.scenario_school import Played, SchoolSettings, Year
 
 FIRST = 0
+PLACE_1, PLACE_2, SCHOOL_1 = r"$\mathcal{N}_1$", r"$\mathcal{N}_2$", r"$\mathcal{H}_1$"
 LOOKS: dict[str, dict[str, Any]] = {
     "nobody": {"color": GREY, "marker": "s", "linestyle": "-"},
     "individual": {"color": VERMILLION, "marker": "^", "linestyle": "--"},
@@ -26,31 +27,31 @@ LOOKS: dict[str, dict[str, Any]] = {
 WORDS = {
     "nobody": "nobody acts",
     "individual": "individuals take up\nactivities",
-    "collective": "ℋ₁ students under-\nreport together",
+    "collective": f"{SCHOOL_1} students under-\nreport together",
     "defended": "the same, against a\ndistrict that defends",
 }
-ACROSS, UP = (2.0, 10.0), (-0.4, 15.0)
+ACROSS, UP = (2.0, 10.2), (-0.4, 15.0)
 SHOWN = 160  # students in a frame; more would be a blot
-NEIGHBOURHOODS = {N1: (BLUE, "o", "𝒩₁"), N2: (ORANGE, "s", "𝒩₂")}
+NEIGHBOURHOODS = {N1: (BLUE, "o", PLACE_1), N2: (ORANGE, "s", PLACE_2)}
 
 
 def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapping[str, Played]) -> Figure:
     """Return the still: shares by year, and what the model asked for in the first and the last year."""
     figure = Picture(figsize=(10.4, 4.9), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
     years = list(range(1, settings.rounds + 1))
     ends = []
     for name, look in LOOKS.items():
         end = band(left, years, [means[name, year]["share"] for year in years], **look)
         ends.append((WORDS[name], end, look["color"]))
     at_the_end(left, settings.rounds, ends, 0.135)
-    tidy(left, "High-achieving 𝒩₂ students assigned to ℋ₁", "year", "share of them")
+    tidy(left, f"High-achieving {PLACE_2} students assigned to {SCHOOL_1}", "year", "share of them")
     as_percentages(left)
     left.set_xlim(0.7, settings.rounds + 0.2)
     left.set_xticks([year for year in years if settings.rounds <= 12 or year % 2])
     if 1 < settings.since <= settings.rounds:
         left.axvline(settings.since, color=GREY, linewidth=0.8, linestyle=":")
-        left.annotate("acting begins ", (settings.since, 0.02), ha="right", color=GREY, fontsize=LETTERS["note"])
+        left.annotate(" acting begins", (settings.since, 0.03), color=GREY, fontsize=LETTERS["note"])
     _draw_demands(right, settings, played)
     repeats = f"mean of {settings.repeats} simulated districts, bands from least to greatest" * (settings.repeats > 1)
     footnote(figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district.")
@@ -63,16 +64,15 @@ def _draw_demands(axes: Any, settings: SchoolSettings, played: Mapping[str, Play
     _students(axes, last, last.crowd.features, settings)
     first = played["nobody"]
     boundary(axes, chance_of(first.model, first.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.4)
-    axes.plot([], [], color="black", linewidth=1.4, label="year 1, every arm")
+    axes.plot([], [], color="black", linewidth=1.4, label="model of year 1")
+    axes.plot([], [], color=GREEN, linewidth=2.4, label=f"models of year {settings.rounds},\ncolours as on the left")
     for name, look in LOOKS.items():
         arm = played[name]
         chance = chance_of(arm.model, arm.years[-1].parameters, FIRST)
         boundary(axes, chance, ACROSS, UP, colors=look["color"], linestyles=look["linestyle"], linewidths=2.4)
-        label = f"year {settings.rounds}, {WORDS[name]}".replace("\n", " ").replace("under- report", "under-report")
-        axes.plot([], [], color=look["color"], linestyle=look["linestyle"], linewidth=2.4, label=label)
-    tidy(axes, "What it takes: ℋ₁ is right of the line", "achievement (grade points)", "activities (hours a week)")
+    tidy(axes, f"{SCHOOL_1} is for who is right of the line", "achievement (grade points)", "activities (hours a week)")
     axes.set(xlim=ACROSS, ylim=UP)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), fontsize=LETTERS["note"] - 0.5, frameon=False, ncols=2)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), fontsize=LETTERS["note"], frameon=False, ncols=2)
 
 
 def _students(axes: Any, year: Year, places: Any, settings: SchoolSettings, strong: bool = False) -> None:
@@ -101,8 +101,9 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
         share = "–" if np.isnan(year.share) else f"{year.share:.0%}"
         tidy(axes, WORDS[name].replace("under-\nreport", "under-report").replace("\n", " "), "", "")
         axes.text(
-            0.02, 0.98, f"{share} of high-achieving 𝒩₂ in ℋ₁", transform=axes.transAxes, va="top",
+            0.02, 0.98, f"{share} of high-achieving {PLACE_2} in {SCHOOL_1}", transform=axes.transAxes, va="top",
             fontsize=LETTERS["label"], fontweight="bold", color=look["color"],
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2},
         )  # fmt: skip
         axes.set(xlim=ACROSS, ylim=UP)
     for axes in panels[1]:
@@ -111,13 +112,14 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
         axes.set_ylabel("activities as reported (hours a week)", fontsize=LETTERS["label"])
     acting = "nobody acts yet" if number + 1 < settings.since else f"acting since year {settings.since}"
     figure.suptitle(
-        f"Year {number + 1} of {settings.rounds} ({acting}): the model assigns to ℋ₁ who is in the coloured area",
+        f"Year {number + 1} of {settings.rounds} ({acting}): the model assigns to {SCHOOL_1} who is in the coloured area",
         fontsize=LETTERS["title"] + 0.5,
     )
     handles, labels = panels[0, 0].get_legend_handles_labels()
     handles += panels[0, 0].plot([], [], ":", color="black", linewidth=1.0)
-    labels.append("boundary of year 1")
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=LETTERS["note"], frameon=False)
+    handles += panels[0, 0].plot([], [], "-", color=GREY, linewidth=0.8)
+    labels += ["boundary of year 1", "hours added or left out"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=LETTERS["note"], frameon=False)
     return figure
 
 

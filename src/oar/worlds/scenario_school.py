@@ -22,7 +22,7 @@ from oar.worlds.record import Round
 from oar.worlds.scenario import OnStage, Scenario, Told, averages
 from oar.worlds.scenario_school_actor import FIRST, Mask, Students, high_second, per_hour
 from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N1, SchoolDistrict
-from oar.worlds.simulation import simulate
+from oar.worlds.simulate import simulate
 from oar.worlds.streams import stream
 from oar.worlds.world import World
 
@@ -64,7 +64,7 @@ class SchoolSettings:
     """
 
     rounds: int = 12
-    people: int = 400
+    people: int = 600
     repeats: int = 5
     share: float = 0.7
     hours: float = 4.0
@@ -122,9 +122,9 @@ class SchoolSettings:
 
 def window_rule(window: int) -> Any:
     """Return the rule that refits on the newest classes."""
-    from oar.online import SlidingWindow
+    from oar.online import Window
 
-    return SlidingWindow(window)
+    return Window(window)
 
 
 @dataclass(frozen=True, eq=False)
