@@ -44,7 +44,7 @@ class Act:
         return bool(self.acting(crowd).any()) or (self.deed.added is not None and len(self.deed.added[0]) > 0)
 
     def only(self, some: Rows, crowd: Crowd) -> Act:
-        """Return the same with some members alone acting (positions in `mine`), and as large a share of added points."""
+        """Return the same with some members alone acting, by position in `mine`, and as large a share of added ones."""
         does = np.zeros(self.mine.size, dtype=bool)
         does[some] = True
         deed, added = self.deed, self.deed.added

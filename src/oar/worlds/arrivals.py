@@ -171,7 +171,7 @@ class FromBatches:
         given = list(batches)
         if not given:
             raise DataError("batches: must be one for each round, got none.")
-        crowds = []
+        crowds: list[Crowd] = []
         for number, batch in enumerate(given):
             seen = sum(crowd.size for crowd in crowds)
             crowd = crowd_of(batch, None if groups is None else groups[number], argument=f"batches[{number}]")
@@ -189,7 +189,8 @@ class FromBatches:
     def _recoded(self, crowd: Crowd, number: int) -> Crowd:
         if crowd.features.shape[1] != self.dimensions:
             raise DataError(
-                f"batches[{number}]: must have {self.dimensions} features as the first one, got {crowd.features.shape[1]}."
+                f"batches[{number}]: must have {self.dimensions} features as the first one, got "
+                f"{crowd.features.shape[1]}."
             )
         places = np.array([self.classes.index(label) for label in crowd.classes], dtype=np.intp)
         return Crowd(

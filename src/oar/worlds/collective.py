@@ -87,8 +87,8 @@ class Collective:
         return Caps(
             budget=0.0 if moves is None else float(moves.budget),
             norm=Norm.of(2) if moves is None else moves.norm,
-            labels=0 if labels is None else labels.most,
-            leavers=0 if leaving is None else leaving.most,
+            labels=0 if labels is None else labels.most or 0,
+            leavers=0 if leaving is None else leaving.most or 0,
             total=self.total,
         )
 
@@ -98,7 +98,7 @@ class Collective:
         if not -ROUNDING <= adoption <= 1 + ROUNDING:
             raise OptionError(
                 f"growth: adoption share + growth · round must stay in [0, 1], got {adoption:g} in round {number} of "
-                f"{self.name!r} (share {self.share:g}, growth {self.growth:g}); choose a smaller growth or fewer rounds."
+                f"{self.name!r} (share {self.share:g}, growth {self.growth:g}); choose a smaller growth."
             )
         return float(min(max(adoption, 0.0), 1.0))
 
@@ -107,10 +107,13 @@ class Collective:
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
-        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(crowd.groups == self.who)
+        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
         count = round(self.adoption(number) * able.size)
         lots = _lots(crowd.persons[able], int(rng.integers(2**63)))
         return np.sort(able[np.argsort(lots, kind="stable")[:count]])
+
+    def _may(self, crowd: Crowd) -> list[bool]:
+        return [group == self.who for group in crowd.groups.tolist()]
 
 
 ROUNDING = 1e-12
@@ -158,7 +161,7 @@ class Acting:
     def _as_done(self, deed: Deed, view: View) -> Deed:
         defection, noise = self.collective.defection, self.collective.noise
         if defection:
-            stays = view.rng.random(view.mine.size) < defection
+            stays = np.asarray(view.rng.random(view.mine.size) < defection)
             deed = dataclasses.replace(
                 deed,
                 moves=None if deed.moves is None else np.where(stays[:, None], 0.0, deed.moves),
@@ -169,7 +172,7 @@ class Acting:
             errors = view.rng.standard_normal(deed.moves.shape) * (
                 noise * self.caps.budget / np.sqrt(deed.moves.shape[1])
             )
-            moved = deed.moves.any(axis=1)
+            moved = np.asarray(deed.moves.any(axis=1))
             moves = deed.moves + np.where(moved[:, None], errors, 0.0)
             deed = dataclasses.replace(deed, moves=within(moves, self.caps, view))
         return deed

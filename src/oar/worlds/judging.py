@@ -1,7 +1,7 @@
 """What a deployed model says: of many people at once, and of those who ask whether they get their goal.
 
 Linear models and nearest centroid are computed with NumPy: a world asks after every round, and calling compiled code
-for new shapes costs more than the work. Goals are judged as audits judge them (`oar.audit.verdicts`): ties do not count.
+for new shapes costs more than the work. Goals are judged as audits judge them: ties do not count.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Ledger:
         """Write down the advice that an actor gives."""
         if act.deed.advice is None:
             return
-        features, promised = (np.asarray(part) for part in act.deed.advice)
+        features, promised = act.deed.advice
         got = promised >= 0
         if got.any():
             self._given.append((act.name, number, features[got].astype(np.float64), promised[got]))
@@ -113,8 +113,8 @@ def _by_group(
 def _coded(groups: NDArray[Any]) -> tuple[list[Any], Rows]:
     """Return the groups that occur, in sorted order where they can be sorted, and everyone's place among them."""
     if groups.dtype.kind != "O":
-        names, places = np.unique(groups, return_inverse=True)
-        return names.tolist(), places
+        sorted_names, places = np.unique(groups, return_inverse=True)
+        return sorted_names.tolist(), places
     known: dict[Any, int] = {}
     first = np.array([known.setdefault(group, len(known)) for group in groups.tolist()], dtype=np.intp)
     names = list(known)

@@ -144,7 +144,8 @@ class Spent:
             return
         known, places = np.unique(np.concatenate([self.persons, persons[some]]), return_inverse=True)
         moved = np.concatenate([self.totals, lengths[some]])
-        self.persons, self.totals = known, np.bincount(places, weights=moved, minlength=known.size)
+        self.persons = known
+        self.totals = np.asarray(np.bincount(places, weights=moved, minlength=known.size), dtype=np.float64)
 
     @property
     def heaviest(self) -> float:

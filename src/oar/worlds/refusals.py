@@ -39,7 +39,7 @@ def refuse(name: str, caps: Caps, deed: Deed, view: View) -> Array:
 def together(values: Array, view: View) -> Array:
     """Return, for each of an actor's people, the sum over all rows (m,) that are the same person in this round."""
     _, places = np.unique(view.crowd.persons[view.mine], return_inverse=True)
-    return np.bincount(places, weights=values)[places] if places.size else values
+    return np.asarray(np.bincount(places, weights=values)[places], dtype=np.float64) if places.size else values
 
 
 def _check_far(who: str, what: str, lengths: Array, most: float, view: View) -> None:

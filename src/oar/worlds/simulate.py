@@ -71,7 +71,8 @@ class Simulation:
         self._history = self._population("history")
         self._holdout = None if world.holdout is None else self._register.read(world.holdout, "holdout")
         model, every_class = reading_model(world.operator.model), self._register.every_class
-        asked = {one.name: one.query for one in world.collectives} or {None: world.query}
+        asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
+        asked = asked or {None: world.query}
         self._questions: dict[str | None, Question] = {
             name: Question(query, model, every_class, "query") for name, query in asked.items() if query is not None
         }
@@ -261,8 +262,8 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     for name, one in given.items():
         if not callable(one) and not hasattr(one, "begin"):
             raise OptionError(
-                f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got {one!r} "
-                f"for {name!r}."
+                f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
+                f"{one!r} for {name!r}."
             )
     return given
 
@@ -285,7 +286,7 @@ def _sound(state: State, number: int) -> State:
     if not np.isfinite(state.flat).all():
         where = "before round 0" if number < 0 else f"round {number}"
         raise NumericsError(
-            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, a larger "
-            "penalty, or check the rule with oar.testing.check_rule."
+            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
+            "a larger penalty, or check the rule with oar.testing.check_rule."
         )
     return state
