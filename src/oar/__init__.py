@@ -29,6 +29,7 @@ from oar.questions import (
     minimal_budget,
     minimal_coalition,
     power,
+    worth,
 )
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
@@ -89,4 +90,5 @@ __all__ = [
     "solvers",
     "testing",
     "worlds",
+    "worth",
 ]

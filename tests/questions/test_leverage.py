@@ -199,6 +199,37 @@ def test_on_a_table_costs_and_directions_count():
     np.testing.assert_array_equal(upwards.slopes[:, place], np.minimum(free.slopes[:, place], 0.0))
 
 
+@pytest.mark.parametrize("goal_for", ["last", "every"])
+def test_over_time_it_is_of_everyone_of_every_round(goal_for):
+    people = people_of()
+    when = np.repeat([-1, 0, 1], 7)
+    stream = oar.online.Stream(people, when)
+    settings = {"query": oar.Query(people.features[0] + 0.2, 2), "action": oar.Perturb(0.3), "goal_for": goal_for}
+    problem = oar.online.OnlineProblem(stream, oar.NearestCentroid(), oar.online.FullRefit(), **settings)
+    found = oar.leverage(problem)
+
+    def loss(moves):
+        goal, losses = problem.everyone.goal, []
+        for last in (0, 1):
+            some = np.flatnonzero(when <= last)
+            centroids = oar.NearestCentroid().fit(people.with_features(people.features + moves).some(some))
+            losses.append(float(oar.NearestCentroid().goal_loss(centroids, people.features[0] + 0.2, goal)))
+        return losses[-1] if goal_for == "last" else np.mean(losses)
+
+    assert found.loss == pytest.approx(loss(0.0))
+    moves = np.random.default_rng(0).normal(size=found.slopes.shape) * (when >= 0)[:, None]
+    slope = (loss(1e-6 * moves) - loss(-1e-6 * moves)) / 2e-6
+    assert (found.slopes * moves).sum() == pytest.approx(slope, rel=1e-6)
+    np.testing.assert_allclose(found.rounds, [np.sum(found.members[when == number]) for number in (0, 1)])
+    assert found.table("round")["share"].sum() == pytest.approx(1)
+    assert (np.asarray(found.members)[when < 0] == 0).all()
+    assert "by round" in str(found)
+    with pytest.raises(oar.OptionError, match="defence: is for one refit"):
+        oar.leverage(problem, defences.TrimmedCentroids(0.1))
+    with pytest.raises(oar.OptionError, match="rounds: are of"):
+        oar.leverage(problem.everyone).table("round")
+
+
 def test_the_picture_is_a_figure_of_two_panels():
     figure = oar.leverage(problem_of(oar.NearestCentroid())).plot()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["By feature", "By member"]

@@ -155,6 +155,13 @@ class OnlineProblem:
         last[-1] = 1.0
         return last if self.goal_for == "last" else np.full(self.rounds, 1 / self.rounds)
 
+    def only_moves(self, what: str) -> None:
+        """Raise: `what` is asked about one refit, and here there are many."""
+        raise OptionError(
+            f"problem: {what} is for one refit, got one over time; plan that with oar.collective(problem), or ask "
+            "about a round of it as an oar.Problem."
+        )
+
     def __repr__(self) -> str:
         """Show the essentials in one line."""
         when = "after the last" if self.goal_for == "last" else "after every"

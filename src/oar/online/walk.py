@@ -51,7 +51,7 @@ class Back:
     """How L = Σ_t a_t L(θ_t) changes with everyone's move.
 
     Attributes:
-        gradient: dL/dδ_i of every row, (n, d), weights included.
+        gradient: dL/dδ_i of every row, (n, d), weights included; 0 for history, which never moves.
         signals: for each round what was broadcast in it: pairs (θ, v), as in `PulledBack`.
         adjoints: ‖λ_t‖ (T,), how much L changes with what is deployed after each round.
         sizes: (T,), how much L changes with the moves of those who arrive in each round: Σ_i ‖dL/dδ_i‖.
@@ -191,6 +191,7 @@ class Walk:
                 gradient[self.rows(number)] += pulled.moves
                 adjoint, signals[number] = pulled.before, pulled.signals
             self.passes += update.training.passes - read
+        gradient[problem.stream.when == HISTORY] = 0.0
         each = np.linalg.norm(gradient, axis=1)
         sizes = np.array([each[problem.stream.rows(number)].sum() for number in range(problem.rounds)])
         return Back(gradient, tuple(signals), adjoints, sizes)
@@ -207,6 +208,8 @@ class Walk:
                 f"moves: must be finite and one row for each of all rounds' people, ({people.size}, "
                 f"{people.dimensions}), got {given.shape}."
             )
+        if given[self.problem.stream.when == HISTORY].any():
+            raise DataError("moves: must be 0 for those who were there before the first round: they never act.")
         return given
 
     def _sound(self, after: Any, update: Update) -> Array:

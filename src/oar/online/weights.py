@@ -10,12 +10,15 @@ So a move δ_i shifts its class's centroid in round t by exactly ω_{t,i} δ_i, 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models import NearestCentroid
 from oar.online.problem import OnlineProblem
 from oar.online.refits import Array
 from oar.online.stream import HISTORY
+
+Rows = NDArray[np.intp]
 
 
 def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array:
@@ -48,7 +51,7 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
     return weights
 
 
-def _add(weights: Array, rows: Array, codes: Array, given: Array, kept: Array) -> None:
+def _add(weights: Array, rows: Rows, codes: NDArray[np.int32], given: Array, kept: Array) -> None:
     """Add (1 − κ_c) w_i / W_c of these rows."""
     totals = np.bincount(codes[rows], weights=given[rows], minlength=kept.size)
     shares = np.divide(1 - kept, totals, out=np.zeros_like(kept), where=totals > 0)

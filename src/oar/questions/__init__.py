@@ -9,6 +9,7 @@ from oar.questions.credit import Credit, credit
 from oar.questions.leverage import Leverage, leverage
 from oar.questions.power import Power, power
 from oar.questions.shares import break_even
+from oar.questions.worth import Worth, worth
 
 __all__ = [
     "Alternative",
@@ -20,6 +21,7 @@ __all__ = [
     "Leverage",
     "Power",
     "ShareAnswer",
+    "Worth",
     "alternatives",
     "break_even",
     "collateral",
@@ -28,4 +30,5 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "power",
+    "worth",
 ]

@@ -91,4 +91,5 @@ def _named(leverage: Leverage, code: int, size: int) -> str:
     label = leverage.problem.people.classes[code]
     share = leverage.classes[label] / leverage.total if leverage.total > 0 else 0.0
     # A dollar sign would begin a formula.
-    return f"{shortened(label, 20)} ({size:,}): {percent(round(share, 3))} of all".replace("$", r"\$")
+    name = label if isinstance(label, str) else f"class {label}"
+    return f"{shortened(name, 20)} ({size:,}): {percent(round(share, 3))} of all".replace("$", r"\$")

@@ -14,34 +14,31 @@ dL/dδ_i = −w̄_i ∇_x s_i by the implicit function theorem (`signals`); for 
 with
 
     dL/dw_i = −(s_i − Σ_j w̄_j s_j) / Σw,        s_i = vᵀ∇_θ ℓ_i.
+
+Over many rounds dL/dδ_i is that of one sweep back through the update rule (`online.Walk`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.defences import Defence, as_defence
-from oar.defences.base import weights_of
-from oar.defences.refit import DefendedRefit, defended_refit
-from oar.errors import DataError, NumericsError, OptionError, choose
-from oar.models import NearestCentroid
-from oar.models.robust_centroids import RobustCentroids
+from oar.defences.refit import defended_refit
+from oar.errors import DataError, OptionError, choose
 from oar.models.settings import check_flag
+from oar.online import OnlineProblem, Walk
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
 from oar.problem import Problem
-from oar.signals.base import Step
-from oar.signals.choice import FACTORED, choose_signal
-from oar.signals.implicit import Implicit
+from oar.questions.leverage_slopes import allowed, refit_slopes
 
 Array = NDArray[np.float64]
-BY = ("feature", "class", "member")
-TIGHT = 1e-10  # the gradient norm of the refit
+BY = ("feature", "class", "member", "round")
 TOP = 8  # lines of each kind that are shown
 
 
@@ -56,6 +53,7 @@ class Leverage(ShownAsText):
         loss: the goal loss there.
         acts: (n,) whose leverage counts.
         note: how the slopes were made.
+        when: (n,) the round in which each arrives, −1 for history; None where there is a single refit.
     """
 
     problem: Problem
@@ -64,6 +62,7 @@ class Leverage(ShownAsText):
     loss: float
     acts: NDArray[np.bool_]
     note: str
+    when: NDArray[np.intp] | None = None
 
     @property
     def members(self) -> Any:
@@ -104,6 +103,14 @@ class Leverage(ShownAsText):
         return dict(zip(people.classes, sums.tolist(), strict=True))
 
     @property
+    def rounds(self) -> Array:
+        """(T,) the leverage of those who arrive in each round; of a problem over time."""
+        if self.when is None:
+            raise OptionError("rounds: are of an oar.online.OnlineProblem, and this leverage is of a single refit.")
+        arrived = self.when >= 0
+        return np.bincount(self.when[arrived], weights=self._members[arrived]).astype(np.float64)
+
+    @property
     def _codes(self) -> NDArray[Any]:
         people = self.problem.people
         return np.zeros(people.size, dtype=np.intp) if self.problem.regresses else people.codes(0, people.size)
@@ -112,11 +119,16 @@ class Leverage(ShownAsText):
         """Return a DataFrame of leverage and its share of the total; the largest first.
 
         Args:
-            by: "feature", "class" (with how many people may act), or "member" (with their class).
+            by: "feature", "class" (with how many people may act), "member" (with their class) or, of a problem over
+                time, "round"; rounds stay in their order.
         """
         import pandas
 
         choose("by", by, BY)
+        if by == "round":
+            frame = pandas.DataFrame({"leverage": self.rounds})
+            frame.index.name = by
+            return _with_shares(frame)
         people = self.problem.people
         if by == "feature":
             names = range(people.dimensions) if people.names is None else people.names
@@ -133,9 +145,7 @@ class Leverage(ShownAsText):
             if not self.problem.regresses:
                 frame.insert(0, "class", np.array(people.classes, dtype=object)[self._codes[rows]])
             frame.index = pandas.Index(list(rows if people.index is None else people.index[rows]), name=by)
-        total = frame["leverage"].sum()
-        frame["share"] = frame["leverage"] / total if total > 0 else np.nan
-        return frame.sort_values("leverage", ascending=False, kind="stable")
+        return _with_shares(frame).sort_values("leverage", ascending=False, kind="stable")
 
     def plot(self) -> Any:
         """Return a figure: leverage by feature, and members from the strongest to the weakest, by class."""
@@ -155,8 +165,8 @@ class Leverage(ShownAsText):
             ("defence", words(self.defence)),
         ]
         parts = [lined_up(head)]
-        for by in ("feature", "class"):
-            if by == "class" and self.problem.regresses:
+        for by in ("feature", "class", "round"):
+            if (by == "class" and self.problem.regresses) or (by == "round" and self.when is None):
                 continue
             frame = self.table(by)
             rows = [
@@ -174,73 +184,66 @@ class Leverage(ShownAsText):
         return f"Leverage({many}, total {self.total:.4g}, largest {self.largest:.4g}, defence: {words(self.defence)})"
 
 
-def leverage(problem: Problem, defence: Any = None, everyone: bool = False) -> Leverage:
+def _with_shares(frame: Any) -> Any:
+    total = frame["leverage"].sum()
+    frame["share"] = frame["leverage"] / total if total > 0 else np.nan
+    return frame
+
+
+def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bool = False) -> Leverage:
     """Return how much each member, feature and class moves the goal loss, per unit of move.
 
     Of a table, moves are measured in cost; what may only rise or fall counts that way alone, and categories count as if
     they could be mixed. Levers other than moves are not looked at.
 
     Args:
-        problem: what is asked; of several queries, of the mean of their losses.
+        problem: what is asked; of several queries, of the mean of their losses. Of an oar.online.OnlineProblem, the
+            leverage of everyone of every round on the losses that its goal is for.
         defence: one of `oar.defences` or a list of them: then it is the leverage of the defended training. What is
             deployed, where a defence looks at that, is the defended model fitted to the people as they are.
         everyone: whether those who may not act count, too.
     """
+    check_flag("everyone", everyone)
+    defences = as_defence(defence)
+    if isinstance(problem, OnlineProblem):
+        return _over_time(problem, defences, everyone)
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
-    check_flag("everyone", everyone)
-    if problem.query.several != "mean":
-        raise OptionError(
-            f"several: must be 'mean' for a leverage, got {problem.query.several!r}, which has no slope of its own."
-        )
-    defences = as_defence(defence)
+    _only_means(problem)
     refit = defended_refit(problem.people, problem.model, defences)
     step, slopes = refit_slopes(problem, refit)
-    acts = problem.allowance.everyones(problem.people.size) > 0
-    if everyone:
-        acts = np.ones_like(acts)
+    acts = _acting(problem, everyone)
     slopes = np.where(acts[:, None], allowed(problem, slopes), 0.0)
     return Leverage(problem, defences, slopes, step.loss, acts, step.note)
 
 
-def refit_slopes(problem: Problem, refit: DefendedRefit) -> tuple[Step, Array]:
-    """Return the step at the defended refit, and dL/dδ (n, d) of everyone, in the features' own units."""
-    model = RobustCentroids() if isinstance(refit.model, NearestCentroid) else refit.model  # the same, differentiated
-    trained = replace(problem, people=refit.everyone, model=model)
-    training = trained.training()
-    signal, why = choose_signal(training)
-    if not isinstance(signal, Implicit):
-        raise OptionError(f"model: leverage needs exact gradients, and there are none. {why}")
-    if training.parameter_count <= FACTORED:
-        signal = Implicit(tolerance=TIGHT)
-    step = signal.at(training, None, trained.first_query, trained.goal_target, tolerance=TIGHT)
-    if step.fit.residual > 1e-6:
-        raise NumericsError(
-            f"model: {model.name} must be refitted to a gradient norm of 1e-6, got {step.fit.residual:.1e}; a larger "
-            "penalty or standardised features make training easier."
+def _over_time(problem: OnlineProblem, defence: Defence, everyone: bool) -> Leverage:
+    if getattr(defence, "parts", (defence,)):
+        raise OptionError(
+            f"defence: is for one refit, got {words(defence)} for a problem over time; let an operator defend itself "
+            "in oar.simulate."
         )
-    shares = training.weights
-    slopes = shares[:, None] * step.gradient
-    if step.outcome.own_slopes is not None:  # of members who ask: handed over divided by weights above 0
-        slopes = slopes + np.where(shares > 0, shares, 1.0)[:, None] * step.outcome.own_slopes
-    if refit.prepared.pull_back is not None:
-        scores = training.scores(step.fit.parameters, step.fit.features, step.signal, model.targets(refit.everyone))
-        by_weight = -(scores - shares @ scores) / weights_of(refit.everyone).sum()
-        slopes[refit.prepared.kept] += refit.prepared.pull_back(by_weight[refit.prepared.kept])
-    return step, slopes
+    _only_means(problem.everyone)
+    walk = Walk(problem)
+    path = walk.forward(None)
+    slopes = walk.gradient(path, None).gradient
+    acts = _acting(problem.everyone, everyone) & (problem.stream.when >= 0)
+    loss = float(problem.weights @ path.losses)
+    note = f"Adjoint: one sweep back through {problem.rounds} rounds of {problem.rule.name}."
+    slopes = np.where(acts[:, None], slopes, 0.0)
+    return Leverage(problem.everyone, defence, slopes, loss, acts, note, problem.stream.when)
 
 
-def allowed(problem: Problem, slopes: Array) -> Array:
-    """Return slopes in the units in which moves are measured, 0 where the loss falls only in a forbidden way."""
-    if problem.limits is None:
-        return slopes
-    measured = problem.measured(query=False)
-    region, size = measured.unruled, problem.people.size
-    by_cost = slopes[:, measured.columns] / measured.costs
-    falls = np.where(by_cost < 0, region.upper[:size] > 0, region.lower[:size] < 0)
-    found = np.zeros_like(slopes)
-    found[:, measured.columns] = np.where(falls, by_cost, 0.0)
-    return found
+def _acting(problem: Problem, everyone: bool) -> NDArray[np.bool_]:
+    acts = problem.allowance.everyones(problem.people.size) > 0
+    return np.ones_like(acts) if everyone else acts
+
+
+def _only_means(problem: Problem) -> None:
+    if problem.query.several != "mean":
+        raise OptionError(
+            f"several: must be 'mean' for a leverage, got {problem.query.several!r}, which has no slope of its own."
+        )
 
 
 def words(defence: Defence) -> str:

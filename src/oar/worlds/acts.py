@@ -70,7 +70,7 @@ def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any) -> 
     for actor in actors:
         claimed = np.asarray(actor.members(crowd, number, lots(actor)))
         inside = claimed.size == 0 or (claimed.min() >= 0 and claimed.max() < crowd.size)
-        if claimed.ndim != 1 or not inside or np.unique(claimed).size != claimed.size:
+        if claimed.ndim != 1 or not inside or np.bincount(claimed, minlength=1).max() > 1:
             raise DataError(
                 f"{actor.name!r} in round {number}: members must be different positions 0 to {crowd.size - 1}, got "
                 f"{claimed!r}."

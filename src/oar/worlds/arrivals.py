@@ -120,6 +120,7 @@ class Blobs:
         self._shares = np.full(known, 1 / known) if shares is None else np.asarray(shares, dtype=np.float64)
         self._balance = _vector(balance, known, "balance")
         self._groups = groups
+        self._class_names = label_array(given)
         self.shares(0)
 
     def means(self, number: int) -> Array:
@@ -140,7 +141,7 @@ class Blobs:
         """Return who arrives: everyone is somebody new."""
         codes = rng.choice(len(self.classes), size=self.per_round, p=self.shares(number)).astype(np.intp)
         features = self.means(number)[codes] + self._spread * rng.standard_normal((self.per_round, self.dimensions))
-        groups = np.array(self.classes, dtype=object)[codes] if self._groups is None else self._groups(features, codes)
+        groups = self._class_names[codes] if self._groups is None else self._groups(features, codes)
         persons = np.arange(self.per_round) + number * self.per_round
         return Crowd(features, codes, self.classes, np.asarray(groups), persons)
 

@@ -57,7 +57,7 @@ def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Ro
 
 def _of_each(size: int, values: Any, argument: str, usual: Any) -> Any:
     if values is None:
-        return np.full(size, usual, dtype=object)
+        return np.full(size, usual)
     given = np.asarray(values)
     if given.shape != (size,):
         raise DataError(f"{argument}: must be one for each of the {size} people, got shape {given.shape}.")
