@@ -5,7 +5,7 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
-from oar import datasets, limits, models, signals, solvers, testing
+from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits
 from oar.actions.participation import Best
@@ -25,12 +25,15 @@ from oar.questions import (
     break_even,
     collateral,
     credit,
+    leverage,
     minimal_budget,
     minimal_coalition,
     power,
+    worth,
 )
 from oar.recourse import collective, individual, joint
 from oar.version import __version__
+from oar.worlds import simulate
 
 __all__ = [
     "Advice",
@@ -72,14 +75,20 @@ __all__ = [
     "collective",
     "credit",
     "datasets",
+    "defences",
     "individual",
     "joint",
+    "leverage",
     "limits",
     "minimal_budget",
     "minimal_coalition",
     "models",
+    "online",
     "power",
     "signals",
+    "simulate",
     "solvers",
     "testing",
+    "worlds",
+    "worth",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from oar.audit import audit
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
+from oar.online import OnlineProblem
 from oar.plans import Proposal, Result
+from oar.plans.online_result import OnlineResult
 from oar.problem import Problem
 from oar.progress import OnStep, step_line
 from oar.solvers import propose_collective, propose_individual, propose_joint
+from oar.solvers.online_planning import propose_online
 
 
 def individual(problem: Problem, *, solver: Any = "auto") -> Result:
@@ -24,13 +27,34 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
         problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
     """
+    if isinstance(problem, OnlineProblem):
+        problem.only_moves("oar.individual")
     if problem.levers is None:
         _check_jax(problem)
     return audited(propose_individual(problem, solver))
 
 
-def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
+@overload
+def collective(
+    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+) -> Result: ...
+
+
+@overload
+def collective(
+    problem: OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+) -> OnlineResult: ...
+
+
+def collective(
+    problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+) -> Result | OnlineResult:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
+
+    Of an `oar.OnlineProblem` they are everyone's moves in every round, within each round's budgets or shared ones; and
+    the result is an `oar.OnlineResult`, replayed round by round. There the solver is "exact" (nearest centroid, a goal
+    for the last round), "projected-gradient", "frank-wolfe" or "one-shot", and the rule itself says how it is
+    differentiated, so that no signal is chosen.
 
     Args:
         problem: what is asked.
@@ -41,6 +65,9 @@ def collective(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", 
         progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
     """
     with step_line("collective", progress) as on_step:
+        if isinstance(problem, OnlineProblem):
+            proposal = propose_online(problem, solver, signal, on_step)
+            return OnlineResult(problem, proposal, audit(proposal.plan))
         return planned(problem, solver, signal, on_step)
 
 
@@ -62,6 +89,8 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         signal: as in `collective`.
         progress: as in `collective`.
     """
+    if isinstance(problem, OnlineProblem):
+        problem.only_moves("oar.joint")
     if problem.levers is None:
         _check_jax(problem)
     with step_line("joint", progress) as on_step:

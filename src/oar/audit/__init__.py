@@ -5,16 +5,31 @@ and looks at the query. It shares no code with the solvers, and it measures ever
 limit.
 """
 
+from typing import overload
+
 from oar.audit.centroids import audit_centroids
+from oar.audit.online import audit_online
 from oar.audit.retrained import audit_retrained
 from oar.models import NearestCentroid
 from oar.plans import Audit, Plan
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineAudit
 
 __all__ = ["audit"]
 
 
-def audit(plan: Plan) -> Audit:
-    """Refit before and after the plan's moves, and report what the query gets."""
+@overload
+def audit(plan: Plan) -> Audit: ...
+
+
+@overload
+def audit(plan: OnlinePlan) -> OnlineAudit: ...
+
+
+def audit(plan: Plan | OnlinePlan) -> Audit | OnlineAudit:
+    """Refit before and after the plan's moves, and report what the query gets; over time, after every round."""
+    if isinstance(plan, OnlinePlan):
+        return audit_online(plan)
     if isinstance(plan.problem.model, NearestCentroid):
         return audit_centroids(plan)
     return audit_retrained(plan)

@@ -61,8 +61,8 @@ def audit_centroids(plan: Plan) -> Audit:
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     told = Together(
         problem,
-        _heard(problem, before.centroids(), points, scales),
-        _heard(problem, after.centroids(), moved, scales),
+        heard(problem, before.centroids(), points, scales),
+        heard(problem, after.centroids(), moved, scales),
     )
     return Audit(
         **told.reported(not violations),
@@ -124,7 +124,7 @@ def _nearest(centroids: Array) -> Predict:
     return predict
 
 
-def _heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Judged]:
+def heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Judged]:
     """Judge everybody who asks by the distances to centroids (k, d) of classes whose values are of sizes (k,)."""
     heard = []
     for wish, point, unmoved in zip(problem.wishes, points, problem.asked.points, strict=True):

@@ -37,7 +37,7 @@ def audit_retrained(plan: Plan) -> Audit:
         *broken_by(plan, _predict(problem, old), _predict(problem, new)),
     )
     witness = new.testify(moved[0], problem.goal_target)
-    told = Together(problem, _heard(problem, old, asked.points), _heard(problem, new, moved))
+    told = Together(problem, heard(problem, old, asked.points), heard(problem, new, moved))
     return Audit(
         **told.reported(not violations),
         movers=limits.movers,
@@ -63,7 +63,7 @@ def _predict(problem: Problem, fitted: Refit) -> Predict:
     return predict
 
 
-def _heard(problem: Problem, fitted: Refit, points: Array) -> list[Judged]:
+def heard(problem: Problem, fitted: Refit, points: Array) -> list[Judged]:
     """Ask a refitted model about everybody who asks."""
     heard = []
     for wish, point in zip(problem.wishes, points, strict=True):

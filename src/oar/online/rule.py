@@ -31,6 +31,7 @@ class Update:
         training: the model bound to the people whom the rule reads, as they are before any move.
         features: their features after the moves, as `training.moved` made them.
         newest: (m,) bool, who of them arrived in this round.
+        classes: the labels in the order of their codes; empty where values are predicted. Messages name them.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Update:
     training: Any
     features: Any
     newest: NDArray[np.bool_]
+    classes: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,13 @@ class PulledBack:
 
 
 class Rule(Protocol):
-    """How the operator updates. A user's own is checked by `oar.testing.check_rule`."""
+    """How the operator updates. A user's own is checked by `oar.testing.check_rule`.
+
+    A rule may also have `remembers = False`, where θ_t does not depend on θ_{t−1} (then nothing needs to be deployed
+    before), a method `check(stream, model, started)` that raises where it cannot work (`started` says whether there is
+    a θ before the first round), and, if it updates nearest centroid by μ_c ← κ_c μ_c + (1 − κ_c) mean_c, a method
+    `kept_share(class_weights, started)` that returns κ (k,), so that plans are solved exactly.
+    """
 
     name: str
     reads: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.online.batches import as_batch, joined
 from oar.people import Population
 
 HISTORY = -1
@@ -19,7 +20,7 @@ HISTORY = -1
 class Stream:
     """Everyone, and the round in which each arrives.
 
-    Make it with `Stream.of_batches` or, from one population, `Stream.of_people`. Who was there before the first round
+    Make it with `Stream.of_batches`, or from one population and everyone's round. Who was there before the first round
     (round −1) is read by the operator and never acts.
 
     Attributes:
@@ -66,9 +67,25 @@ class Stream:
             batches: one for each round, in order.
             history: who was there before, as a batch; None where nobody was.
             who: for each batch, which person each row is, as whole numbers; True where all batches are the same
-                people in the same order; None where every row is somebody else.
+                people in the same order; None where every row is somebody else. Of history it is not asked.
+
+        >>> stream = Stream.of_batches([([[0.0], [1.0]], ["no", "yes"]), ([[0.5], [2.0]], ["no", "yes"])], who=True)
+        >>> stream.rounds, stream.when.tolist(), stream.who.tolist()
+        (2, [0, 0, 1, 1], [0, 1, 0, 1])
         """
-        raise NotImplementedError
+        each = [as_batch(batch, f"batches[{number}]") for number, batch in enumerate(batches)]
+        if not each:
+            raise DataError("batches: must be at least one, got none; a stream of no rounds changes nothing.")
+        persons = _persons(who, [batch.size for batch in each])
+        names = [f"batches[{number}]" for number in range(len(each))]
+        rounds = [np.full(batch.size, number) for number, batch in enumerate(each)]
+        if history is not None:
+            before = as_batch(history, "history")
+            each, names = [*each, before], [*names, "history"]
+            rounds.append(np.full(before.size, HISTORY))
+            if persons is not None:  # others, of whom it does not matter who they are: they never act
+                persons = np.append(persons, persons.max() + 1 + np.arange(before.size))
+        return cls(joined(each, names), np.concatenate(rounds), persons)
 
     @property
     def rounds(self) -> int:
@@ -86,3 +103,40 @@ class Stream:
         """
         since = HISTORY if reads is None else number - reads + 1
         return np.flatnonzero((self.when >= since) & (self.when <= number))
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are, history included."""
+        return self.rounds + bool((self.when == HISTORY).any())
+
+    def __repr__(self) -> str:
+        """Show sizes in one line."""
+        history = int((self.when == HISTORY).sum())
+        before = f", {history:,} before" if history else ""
+        return f"Stream({self.rounds} rounds, {self.people.size - history:,} people × {self.people.dimensions}{before})"
+
+
+def _persons(who: Any, sizes: Sequence[int]) -> NDArray[np.intp] | None:
+    """Return who everybody is, batch after batch."""
+    if who is None:
+        return None
+    if who is True:
+        if len(set(sizes)) > 1:
+            raise DataError(
+                f"who: True means that all batches are the same people, got batches of {sorted(set(sizes))} people; "
+                "give a list with each batch's numbers of persons."
+            )
+        return np.tile(np.arange(sizes[0]), len(sizes))
+    given = list(who) if isinstance(who, Iterable) and not isinstance(who, str) else []
+    if len(given) != len(sizes):
+        raise DataError(f"who: must be True, or the persons of each of {len(sizes)} batches, got {who!r}.")
+    for number, (some, size) in enumerate(zip(given, sizes, strict=True)):
+        numbers = np.asarray(some)
+        if numbers.shape != (size,) or not np.issubdtype(numbers.dtype, np.integer):
+            raise DataError(
+                f"who[{number}]: must be one whole number for each of the batch's {size} people, got {numbers.dtype} "
+                f"of shape {numbers.shape}."
+            )
+        if np.unique(numbers).size != size:
+            raise DataError(f"who[{number}]: must name everybody once in a batch, got somebody twice.")
+    return np.concatenate([np.asarray(some) for some in given]).astype(np.intp)

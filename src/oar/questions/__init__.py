@@ -6,8 +6,10 @@ from oar.questions.budget import minimal_budget
 from oar.questions.coalition import minimal_coalition
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
+from oar.questions.leverage import Leverage, leverage
 from oar.questions.power import Power, power
 from oar.questions.shares import break_even
+from oar.questions.worth import Worth, worth
 
 __all__ = [
     "Alternative",
@@ -16,13 +18,17 @@ __all__ = [
     "CoalitionAnswer",
     "Collateral",
     "Credit",
+    "Leverage",
     "Power",
     "ShareAnswer",
+    "Worth",
     "alternatives",
     "break_even",
     "collateral",
     "credit",
+    "leverage",
     "minimal_budget",
     "minimal_coalition",
     "power",
+    "worth",
 ]

@@ -52,7 +52,7 @@ def solve(
         assert isinstance(wish, ClassWish)
         plans = [plan(by=code) for code in wish.codes]
     elif problem.query.several == "share":
-        plans, smooth = [plan(together=mean), plan(together=failing(_edges(problem)))], False
+        plans, smooth = [plan(together=mean), plan(together=failing(edges(problem)))], False
     else:
         plans, smooth = [plan(together=mean), plan(together=worst(_losses_before(problem)))], False
     values = [_value(one) for one in plans]
@@ -78,7 +78,7 @@ def _losses_before(problem: Problem) -> Array:
     return refits.judged(refits.before, learned)[0]
 
 
-def _edges(problem: Problem) -> Array:
+def edges(problem: Problem) -> Array:
     """Return the loss (q,) at which each query is about to get its goal."""
     hinged = isinstance(unscaled(problem.model), LinearSVM)
     return np.array([HINGE_EDGE if hinged else wish.edge for wish in problem.wishes])

@@ -1,1 +1,34 @@
 """WORLDS: an arriving population, an operator who keeps retraining, a collective, and everybody else."""
+
+from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
+from oar.worlds.collective import Collective, CollectiveView
+from oar.worlds.crowds import crowd_of
+from oar.worlds.operator import Operator
+from oar.worlds.parts import Caps, Crowd, Deed, State, View
+from oar.worlds.policies import DoNothing
+from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
+from oar.worlds.simulate import Simulation, simulate
+from oar.worlds.world import World
+
+__all__ = [
+    "ActorRecord",
+    "AdviceRecord",
+    "Blobs",
+    "Caps",
+    "Collective",
+    "CollectiveView",
+    "Crowd",
+    "Deed",
+    "DoNothing",
+    "FromBatches",
+    "FromPopulation",
+    "GroupRecord",
+    "Operator",
+    "Round",
+    "Simulation",
+    "State",
+    "View",
+    "World",
+    "crowd_of",
+    "simulate",
+]

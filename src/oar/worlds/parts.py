@@ -120,7 +120,8 @@ class View:
         operator: who retrains: its model, and (for whoever plans) the way it retrains.
         deployed: the model that is deployed now, as of the last round.
         past: what was handed in in earlier rounds, oldest first, history before round 0 included.
-        rng: this actor's own random numbers.
+        rng: this actor's own random numbers: the same in the same round, however often it is asked.
+        spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
     """
 
     number: int
@@ -130,6 +131,7 @@ class View:
     deployed: State
     past: tuple[Population, ...]
     rng: np.random.Generator
+    spent: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +181,10 @@ class Actor(Protocol):
     caps: Caps
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return positions of those in the crowd for whom it acts in this round."""
+        """Return positions of those in the crowd for whom it acts in this round.
+
+        `rng` is the same in every round: who is drawn by it and `crowd.persons` is drawn again.
+        """
         ...
 
     def act(self, view: View) -> Deed:

@@ -1,0 +1,78 @@
+"""The audit of a plan over time: every limit measured again, and all rounds replayed without and with the moves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.audit.limits import LIMIT_SLACK, limits_of
+from oar.audit.online_replay import replay
+from oar.audit.verdicts import Together
+from oar.errors import DataError
+from oar.online import OnlineProblem
+from oar.online.stream import HISTORY
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineAudit, RoundOutcome
+
+Array = NDArray[np.float64]
+MOST_TOLD = 5
+
+
+def audit_online(plan: OnlinePlan) -> OnlineAudit:
+    """Replay all rounds before and after the plan's moves, and report what the query gets after each."""
+    if not isinstance(plan.problem, OnlineProblem):
+        raise DataError(f"plan: must be for an oar.OnlineProblem, got one for {plan.problem!r}.")
+    problem, stream = plan.problem, plan.problem.stream
+    everyone = problem.everyone
+    limits = limits_of(everyone)
+    moves = np.vstack([limits.check(chunk, plan.each[chunk.start : chunk.stop]) for chunk in everyone.people.chunks()])
+    violations = (*limits.violations, *_shared(problem, moves), *_history(problem, moves))
+    asked = everyone.asked
+    points = asked.points if asked.members is None else asked.points + moves[asked.members]
+    before = list(replay(problem, np.zeros_like(moves), asked.points))
+    after = list(replay(problem, moves, points))
+    lengths = np.linalg.norm(moves, ord=everyone.allowance.norm.p, axis=1)
+    told = []
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        rows = stream.rows(number)
+        told.append(
+            RoundOutcome(
+                number=number,
+                movers=int(np.count_nonzero(lengths[rows])),
+                effort=float(lengths[rows].sum()),
+                **Together(everyone, old.judged, new.judged).reported(not violations),
+            )
+        )
+    replays = [*before, *after]
+    return OnlineAudit(
+        rounds=tuple(told),
+        goal_for=problem.goal_for,
+        violations=violations,
+        witness=" and ".join(dict.fromkeys(one.witness for one in after)),
+        residual=max(one.residual for one in replays),
+        converged=all(one.converged for one in replays),
+    )
+
+
+def _shared(problem: OnlineProblem, moves: Array) -> list[str]:
+    """Return in words who spends more over all rounds than it may, where budgets are shared."""
+    who = problem.stream.who
+    if not problem.shared or who is None:
+        return []
+    lengths = np.linalg.norm(moves, ord=problem.everyone.allowance.norm.p, axis=1)
+    allowed = problem.everyone.allowance.everyones(who.size)
+    found = []
+    for person in np.unique(who[lengths > 0]):
+        mine = who == person
+        spent, most = float(lengths[mine].sum()), float(allowed[mine].max())
+        if not spent <= most * (1 + LIMIT_SLACK):
+            found.append(f"person {person} moves by {spent:.6g} over all rounds, limit {most:.6g}")
+        if len(found) == MOST_TOLD:
+            break
+    return found
+
+
+def _history(problem: OnlineProblem, moves: Array) -> list[str]:
+    """Return in words who moves that was there before the first round."""
+    moving = np.flatnonzero((problem.stream.when == HISTORY) & moves.any(axis=1))
+    return [f"row {row} moves, which is of the history and cannot act" for row in moving[:MOST_TOLD]]

@@ -1,0 +1,153 @@
+"""What a defence may do: to the data before they are trained on, to the model, and to the calendar.
+
+A defence is an immutable bag of settings with three powers, each of which does nothing unless a kind says otherwise:
+
+    prepared(people, model, parameters, rng)    whose data are trained on, and with which weights
+    model_for(model)                            what is trained in the model's place
+    retrains(number, rng)                       whether there is a refit in a round at all
+
+It is deterministic but for `rng`, so that a defended refit is a function as any refit is, and may be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.people import Population
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The people whom the operator trains on, of those who handed in data.
+
+    Attributes:
+        people: those who are kept, in their order, with the weights that they are given.
+        kept: (n,) who they are, of those who handed in data.
+        pull_back: from dL/dw' (m,) of the m kept people's new weights to dL/dx (m, d) of their features, through how
+            the weights w' depend on these; None where they do not.
+    """
+
+    people: Population
+    kept: Mask
+    pull_back: Callable[[Array], Array] | None = None
+
+
+class Defence:
+    """Base of every defence; as it stands it does nothing."""
+
+    name: ClassVar[str] = "none"
+
+    def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
+        """Return whose data are trained on.
+
+        No class that had somebody of some weight is ever emptied by it.
+
+        Args:
+            people: who handed in data.
+            model: what will be trained: what `model_for` returned.
+            parameters: what is deployed, as `model.fit` returns it; None where nothing is yet.
+            rng: for defences that draw.
+        """
+        return Prepared(people, np.ones(people.size, dtype=bool))
+
+    def model_for(self, model: Any) -> Any:
+        """Return what is trained in this model's place; raise an OptionError where it cannot be defended so."""
+        return model
+
+    def retrains(self, number: int, rng: np.random.Generator) -> bool:
+        """Return whether there is a refit in round `number` (0, 1, …)."""
+        return True
+
+
+@dataclass(frozen=True, init=False)
+class Together(Defence):
+    """Several defences, one after the other: each prepares what the one before it left.
+
+    There is a refit in a round only if all of them say so.
+
+    >>> len(Together(Defence(), [Defence(), Defence()]).parts)
+    3
+    """
+
+    parts: tuple[Defence, ...]
+    name: ClassVar[str] = "together"
+
+    def __init__(self, *defences: Any) -> None:
+        """Read defences, or lists of them."""
+        object.__setattr__(self, "parts", tuple(part for given in defences for part in _parts(given)))
+
+    def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
+        """Let each prepare what the one before it left."""
+        kept, stages = np.arange(people.size), []
+        for part in self.parts:
+            stage = part.prepared(people, model, parameters, rng)
+            kept = kept[stage.kept]
+            stages.append((people, stage))
+            people = stage.people
+        mask = np.zeros(stages[0][0].size if stages else people.size, dtype=bool)
+        mask[kept] = True
+        if all(stage.pull_back is None for _, stage in stages):
+            return Prepared(people, mask)
+        return Prepared(people, mask, lambda by_weight: _through(stages, by_weight)[mask])
+
+    def model_for(self, model: Any) -> Any:
+        """Let each replace what the one before it left."""
+        for part in self.parts:
+            model = part.model_for(model)
+        return model
+
+    def retrains(self, number: int, rng: np.random.Generator) -> bool:
+        """Ask all of them, so that what one draws does not depend on what another says."""
+        return all([part.retrains(number, rng) for part in self.parts])
+
+
+def as_defence(given: Any) -> Defence:
+    """Read a defence, a list of them, or None for no defence."""
+    parts = _parts(given)
+    return parts[0] if len(parts) == 1 else Together(*parts)
+
+
+def _parts(given: Any) -> tuple[Defence, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, Together):
+        return given.parts
+    if isinstance(given, Defence):
+        return (given,)
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return tuple(part for one in given for part in _parts(one))
+    raise OptionError(
+        "defence: must be one of oar.defences, such as oar.defences.TrimmedCentroids(0.1), or a list of them, got "
+        f"{given!r}."
+    )
+
+
+def _through(stages: list[tuple[Population, Prepared]], by_weight: Array) -> Array:
+    """Return dL/dx (n, d) of everybody from dL/dw of the last stage's weights, w_{k+1} = w_k · f_k(x).
+
+    Backwards through a stage: dL/dx += dL/dw_{k+1} ∂w_{k+1}/∂x, then dL/dw_k = dL/dw_{k+1} f_k, and 0 for the dropped.
+    """
+    slopes = np.zeros((len(by_weight), stages[-1][1].people.dimensions))
+    for people, stage in reversed(stages):
+        if stage.pull_back is not None:
+            slopes = slopes + stage.pull_back(by_weight)
+        before, after = weights_of(people)[stage.kept], weights_of(stage.people)
+        factors = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+        wide, longer = np.zeros((people.size, slopes.shape[1])), np.zeros(people.size)
+        wide[stage.kept], longer[stage.kept] = slopes, by_weight * factors
+        slopes, by_weight = wide, longer
+    return slopes
+
+
+def weights_of(people: Population) -> Array:
+    """Return everyone's weight (n,): 1 where none were given."""
+    return np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)

@@ -1,0 +1,54 @@
+"""Fewer refits: what people do is answered late, or nobody knows when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from oar.defences.base import Defence
+from oar.defences.settings import check_number, check_whole
+
+
+@dataclass(frozen=True)
+class Delayed(Defence):
+    """A refit only in every so many rounds: in the last one of them.
+
+    Args:
+        every: how many rounds there are from one refit to the next; at least 2.
+
+    >>> [Delayed(3).retrains(number, np.random.default_rng(0)) for number in range(6)]
+    [False, False, True, False, False, True]
+    """
+
+    every: int
+    name: ClassVar[str] = "delayed retraining"
+
+    def __post_init__(self) -> None:
+        """Refuse what would change nothing."""
+        check_whole("every", self.every, 2)
+
+    def retrains(self, number: int, rng: np.random.Generator) -> bool:
+        """Return whether it is the last round of its few."""
+        return (number + 1) % self.every == 0
+
+
+@dataclass(frozen=True)
+class RandomRetraining(Defence):
+    """A refit in a round with some probability, drawn anew in every round.
+
+    Args:
+        probability: above 0 and below 1.
+    """
+
+    probability: float
+    name: ClassVar[str] = "random retraining"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no chance."""
+        check_number("probability", self.probability, above=0, below=1)
+
+    def retrains(self, number: int, rng: np.random.Generator) -> bool:
+        """Draw."""
+        return bool(rng.random() < self.probability)

@@ -1,0 +1,156 @@
+"""Nobody's loss may pull the model much harder than the typical person's does.
+
+With G_i = ‖∇_θ ℓ(θ; x_i, y_i)‖ at the deployed θ and m the median of all G, person i weighs
+
+    w'_i = w_i f_i,    f_i = min(1, most · m / G_i),
+
+so that f_i G_i ≤ most · m. Weights depend on features, through one's own G_i and, for those in the middle, through m:
+
+    ∂f_i = most/G_i ∂m − most · m/G_i² ∂G_i        where somebody is clipped, 0 elsewhere.
+
+For z = W x + b, with a = ∂φ/∂z and B = ∂²φ/∂z², ∇_θ ℓ = a ⊗ (x, 1), so G = ‖a‖ √(1 + ‖x‖²) and
+∇_x G = √(1 + ‖x‖²) Wᵀ B a/‖a‖ + ‖a‖ x / √(1 + ‖x‖²). For centroids ℓ = ½‖x − μ_y‖² and G = ‖x − μ_y‖.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.defences.base import Array, Defence, Prepared, weights_of
+from oar.defences.settings import check_number
+from oar.models.differentiable import Differentiable, need_jax
+from oar.models.linear import Linear
+from oar.models.nearest_centroid import Centroids
+from oar.models.scaled import unscaled
+from oar.models.scaled_training import ScaledParameters
+from oar.people import Population
+
+
+@dataclass(frozen=True)
+class ClippedInfluence(Defence):
+    """Weighs people down whose loss at the deployed model has a gradient above `most` times the median.
+
+    θ is as the model keeps it: of linear models, scaled or not, the matrix (W, b) that applies to features as they were
+    given; of other scaled models, what is behind the scaler. Nobody's weight becomes 0, so no class is emptied. Where
+    nothing is deployed yet, nothing is clipped; people of no weight do not count for the median.
+
+    Args:
+        most: above 0; below 1 even the typical person is weighed down.
+    """
+
+    most: float
+    name: ClassVar[str] = "clipped influence"
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that cannot be."""
+        check_number("most", self.most, above=0)
+
+    def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
+        """Weigh down those who pull hard."""
+        everyone = np.ones(people.size, dtype=bool)
+        if parameters is None:
+            return Prepared(people, everyone)
+        pulls = _Pulls(people, model, parameters)
+        weights, lengths = weights_of(people), pulls.lengths
+        counted = np.flatnonzero(weights > 0)
+        order = counted[lengths[counted].argsort(kind="stable")]
+        middle = order[[(order.size - 1) // 2, order.size // 2]]
+        bound = self.most * lengths[middle].mean()
+        clipped = lengths > bound
+        factors = np.where(clipped, bound / np.where(clipped, lengths, 1.0), 1.0)
+        if bound == 0:  # most people do not pull at all: there is nothing to compare others with
+            return Prepared(people, everyone)
+
+        def pull_back(by_weight: Array) -> Array:
+            gradients = pulls.gradients()
+            by_factor = np.where(clipped, by_weight * weights / np.where(clipped, lengths, 1.0), 0.0)
+            slopes = -(by_factor * factors)[:, None] * gradients
+            for person in middle:  # ∂m = the mean of the middle two's ∂G
+                slopes[person] += by_factor.sum() * self.most * 0.5 * gradients[person]
+            return slopes
+
+        return Prepared(reweighed(people, model, weights * factors), everyone, pull_back)
+
+
+def reweighed(people: Population, model: Any, weights: Array) -> Population:
+    """Return the same people with other weights."""
+    if getattr(model, "regresses", False):
+        return people.contributing(weights, values=people.value_rows())
+    return people.contributing(weights, shares=people.class_rows())
+
+
+class _Pulls:
+    """G (n,) and ∇_x G (n, d) of people at a deployed model."""
+
+    def __init__(self, people: Population, model: Any, parameters: Any) -> None:
+        self._features = np.asarray(people.features, dtype=np.float64)
+        self._model, self._parameters = model, parameters
+        self._codes: NDArray[Any] | None = None
+        if isinstance(parameters, Centroids):
+            self._codes = people.codes(0, people.size)
+            self.lengths = np.linalg.norm(self._offsets, axis=1)
+            return
+        assert isinstance(model, Differentiable)
+        self._targets = model.targets(people)
+        if self._is_linear:
+            slopes, _, far = self._linear()
+            self.lengths = np.linalg.norm(slopes, axis=0) * far
+        else:
+            self.lengths = self._by_jax()[0]
+
+    @property
+    def _offsets(self) -> Array:
+        return self._features - self._parameters.positions[self._codes]
+
+    @property
+    def _is_linear(self) -> bool:
+        return isinstance(unscaled(self._model), Linear)
+
+    def gradients(self) -> Array:
+        """Return ∇_x G; 0 where G is 0, where it has none."""
+        safe = np.where(self.lengths > 0, self.lengths, 1.0)
+        if self._codes is not None:
+            return self._offsets / safe[:, None]
+        if not self._is_linear:
+            return self._by_jax()[1]
+        slopes, outputs, far = self._linear()
+        size = np.linalg.norm(slopes, axis=0)
+        along = slopes / np.where(size > 0, size, 1.0)
+        bent = np.asarray(unscaled(self._model).bend(outputs, self._targets.T, along))
+        return far[:, None] * (bent.T @ self._parameters[:, :-1]) + (size / far)[:, None] * self._features
+
+    def _linear(self) -> tuple[Array, Array, Array]:
+        """Return a (o, n), z (o, n) and √(1 + ‖x‖²) (n,)."""
+        outputs = self._parameters[:, :-1] @ self._features.T + self._parameters[:, -1:]
+        slopes = np.asarray(unscaled(self._model).slopes(outputs, self._targets.T))
+        return slopes, outputs, np.sqrt(1 + (self._features**2).sum(axis=1))
+
+    def _by_jax(self) -> tuple[Array, Array]:
+        need_jax(self._model.name)
+        import jax
+
+        with jax.enable_x64(True):
+            found = _compiled(self._model)(self._parameters, self._features, self._targets)
+        return np.asarray(found[0]), np.asarray(found[1])
+
+
+@lru_cache(maxsize=8)
+def _compiled(model: Differentiable) -> Any:
+    """Return G and ∇_x G of many people as one compiled function of θ, rows and targets."""
+    import jax
+    import jax.numpy as jnp
+
+    def length(row: Any, parameters: Any, target: Any) -> Any:
+        if isinstance(parameters, ScaledParameters):
+            parameters, row = parameters.model, parameters.scaled(row)
+        gradient = jax.grad(unscaled(model).example_loss)(parameters, row, target)
+        squares = sum((leaf**2).sum() for leaf in jax.tree.leaves(gradient))
+        return jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1.0)), 0.0)
+
+    each = jax.vmap(jax.value_and_grad(length), in_axes=(0, None, 0))
+    return jax.jit(lambda parameters, rows, targets: each(rows, parameters, targets))

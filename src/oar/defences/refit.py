@@ -1,0 +1,59 @@
+"""A defended refit: which model is trained, on whom, and with which weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.defences.base import Defence, Prepared, weights_of
+from oar.defences.clipping import reweighed
+from oar.people import Population
+
+SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class DefendedRefit:
+    """What an operator who defends itself trains, on those who handed in data.
+
+    Attributes:
+        model: what is trained.
+        prepared: whose data are trained on, and with which weights.
+        everyone: all who handed in data, in their places; those who are left out have weight 0.
+    """
+
+    model: Any
+    prepared: Prepared
+    everyone: Population
+
+    def fit(self) -> Any:
+        """Return the model's parameters."""
+        return self.model.fit(self.prepared.people)
+
+
+def defended_refit(people: Population, model: Any, defence: Defence, deployed: Any = None) -> DefendedRefit:
+    """Return the refit of a defended model on these people.
+
+    Args:
+        people: who handed in data.
+        model: what would be trained without the defence.
+        defence: what is done about it.
+        deployed: parameters of the defended model that were there before; None for those of its fit to these people.
+    """
+    defended = defence.model_for(model)
+    if deployed is None and uses_deployed(defence):
+        deployed = defended.fit(people)
+    prepared = defence.prepared(people, defended, deployed, np.random.default_rng(SEED))
+    if prepared.people is people:
+        return DefendedRefit(defended, prepared, people)
+    weights = np.zeros(people.size)
+    weights[prepared.kept] = weights_of(prepared.people)
+    return DefendedRefit(defended, prepared, reweighed(people, defended, weights))
+
+
+def uses_deployed(defence: Defence) -> bool:
+    """Report whether a defence looks at what is deployed, for which a model must first be fitted."""
+    parts = getattr(defence, "parts", (defence,))
+    return any(type(part).prepared is not Defence.prepared for part in parts)

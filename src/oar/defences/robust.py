@@ -1,0 +1,65 @@
+"""Averages that a few people can do little to, in the place of class means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from oar.defences.base import Defence
+from oar.errors import OptionError
+from oar.models import NearestCentroid
+from oar.models.class_means import ClassMean, MedianOfBlocks, TrimmedMean
+from oar.models.robust_centroids import RobustCentroids
+
+
+@dataclass(frozen=True)
+class TrimmedCentroids(Defence):
+    """Nearest centroid with trimmed class means: of each class and coordinate, both ends are left out.
+
+    With m people in a class, ⌊share · m⌋ are left out at either end (as by `scipy.stats.trim_mean`), never all.
+
+    Args:
+        share: above 0 and below 0.5.
+    """
+
+    share: float
+    name: ClassVar[str] = "trimmed centroids"
+
+    def __post_init__(self) -> None:
+        """Refuse shares that cannot be."""
+        TrimmedMean(self.share)
+
+    def model_for(self, model: Any) -> RobustCentroids:
+        """Return nearest centroid with these averages."""
+        return _robust(self, model, TrimmedMean(self.share))
+
+
+@dataclass(frozen=True)
+class MedianOfMeans(Defence):
+    """Nearest centroid with the coordinate-wise median of the means of random blocks of each class.
+
+    Args:
+        blocks: into how many blocks a class is cut; a class of fewer people has one person a block.
+        seed: of who is in which block.
+    """
+
+    blocks: int
+    seed: int = 0
+    name: ClassVar[str] = "median of means"
+
+    def __post_init__(self) -> None:
+        """Refuse blocks and seeds that cannot be."""
+        MedianOfBlocks(self.blocks, self.seed)
+
+    def model_for(self, model: Any) -> RobustCentroids:
+        """Return nearest centroid with these averages."""
+        return _robust(self, model, MedianOfBlocks(self.blocks, self.seed))
+
+
+def _robust(defence: Defence, model: Any, mean: ClassMean) -> RobustCentroids:
+    if not isinstance(model, NearestCentroid):
+        raise OptionError(
+            f"defence: {defence.name} are for oar.NearestCentroid(), got {getattr(model, 'name', model)}; for other "
+            "models use StrongerPenalty, ClippedInfluence or DistanceFilter."
+        )
+    return RobustCentroids(mean)

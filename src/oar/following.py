@@ -1,0 +1,309 @@
+"""Follow a plan over time, see what really happened, and plan again (receding horizon); or plan once, and hope.
+
+At round t everything before it is known as it was handed in, and everything from it on as it was expected. From that
+the rounds that are left are planned, within what is left of budgets; the moves of round t are asked for, and reality
+says what came of them. Whoever did not follow has kept its budget, where budgets are shared over rounds; whoever did
+has spent it. In the end all rounds are audited as they really were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Perturb
+from oar.actions.norms import Norm
+from oar.audit import audit
+from oar.errors import DataError, OptionError
+from oar.online.problem import OnlineProblem
+from oar.online.stream import Stream
+from oar.people.wording import counted, lined_up
+from oar.pictures.notebook import ShownAsText
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineAudit, OnlineResult
+from oar.recourse import collective
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class Happened(NamedTuple):
+    """What really came of a round.
+
+    Attributes:
+        features: (m, d), the round's people as they would have been handed in had nobody moved.
+        moves: (m, d), by how much each really moved.
+    """
+
+    features: Array
+    moves: Array
+
+
+class Round(NamedTuple):
+    """What reality is told about a round.
+
+    Attributes:
+        number: the round, 0, 1, ….
+        rows: (m,), positions in the stream of those who arrive.
+        expected: (m, d), their features as they were expected.
+        asked: (m, d), the moves that they are asked for.
+        left: (m,), how far each may move at the most: what is left of its budget.
+        norm: how moves are measured.
+    """
+
+    number: int
+    rows: Rows
+    expected: Array
+    asked: Array
+    left: Array
+    norm: Norm
+
+
+class Happens(Protocol):
+    """What really happens, round by round."""
+
+    def __call__(self, told: Round) -> Happened:
+        """Return what came of a round."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reality:
+    """Members who do not all follow, who do not move quite as asked, and batches that are not as expected.
+
+    Args:
+        adoption: the probability with which each who is asked to move does, in each round anew.
+        noise: the standard deviation of the error in each feature that somebody moves, in the features' units; nobody
+            moves farther than allowed for it.
+        stream: everyone as they really are, with the same rounds and persons as expected; None where they are just as
+            expected. Features may differ, labels may not: who brings other labels is another stream.
+        seed: of who follows, and of the noise.
+    """
+
+    adoption: float = 1.0
+    noise: float = 0.0
+    stream: Stream | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name, most in (("adoption", 1.0), ("noise", np.inf)):
+            value = getattr(self, name)
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not 0 <= value <= most or not np.isfinite(value):
+                limits = "from 0 to 1" if name == "adoption" else "finite and ≥ 0"
+                raise DataError(f"{name}: must be a number {limits}, got {value!r}.")
+        if self.stream is not None and not isinstance(self.stream, Stream):
+            raise DataError(f"stream: must be an oar.online.Stream or None, got type {type(self.stream).__name__}.")
+
+    def check(self, problem: OnlineProblem) -> None:
+        """Raise where the real stream is not of the same rounds, persons and labels."""
+        if self.stream is None:
+            return
+        real, expected = self.stream, problem.stream
+        mine, theirs = (stream.when if stream.who is None else stream.who for stream in (expected, real))
+        if real.people.features.shape != expected.people.features.shape or not (
+            np.array_equal(mine, theirs) and np.array_equal(real.when, expected.when)
+        ):
+            raise DataError(
+                "stream: must have the rows, rounds and persons of the problem's, got another; only features may "
+                "really be different."
+            )
+        if not np.array_equal(real.people.labels, expected.people.labels):
+            raise DataError("stream: must have the labels of the problem's, got others; only features may differ.")
+
+    def __call__(self, told: Round) -> Happened:
+        """Return what came of a round: the same for the same seed and moves."""
+        rng = np.random.default_rng([self.seed, told.number])
+        follows = rng.random(told.rows.size) < self.adoption
+        error = self.noise * rng.standard_normal(told.asked.shape)
+        moves = np.where(follows[:, None] & (told.asked != 0), told.asked + error, 0.0)
+        features = told.expected if self.stream is None else _rows_of(self.stream, told.rows)
+        return Happened(features, told.norm.project(moves, told.left))
+
+
+@dataclass(frozen=True, eq=False)
+class Followed(ShownAsText):
+    """What came of following plans over time; `audit` alone says whether it worked.
+
+    Attributes:
+        problem: the problem as it really was: everyone's features without any move.
+        plan: the moves that were really made.
+        audit: the replay of all rounds with these moves.
+        replanned: whether every round was planned anew.
+        promised: (T,), the goal loss that the plan at hand promised before each round.
+        asked: (T,), the effort that was asked for in each round.
+        followers: (T,), how many of those asked moved.
+    """
+
+    problem: OnlineProblem
+    plan: OnlinePlan
+    audit: OnlineAudit
+    replanned: bool
+    promised: Array
+    asked: Array
+    followers: NDArray[np.intp]
+    asked_rows: NDArray[np.intp] = field(repr=False)
+
+    @property
+    def loss(self) -> float:
+        """The goal loss that it came to (audited): after the last round, or the mean over rounds."""
+        return self.audit.loss
+
+    @property
+    def success(self) -> bool:
+        """Whether the goal was reached, after the last round or every one, and every limit kept (audited)."""
+        return self.audit.success
+
+    @property
+    def rounds(self) -> Any:
+        """A DataFrame with one row a round.
+
+        Its columns: round; promised, the goal loss that the plan at hand promised before it; asked_rows and followers,
+        how many were asked to move and did; asked and effort, how far; loss and prediction after it; and success.
+        """
+        import pandas
+
+        told = self.audit.rounds
+        return pandas.DataFrame(
+            {
+                "round": [one.number for one in told],
+                "promised": self.promised,
+                "asked_rows": self.asked_rows,
+                "followers": self.followers,
+                "asked": self.asked,
+                "effort": [one.effort for one in told],
+                "loss": [one.loss for one in told],
+                "prediction": [one.prediction for one in told],
+                "success": [one.success for one in told],
+            }
+        )
+
+    def __str__(self) -> str:
+        """Show what came of it."""
+        rows = [
+            ("planned", "anew before every round" if self.replanned else "once"),
+            (
+                "followed",
+                f"{self.followers.sum():,} of {counted(int(self.asked_rows.sum()), 'move', 'moves')} asked for",
+            ),
+            ("promised", f"a goal loss of {self.promised[0]:.4g} at first, {self.promised[-1]:.4g} at last"),
+        ]
+        return lined_up(rows) + "\n" + str(self.audit)
+
+
+def follow(
+    problem: OnlineProblem,
+    reality: Happens | Callable[[Round], Any],
+    *,
+    replan: bool = True,
+    solver: Any = "auto",
+    plan: OnlinePlan | None = None,
+) -> Followed:
+    """Follow a plan round by round against what really happens, and return what came of it, audited.
+
+    Args:
+        problem: what is asked, with everyone as expected.
+        reality: what really happens: an `oar.Reality`, or a function that is given a `Round` and returns a `Happened`,
+            or the features (m, d) as they were handed in; of the latter it is taken that all moved just as asked.
+        replan: whether the rounds that are left are planned anew before every round, from what really happened.
+        solver: as in `oar.collective`.
+        plan: the first plan, where it is there already; it must be for this very problem.
+    """
+    if not isinstance(problem, OnlineProblem):
+        raise OptionError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
+    if not isinstance(replan, bool | np.bool_):
+        raise OptionError(f"replan: must be True or False, got {replan!r}.")
+    if not callable(reality):
+        raise DataError(f"reality: must be an oar.Reality or a function of a round, got {reality!r}.")
+    if plan is not None and plan.problem is not problem:
+        raise DataError("plan: must be made for this very problem, got one for another; leave it out.")
+    if isinstance(reality, Reality):
+        reality.check(problem)
+    story = _Story(problem)
+    planned: OnlineResult | None = None
+    current = plan
+    for number in range(problem.stream.rounds):
+        if current is None or (replan and number):
+            planned = collective(story.remaining(number), solver=solver, progress=False)
+            current = planned.plan
+        promised = audit(current).loss if planned is None else planned.loss
+        story.act(number, current, promised, reality)
+    return story.told(bool(replan))
+
+
+class _Story:
+    """What has happened so far, and what is left."""
+
+    def __init__(self, problem: OnlineProblem) -> None:
+        self.problem = problem
+        people = problem.stream.people
+        self.features = np.array(people.features, dtype=np.float64)  # as really handed in but for moves, or expected
+        self.moves = np.zeros_like(self.features)
+        self.allowed = problem.everyone.allowance.everyones(people.size)
+        self.norm = problem.everyone.allowance.norm
+        self.promised: list[float] = []
+        self.asked: list[float] = []
+        self.counts: list[tuple[int, int]] = []
+
+    def remaining(self, number: int) -> OnlineProblem:
+        """Return the problem before round `number`: earlier rounds as handed in, with nobody left to act in them."""
+        if number == 0:
+            return self.problem
+        stream = self.problem.stream
+        past = (stream.when >= 0) & (stream.when < number)
+        budgets = np.where(past, 0.0, self._left())
+        people = stream.people.with_features(self.features + np.where(past[:, None], self.moves, 0.0))
+        return replace(self.problem, stream=replace(stream, people=people), action=Perturb(budgets, norm=self.norm))
+
+    def _left(self) -> Array:
+        """Return how far each row may still move (n,): its budget, or what its person has not spent."""
+        stream = self.problem.stream
+        if not self.problem.shared or stream.who is None:
+            return self.allowed
+        _, persons = np.unique(stream.who, return_inverse=True)
+        spent = np.bincount(persons, weights=self.norm.length(self.moves))
+        return np.where(self.allowed > 0, np.maximum(self.allowed - spent[persons], 0.0), 0.0)
+
+    def act(self, number: int, plan: OnlinePlan, promised: float, reality: Any) -> None:
+        """Ask for a round's moves, and write down what came of it."""
+        rows = self.problem.stream.rows(number)
+        left = self._left()[rows]
+        asked = self.norm.project(plan.each[rows], left)  # a plan made before others were spent may ask for too much
+        told = Round(number, rows, self.features[rows].copy(), asked, left, self.norm)
+        self.features[rows], self.moves[rows] = _checked(reality(told), told)
+        self.promised.append(promised)
+        self.asked.append(float(self.norm.length(asked).sum()))
+        moving = asked.any(axis=1)
+        self.counts.append((int(moving.sum()), int((moving & self.moves[rows].any(axis=1)).sum())))
+
+    def told(self, replanned: bool) -> Followed:
+        """Return it all, audited as it really was."""
+        stream = self.problem.stream
+        real = replace(self.problem, stream=replace(stream, people=stream.people.with_features(self.features)))
+        plan = OnlinePlan(real, self.moves)
+        asked, followers = np.array(self.counts).T
+        promised, efforts = np.array(self.promised), np.array(self.asked)
+        return Followed(real, plan, audit(plan), replanned, promised, efforts, followers, asked)
+
+
+def _checked(happened: Any, told: Round) -> Happened:
+    """Return what reality says, refused where it is not of the round's shape or not finite."""
+    if not isinstance(happened, Happened):
+        happened = Happened(np.asarray(happened, dtype=np.float64) - told.asked, told.asked)
+    parts = Happened(*(np.asarray(part, dtype=np.float64) for part in happened))
+    for name, part in zip(Happened._fields, parts, strict=True):
+        if part.shape != told.expected.shape or not np.isfinite(part).all():
+            raise DataError(
+                f"reality: {name} of round {told.number} must be finite numbers of shape {told.expected.shape}, got "
+                f"shape {part.shape}{'' if part.shape != told.expected.shape else ' with others'}."
+            )
+    return parts
+
+
+def _rows_of(stream: Stream, rows: Rows) -> Array:
+    return np.asarray(stream.people.features[rows], dtype=np.float64)

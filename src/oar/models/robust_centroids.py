@@ -1,0 +1,188 @@
+"""Nearest centroid whose centroids are averages that few people can do little to (`class_means`).
+
+Parameters are `Centroids`, and everything but the fit is as with `NearestCentroid`. Bound to people it implements
+`Training` as if θ minimised ½‖θ − μ(x)‖², with H = I; so a signal is v = g, and since dL/dδ_ij = S_ij g_cj, scores have
+
+    ∇_x s_i = −S_i ⊙ v_c / w̄_i,          s_i = −Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i.
+
+It is locally exact: there are kinks where people change places. No JAX is needed.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.models.class_means import ClassMean, PlainMean, class_means, class_shares
+from oar.models.differentiable import Differentiable
+from oar.models.nearest_centroid import Centroids, NearestCentroid
+from oar.models.training import Array, Columns, Fit
+from oar.people import Population
+
+NEAREST = NearestCentroid()
+
+
+@dataclass(frozen=True)
+class RobustCentroids(Differentiable):
+    """Nearest centroid, with another average than the mean.
+
+    Args:
+        mean: how the people of a class are averaged.
+    """
+
+    mean: ClassMean = field(default_factory=PlainMean)
+    convex = True
+    equivariant = True
+    smooth = False
+    holds_class_means = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The kind of average."""
+        return f"{self.mean.name} centroids"
+
+    def check(self, people: Population) -> None:
+        """Raise where nearest centroid could not be fitted to these people."""
+        NEAREST.check(people)
+
+    def training(self, people: Population) -> RobustTraining:
+        """Bind the model to people."""
+        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        features = np.ascontiguousarray(people.features, dtype=np.float64)
+        return RobustTraining(self, features, people.class_rows(), weights)
+
+    def fit(self, people: Population) -> Centroids:
+        """Return the averages, class weights and sizes."""
+        self.check(people)
+        training = self.training(people)
+        features = training.moved(None)
+        return training.parameters(training.means(features), features)
+
+    def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
+        """Return class probabilities, shape (..., k)."""
+        return NEAREST.probabilities(parameters, features)
+
+    def predict(self, parameters: Centroids, features: Any) -> NDArray[Any]:
+        """Return the code of the nearest class, shape (...)."""
+        return NEAREST.predict(parameters, features)
+
+    def goal_loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
+        """Return −log p(goal | x), shape (...)."""
+        return NEAREST.goal_loss(parameters, features, goal)
+
+
+class RobustTraining:
+    """Implements `Training`; θ is the centroids, class after class."""
+
+    def __init__(self, model: RobustCentroids, features: Array, targets: Array, weights: Array) -> None:
+        """Keep the people; targets are one-hot rows (n, k)."""
+        self.model, self.targets, self._features = model, targets, features
+        self._given, self.weights = weights, weights / weights.sum()
+        self.codes = targets.argmax(axis=1)
+        self.size, self.dimensions = features.shape
+        self.classes = targets.shape[1]
+        self.parameter_count = self.classes * self.dimensions
+        self.passes = 0
+
+    def start(self) -> Array:
+        """Return zeros: it does not matter."""
+        return np.zeros(self.parameter_count)
+
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+        """Return everyone's features after the moves."""
+        if moves is None:
+            return self._features
+        if columns is None:
+            return self._features + moves
+        features = self._features.copy()
+        features[:, columns] += moves
+        return features
+
+    def means(self, features: Array) -> Array:
+        """Return the centroids (k · d,) of these features."""
+        self.passes += 1
+        shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
+        return class_means(shares, features, self.codes, self.classes).ravel()
+
+    def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
+        """Average; there is nothing to iterate."""
+        return Fit(self.means(features), features, 0.0, True)
+
+    def parameters(self, flat: Array, features: Array | None = None) -> Centroids:
+        """Return flat parameters as `Centroids`."""
+        rows = self._features if features is None else features
+        totals = np.bincount(self.codes, weights=self._given, minlength=self.classes).astype(np.float64)
+        sizes = np.bincount(self.codes, weights=self._given * np.abs(rows).max(axis=1), minlength=self.classes) / totals
+        positions = flat.reshape(self.classes, self.dimensions)
+        return Centroids(positions, totals, np.maximum(sizes, np.abs(positions).max(axis=1)))
+
+    def flat(self, parameters: Centroids) -> Array:
+        """Return `Centroids` as one vector."""
+        return parameters.positions.ravel()
+
+    def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
+        """Return ½‖θ − μ‖² and θ − μ."""
+        away = parameters - self.means(features)
+        return 0.5 * float(away @ away), away
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return the direction: H = I."""
+        return direction
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return the right-hand side: H = I."""
+        return right
+
+    def score_gradients(
+        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return −S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
+        self.passes += 1
+        shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
+        found = -shares * self._by_class(signal) / self._divisors
+        return found if columns is None else found[:, columns]
+
+    def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
+        """Return −Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i (n,), for everyone's own class."""
+        if not np.array_equal(targets, self.targets):
+            raise OptionError(
+                f"action: {self.model.name} say nothing of people who change their class, and other labels were asked "
+                "about; let members move, or leave."
+            )
+        self.passes += 1
+        shares, entered = class_shares(self.model.mean, features, self.codes, self.weights, self.classes)
+        return -(self._by_class(signal) * shares * (features - entered) / self._divisors).sum(axis=1)
+
+    def contributing(self, targets: Array, weights: Array) -> RobustTraining:
+        """Return the same training for other classes (one-hot rows) and weights."""
+        if not np.isin(targets, (0.0, 1.0)).all():
+            raise OptionError(f"labels: {self.model.name} need one class a person, got soft labels.")
+        other = copy.copy(self)
+        other.targets, other.codes = targets, targets.argmax(axis=1)
+        other._given, other.weights = weights * self._given.sum(), weights
+        return other
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return L = Σ_c t_c d_c + log Σ_c e^(−d_c), with ∂L/∂μ_c = (t_c − p_c)(μ_c − x†)/d_c, and 0 at d_c = 0."""
+        offsets = parameters.reshape(self.classes, self.dimensions) - query
+        distances = np.linalg.norm(offsets, axis=1)
+        total = np.logaddexp.reduce(-distances)
+        pulls = target - np.exp(-distances - total)
+        by_class = pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
+        return float(target @ distances + total), by_class.ravel(), -by_class.sum(axis=0)
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return −d_c for every class."""
+        return -np.linalg.norm(parameters.reshape(self.classes, self.dimensions) - query, axis=1)
+
+    def _by_class(self, signal: Array) -> Array:
+        return signal.reshape(self.classes, self.dimensions)[self.codes]
+
+    @property
+    def _divisors(self) -> Array:
+        return np.where(self.weights > 0, self.weights, 1.0)[:, None]

@@ -1,0 +1,69 @@
+"""What update rules need of the people whom they read: a history to begin with, some weight, every class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+from oar.online.stream import HISTORY, Stream
+
+Array = NDArray[np.float64]
+
+
+def round_words(number: int) -> str:
+    """Return what a round is called.
+
+    >>> round_words(2), round_words(-1)
+    ('round 2', 'the history')
+    """
+    return "the history" if number == HISTORY else f"round {number}"
+
+
+def check_classes(rule: str, totals: Array, classes: tuple[Any, ...], number: int) -> None:
+    """Raise where a rule refits and some class weighs nothing; `totals` (k,) are the classes' weights."""
+    for code in np.flatnonzero(~(totals > 0)):
+        raise DataError(
+            f"stream: {rule} refits in {round_words(number)}, for which it reads nobody of class {classes[code]!r}; "
+            "add people of that class to the batch, read more batches (a longer Window, or FullRefit), or use a rule "
+            "that needs no full batch (GradientSteps, FineTune)."
+        )
+
+
+def check_every_class(rule: str, reads: int | None, stream: Stream, model: Any, rounds: Iterable[int]) -> None:
+    """Raise where a rule that refits reads no one of some class in one of these rounds."""
+    if getattr(model, "regresses", False):
+        return
+    totals = class_totals(stream)
+    for number in rounds:
+        # row 0 is history's, so round t is row t + 1
+        first = 0 if reads is None else max(0, number - reads + 2)
+        check_classes(rule, totals[first : number + 2].sum(axis=0), stream.people.classes, number)
+
+
+def class_totals(stream: Stream) -> Array:
+    """Return each batch's weight by class, (1 + T, k), history first; a soft label counts by its shares."""
+    people, batch = stream.people, stream.when + 1
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    totals = np.zeros((stream.rounds + 1, len(people.classes)))
+    if people.has_label_rows:
+        np.add.at(totals, batch, weights[:, None] * people.class_rows())
+    else:
+        np.add.at(totals, (batch, people.codes(0, people.size)), weights)
+    return totals
+
+
+def check_weights(reads: int | None, stream: Stream) -> None:
+    """Raise where everybody whom a rule reads weighs nothing."""
+    if stream.people.weights is None:
+        return
+    totals = np.bincount(stream.when + 1, weights=stream.people.weights, minlength=stream.rounds + 1)
+    for number in range(stream.rounds):
+        first = 0 if reads is None else max(0, number - reads + 2)
+        if not totals[first : number + 2].sum() > 0:
+            raise DataError(
+                f"weights: somebody whom the rule reads in round {number} must weigh something, got 0 for all."
+            )

@@ -1,0 +1,184 @@
+"""Which solver plans over time: exact where centroids are weighted sums, gradients elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.goals import ClassWish
+from oar.goals.together import Together, failing, mean, worst
+from oar.models.linear import Linear
+from oar.online import OnlineProblem, Walk
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineProposal
+from oar.progress import OnStep
+from oar.solvers import online_centroid, online_one_shot
+from oar.solvers.online_gradient import Searched, search
+from oar.solvers.online_why import leverage, why
+from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver
+
+Array = NDArray[np.float64]
+FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
+STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
+ENDED = {
+    "steps": "It took all the steps it may take; allow more with max_steps.",
+    "time": "Its time limit was over.",
+    "stalled": (
+        "No step against the slopes lowers the loss any more, as at a kink or at the precision of refits: more steps "
+        "would not help, but restarts may."
+    ),
+    "closed": "",
+}
+
+
+def propose_online(
+    problem: OnlineProblem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
+) -> OnlineProposal:
+    """Plan over time. Not audited: use `oar.collective` for that."""
+    if signal != "auto":
+        raise OptionError(
+            f"signal: over time the rule itself says how it is differentiated; leave it out, got {signal!r}."
+        )
+    exact = online_centroid.linear(problem) and online_centroid.attained(problem)
+    usual: Any = Exact() if exact else ProjectedGradient()
+    kinds = (Exact, ProjectedGradient, FrankWolfe, OneShot) if exact else (ProjectedGradient, FrankWolfe, OneShot)
+    if solver == "exact" and not exact:
+        raise OptionError(f"solver: 'exact' does not apply here: {_why_not_exact(problem)}; use 'projected-gradient'.")
+    chosen = as_solver(solver, usual, kinds)
+    if isinstance(chosen, Exact):
+        return online_centroid.solve(problem)
+    if isinstance(chosen, OneShot):
+        _only_smooth(problem)
+        searched, signals = online_one_shot.solve(problem)
+        return _proposed(problem, searched, chosen, signals)
+    given = {name: value for name, value in vars(chosen).items() if value is not None}
+    chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
+    kinds_of_loss = _together(problem)
+    if len(kinds_of_loss) == 1:
+        together, by = kinds_of_loss[0]
+        return _proposed(problem, search(problem, chosen, on_step, together, by), chosen)
+    found = [search(problem, chosen, on_step, together, by) for together, by in kinds_of_loss]
+    best = min(found, key=lambda one: _value(problem, one.best.moves))
+    smooth = problem.everyone.undecided
+    steps, walks, passes = (sum(getattr(one, name) for one in found) for name in ("steps", "walks", "passes"))
+    proposal = _proposed(problem, dataclasses.replace(best, steps=steps, walks=walks, passes=passes), chosen)
+    claimed = _value(problem, best.best.moves)[0]
+    return dataclasses.replace(
+        proposal,
+        claimed_loss=claimed,
+        finished=proposal.finished and smooth,
+        ended=proposal.ended if smooth else STAND_IN,
+    )
+
+
+def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: Any = ()) -> OnlineProposal:
+    """Put moves, claims and certificates together."""
+    end, stuck = found.best, not problem.radii.any()
+    bound, impossible = float(getattr(problem.model, "least_loss", 0.0)), stuck
+    if online_centroid.linear(problem):
+        bound, impossible = online_centroid.bounds(problem)
+    bound = end.loss if stuck else bound
+    plan = OnlinePlan(problem, end.moves + 0.0, signals)
+    levers = leverage(problem, found.slopes_before)
+    finished = stuck or isinstance(settings, OneShot) or end.ended == "closed"
+    return OnlineProposal(
+        plan=plan,
+        solver={ProjectedGradient: "projected-gradient", FrankWolfe: "frank-wolfe", OneShot: "one-shot"}[
+            type(settings)
+        ],
+        claimed_loss=end.loss,
+        gap=end.gap,
+        bound=bound,
+        exact=stuck or (online_centroid.linear(problem) and end.loss <= bound * (1 + 1e-12)),
+        impossible=impossible,
+        finished=finished,
+        leverage=levers,
+        leverage_left=leverage(problem, end.slopes),
+        steps=found.steps,
+        walks=found.walks,
+        passes=found.passes,
+        why=why(plan, levers),
+        ended="" if finished else ENDED[end.ended],
+    )
+
+
+def _why_not_exact(problem: OnlineProblem) -> str:
+    if not online_centroid.linear(problem):
+        return (
+            "it is for nearest centroid with a full refit, a window or exponential means, and one query with one class "
+            f"as goal, got {problem.model.name} with {problem.rule.name}"
+        )
+    if problem.goal_for != "last":
+        return "the goal is for every round, and what is best for one need not be for another"
+    return "somebody's shared budget is for rows of different classes"
+
+
+def _suitable(problem: OnlineProblem, kind: type) -> dict[str, Any]:
+    """Return settings that suit the problem: a step walks all rounds, forwards and back."""
+    numbers = problem.radii.size * problem.stream.people.dimensions
+    if not getattr(problem.model, "convex", True):
+        return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
+    if kind is FrankWolfe:
+        return {"max_steps": 500, "tolerance": 1e-5, "restarts": 0}
+    quick = not hasattr(problem.model, "linear") or isinstance(problem.model, Linear)
+    restarts = 0 if numbers > FEW or not quick else 4
+    steps, tolerance = (1_000, 1e-7) if numbers <= FEW else (300, 1e-6) if numbers <= MORE else (100, 1e-5)
+    return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts}
+
+
+def _only_smooth(problem: OnlineProblem) -> None:
+    everyone = problem.everyone
+    if everyone.query.several != "mean" or everyone.undecided:
+        raise OptionError(
+            "solver: 'one-shot' publishes the signals of one smooth loss, got a query for the worst or the share of "
+            "several, or for any of several classes; use 'projected-gradient'."
+        )
+
+
+def _together(problem: OnlineProblem) -> list[tuple[Together | None, int | None]]:
+    """Return the smooth losses that are planned for: one, or several of which the best plan counts."""
+    everyone = problem.everyone
+    if everyone.undecided:
+        wish = everyone.wishes[0]
+        assert isinstance(wish, ClassWish)
+        return [(None, code) for code in wish.codes]
+    if everyone.query.several == "mean":
+        return [(None, None)]
+    if everyone.query.several == "share":
+        return [(mean, None), (failing(_edges(problem)), None)]
+    return [(mean, None), (worst(_each(problem, None)[-1]), None)]
+
+
+def _edges(problem: OnlineProblem) -> Array:
+    """Return the loss (q,) at which each query is about to get its goal."""
+    from oar.solvers.queries import edges
+
+    return edges(problem.everyone)
+
+
+def _each(problem: OnlineProblem, moves: Array | None) -> list[Array]:
+    """Return each query's loss (q,) after each round."""
+    seen: list[Array] = []
+
+    def noted(losses: Array) -> tuple[float, Array]:
+        seen.append(losses.copy())
+        return mean(losses)
+
+    Walk(problem, noted).forward(moves)
+    return seen
+
+
+def _value(problem: OnlineProblem, moves: Array) -> tuple[float, float]:
+    """Return what is asked for, to be lowered, and the mean loss, which decides between equals."""
+    kind, each = problem.everyone.query.several, _each(problem, moves)
+    if kind == "share":
+        edges = _edges(problem)
+        asked = [float(np.mean(losses >= edges)) for losses in each]
+    else:
+        asked = [float(losses.max() if kind == "worst" else losses.mean()) for losses in each]
+    means = [float(losses.mean()) for losses in each]
+    return float(problem.weights @ asked), float(problem.weights @ means)

@@ -1,0 +1,87 @@
+"""`check_rule`: does an update rule keep what planning over time relies on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OARError, OptionError
+from oar.models import SoftmaxRegression
+from oar.online import Rule, Stream
+from oar.people import Population
+from oar.problem import Query
+from oar.testing.checks import Broken
+from oar.testing.report import Check, ConformanceError, Report
+from oar.testing.rule_case import ROUNDS, RuleCase
+from oar.testing.rule_checks import CHECKS
+
+PEOPLE = 9  # in a batch; three classes have three each
+
+
+def check_rule(rule: Rule, model: Any = None, *, dimensions: int = 2, seed: int = 0, raises: bool = True) -> Report:
+    """Check an update rule against finite differences through three rounds, and say what it lacks.
+
+    Args:
+        rule: what is checked: one of oar.online, or your own.
+        model: what it updates; None for softmax regression.
+        dimensions: how many features the people have on whom it is checked.
+        seed: they are drawn from this.
+        raises: whether a failed check raises; otherwise only the report says so.
+
+    Returns:
+        The report: `print` it.
+
+    Raises:
+        ConformanceError: an OARError that lists every failed check with advice.
+
+    >>> import oar
+    >>> check_rule(oar.online.ExponentialMeans(0.3), oar.NearestCentroid()).passed
+    True
+    """
+    if isinstance(rule, type):
+        raise OptionError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
+    model = SoftmaxRegression(0.1) if model is None else model
+    case = _case(rule, model, dimensions, seed)
+    done: dict[str, Check] = {}
+    for name, check, needs in CHECKS:
+        missing = [need for need in needs if not done[need].passed]
+        done[name] = Check(name, None, f"{missing[0]!r} must pass first.") if missing else _run(name, check, case)
+    report = Report(str(getattr(rule, "name", type(rule).__name__)), tuple(done.values()))
+    if raises and not report.passed:
+        raise ConformanceError(report)
+    return report
+
+
+def _case(rule: Rule, model: Any, dimensions: int, seed: int) -> RuleCase:
+    """Draw a history and three rounds; classes overlap, and weights differ."""
+    rng = np.random.default_rng(seed)
+    reads = getattr(rule, "reads", None)
+    if isinstance(reads, int) and reads > ROUNDS + 1:
+        raise OptionError(
+            f"rule: is checked on {ROUNDS} rounds and a history, got one that reads {reads} batches; check the same "
+            f"rule with fewer, at most {ROUNDS + 1}."
+        )
+    when = np.repeat(np.arange(-1, ROUNDS), PEOPLE)
+    codes = np.arange(when.size) % 3
+    features = rng.standard_normal((3, dimensions))[codes] + rng.standard_normal((when.size, dimensions))
+    values = features @ rng.standard_normal(dimensions) + 0.3 * rng.standard_normal(when.size)
+    regresses = bool(getattr(model, "regresses", False))
+    people = Population(features, values if regresses else codes, rng.uniform(0.5, 1.5, when.size))
+    place = features.mean(axis=0) + 0.1 * rng.standard_normal(dimensions)
+    query = Query(place, float(values.mean()) + 1.0, within=0.1) if regresses else Query(place, 0)
+    return RuleCase(rule, model, Stream(people, when), query, seed)
+
+
+def _run(name: str, check: Callable[[RuleCase], str], case: RuleCase) -> Check:
+    try:
+        return Check(name, True, check(case))
+    except Broken as reason:
+        return Check(name, False, reason.detail, reason.advice)
+    except OARError as reason:  # these say themselves what to do
+        return Check(name, False, str(reason), "Change what the message names.")
+    except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
+        return Check(
+            name, False, f"{type(reason).__name__}: {reason}", "The rule's own code raised this; mend it there."
+        )

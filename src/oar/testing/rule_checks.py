@@ -1,0 +1,269 @@
+"""The checks of an update rule: each measures one promise on a few rounds of a few people.
+
+A check returns what it measured, or raises `Broken` with what went wrong and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OARError
+from oar.models import NearestCentroid
+from oar.online import Stream, Walk, centroid_weights
+from oar.online.refits import moved_by
+from oar.testing.checks import Broken
+from oar.testing.rule_case import ROUNDS, Array, RuleCase
+
+STEP = 1e-4  # of finite differences, in the spread of what is changed
+AGREEMENT = 1e-4  # relative difference between a derivative and finite differences
+SAME = 1e-6  # relative difference between two θ that should be equal, as two fits are
+DIRECTIONS = 3
+
+
+def _differ(first: Array, second: Array) -> float:
+    return float(np.abs(first - second).max() / (1 + np.abs(first).max()))
+
+
+def interface(case: RuleCase) -> str:
+    """It has a name, says what it reads, and can go there and back."""
+    if not isinstance(getattr(case.rule, "name", None), str):
+        raise Broken("it has no name.", "Give it a name: a short text for reports.")
+    reads = getattr(case.rule, "reads", "nothing")
+    whole = isinstance(reads, int | np.integer) and not isinstance(reads, bool) and reads >= 1
+    if reads is not None and not whole:
+        raise Broken(
+            f"reads is {reads!r}.", "Say how many of the newest batches it reads, at least 1; None means all so far."
+        )
+    for part in ("update", "pull_back"):
+        if not callable(getattr(case.rule, part, None)):
+            raise Broken(f"it has no method {part}.", "Give it update(update) and pull_back(update, after, adjoint).")
+    return f"reads {'everything so far' if reads is None else f'the newest {reads} batch(es)'}."
+
+
+def finite(case: RuleCase) -> str:
+    """It returns as many parameters as the model has, all of them numbers."""
+    return f"{case.path.parameters.shape[1]} parameters, all finite, in each of {len(case.path.parameters)} rounds."
+
+
+def repeatable(case: RuleCase) -> str:
+    """The same round gives the same θ, whatever was asked in between."""
+    again = [case.rule.update(case.update(number)) for number in reversed(range(ROUNDS))]
+    gap = max(_differ(one, other) for one, other in zip(case.path.parameters, reversed(again), strict=True))
+    if not gap <= SAME:
+        raise Broken(
+            f"the same update led to parameters that differ by {gap:.1e} of their size.",
+            "Keep nothing from call to call, and draw nothing at random: θ_t is a function of the update alone.",
+        )
+    return f"to {gap:.0e}."
+
+
+def unchanged(case: RuleCase) -> str:
+    """It leaves what it is handed as it is."""
+    for number in range(ROUNDS):
+        update = case.update(number)
+        after, adjoint = case.path.parameters[number].copy(), case.draw(case.path.parameters[number].shape)
+        handed = {
+            "before": update.before,
+            "features": update.features,
+            "newest": update.newest,
+            "after": after,
+            "adjoint": adjoint,
+            "training.weights": update.training.weights,
+            "training.targets": update.training.targets,
+        }
+        kept = {name: np.array(_plain(value)) for name, value in handed.items()}
+        case.rule.update(update)
+        case.rule.pull_back(update, after, adjoint)
+        for name, value in handed.items():
+            if not np.array_equal(kept[name], np.array(_plain(value)), equal_nan=True):
+                raise Broken(f"it changed {name} in round {number}.", "Copy an array before you write into it.")
+    return "nothing that it was handed changed."
+
+
+def _plain(value: Any) -> Any:
+    """Return the numbers of moved features, whatever form a training keeps them in."""
+    return getattr(value, "rows", value) if value is not None else np.nan
+
+
+def order(case: RuleCase) -> str:
+    """Who stands where among the people makes no difference."""
+    gap = 0.0
+    for number in range(ROUNDS):
+        size = case.walk.rows(number).size
+        mixed = np.random.default_rng([case.seed, number]).permutation(size)
+        gap = max(gap, _differ(case.path.parameters[number], case.rule.update(case.update(number, mixed))))
+    if not gap <= SAME:
+        raise Broken(
+            f"with the same people in another order, parameters differ by {gap:.1e} of their size.",
+            "Treat people alike; who is new is told by update.newest, which comes in the same order as the people.",
+        )
+    return f"to {gap:.0e}."
+
+
+def forgets(case: RuleCase) -> str:
+    """A rule that says that it remembers nothing does not depend on θ before."""
+    if getattr(case.rule, "remembers", True):
+        return "it says that it depends on θ before."
+    number = ROUNDS - 1
+    before = case.before(number)
+    assert before is not None
+    other = before + 0.1 * (1 + np.abs(before)) * case.draw(before.shape)
+    gap = _differ(case.path.parameters[number], case.rule.update(case.update(number, before=other)))
+    if not gap <= SAME:
+        raise Broken(
+            f"from another θ before, parameters differ by {gap:.1e} of their size.", "Leave out remembers = False."
+        )
+    return f"θ before makes no difference, to {gap:.0e}."
+
+
+def shapes(case: RuleCase) -> str:
+    """What is pulled back is finite, one number for each parameter and one for each feature of each who is read."""
+    back = case.walk.gradient(case.path, case.moves)  # the walk itself checks what comes back
+    if not back.gradient.any():
+        raise Broken("no move changes anything.", "Return dL/dδ in PulledBack.moves, for everybody who is read.")
+    return f"{back.gradient.shape[0]} people by {back.gradient.shape[1]} features, and λ for every round."
+
+
+def by_moves(case: RuleCase) -> str:
+    """dL/dδ through all rounds matches differences of L, for the last round and for every round."""
+    said = ""
+    for name, counts in (("last", np.eye(ROUNDS)[-1]), ("every", np.full(ROUNDS, 1 / ROUNDS))):
+        slope = case.walk.gradient(case.path, case.moves, counts).gradient
+        for number in range(DIRECTIONS):
+            along = case.draw(case.moves.shape, number + 1) * case.acting
+            up, down = (counts @ case.walk.forward(case.moves + sign * STEP * along).losses for sign in (1, -1))
+            advice = (
+                "Look at the sign and at the weights: moves are (∂θ_t/∂δ)ᵀ λ_t, for a minimum −w̄_i ∇_x s_i(θ; v) with "
+                "H v = λ_t; and at what goes on to θ_{t−1}."
+            )
+            said = _agree(f"dL/dδ of the {name} round(s)", slope, along, float(up - down) / (2 * STEP), advice)
+    return said
+
+
+def by_before(case: RuleCase) -> str:
+    """λ_{t−1} matches differences of λ_tᵀ θ_t."""
+    said = ""
+    for number in range(1, ROUNDS):
+        before = case.before(number)
+        assert before is not None
+        adjoint = case.draw(before.shape)
+        slope = case.pulled(number, adjoint).before
+        for turn in range(DIRECTIONS):
+            along = case.draw(before.shape, turn + 1)
+            ends = [case.rule.update(case.update(number, before=before + sign * STEP * along)) for sign in (1, -1)]
+            advice = "Return (∂θ_t/∂θ_{t−1})ᵀ λ_t in PulledBack.before: zeros for a refit, (I − η H) λ for one step."
+            size = float(np.linalg.norm(adjoint) * np.linalg.norm(along))
+            said = _agree(
+                f"λ before round {number}",
+                slope,
+                along,
+                float(adjoint @ (ends[0] - ends[1])) / (2 * STEP),
+                advice,
+                size,
+            )
+    return said
+
+
+def _agree(what: str, slope: Array, along: Array, differences: float, advice: str, size: float = 0.0) -> str:
+    """Raise unless a slope along a direction is what finite differences say, beside the size of both."""
+    derivative = float((slope * along).sum())
+    scale = max(1e-3 * float(np.linalg.norm(slope) * np.linalg.norm(along)), 1e-3 * size)
+    error = abs(derivative - differences) / max(abs(derivative), abs(differences), scale, 1e-300)
+    if not error <= AGREEMENT:  # NaN fails too
+        raise Broken(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
+    return f"agrees with finite differences to {error:.0e}."
+
+
+def signals(case: RuleCase) -> str:
+    """What is broadcast makes the moves that were pulled back."""
+    number = ROUNDS - 1
+    pulled = case.pulled(number, case.draw(case.path.parameters[number].shape))
+    if not pulled.signals:
+        return "none are broadcast."
+    update = case.update(number)
+    made = sum(moved_by(update, parameters, signal) for parameters, signal in pulled.signals)
+    gap = float(np.abs(made - pulled.moves).max() / max(np.abs(pulled.moves).max(), 1e-300))
+    if not gap <= SAME:
+        raise Broken(
+            f"Σ −w̄_i ∇_x s_i(θ; v) of its signals differs from its moves by {gap:.1e} of them.",
+            "Return pairs (θ, v) that make the moves, or no signals at all.",
+        )
+    return f"they make the moves, to {gap:.0e}."
+
+
+def first_round(case: RuleCase) -> str:
+    """With nothing deployed before, it begins, or says what it needs."""
+    rows = np.flatnonzero(case.stream.when >= 0)
+    stream = Stream(case.stream.people.some(rows), case.stream.when[rows])
+    try:
+        Walk(case.problem(stream=stream)).forward()
+    except OARError as reason:
+        if "NaN" in str(reason):
+            raise
+        return f"it says what it needs: {_sentence(reason)}"
+    return "it begins by itself."
+
+
+def missing_class(case: RuleCase) -> str:
+    """A batch that lacks a class leads to numbers, or to an OARError that says so."""
+    if getattr(case.model, "regresses", False):
+        return "values have no classes."
+    people = case.stream.people
+    lacking = (case.stream.when == 1) & (people.codes(0, people.size) == 0)
+    rows = np.flatnonzero(~lacking)
+    stream = Stream(people.some(rows), case.stream.when[rows])
+    try:
+        walk = Walk(case.problem(stream=stream))
+        walk.gradient(walk.forward(), None)
+    except OARError as reason:
+        if "NaN" in str(reason) or "finite" in str(reason):
+            raise Broken(
+                f"a batch without one class led to {_sentence(reason)}",
+                "Leave what the class has learnt as it was, or raise an oar.DataError that names the round.",
+            ) from None
+        return f"it says so: {_sentence(reason)}"
+    return "it goes on without."
+
+
+def _sentence(reason: OARError) -> str:
+    return str(reason).split("; ")[0].rstrip(".") + "."
+
+
+def kept_share(case: RuleCase) -> str:
+    """What share of a centroid it says that it keeps is what it keeps."""
+    if not callable(getattr(case.rule, "kept_share", None)) or getattr(case.model, "regresses", False):
+        return "it says nothing about centroids."
+    problem = case.problem(model=NearestCentroid(), query=case.query)
+    walk, people = Walk(problem), case.stream.people
+    codes, gap = people.codes(0, people.size), 0.0
+    with_moves, without = walk.forward(case.moves), walk.forward()
+    for number in range(ROUNDS):
+        shifts = (with_moves.parameters[number] - without.parameters[number]).reshape(-1, people.dimensions)
+        weighted = centroid_weights(problem, number)[:, None] * case.moves
+        said = np.array([weighted[codes == code].sum(axis=0) for code in range(len(people.classes))])
+        gap = max(gap, _differ(shifts, said))
+    if not gap <= SAME:
+        raise Broken(
+            f"centroids move otherwise than kept_share says, by {gap:.1e}.",
+            "Return κ (k,) of μ_c ← κ_c μ_c + (1 − κ_c) mean_c, or leave kept_share out.",
+        )
+    return f"centroids move as it says, to {gap:.0e}."
+
+
+CHECKS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("has what it takes", interface, ()),
+    ("finite parameters", finite, ("has what it takes",)),
+    ("same again", repeatable, ("finite parameters",)),
+    ("order of people", order, ("same again",)),
+    ("pulls back", shapes, ("finite parameters",)),
+    ("inputs unchanged", unchanged, ("pulls back",)),
+    ("remembers or not", forgets, ("same again",)),
+    ("moves through rounds", by_moves, ("same again", "pulls back")),
+    ("θ before", by_before, ("same again", "pulls back")),
+    ("signals", signals, ("pulls back",)),
+    ("nothing before", first_round, ("finite parameters",)),
+    ("missing class", missing_class, ("pulls back",)),
+    ("share of centroids", kept_share, ("same again",)),
+)

@@ -1,0 +1,218 @@
+"""A collective in a world: who belongs to it, what its query wants, and how people fall short of what was planned."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.actions import Perturb, Relabel, Withhold
+from oar.actions.choice import as_action, part_of
+from oar.actions.norms import Norm
+from oar.actions.perturb import check_budget, is_single_budget
+from oar.errors import DataError, OptionError, with_near_names
+from oar.problem import Query
+from oar.worlds.parts import Array, Arrivals, Caps, Crowd, Deed, Rows, View
+from oar.worlds.refusals import refuse, together
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """Some of those who arrive, who act together for a query.
+
+    Args:
+        name: under which it is recorded.
+        query: an oar.Query: who asks, and for what.
+        action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
+            oar.Withhold with `most`, or a list of them. Who takes part is said by `share` and `who`.
+        share: the share of arrivals who are members in round 0. A person who comes again stays a member as long as
+            adoption does not fall.
+        growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].
+        defection: how probable it is that a member does nothing, in each round.
+        noise: how inexactly members who move do so: a normal error is added to each move, whose length is on average
+            (root mean square) this share of the budget; moves are then shortened to the budget again.
+        stale: how many rounds old the model is that the collective acts on.
+        who: the group that members come from, as arrivals name it; `share` is then a share of it. None for everyone.
+        total: how far each member may move over all rounds together; None where rounds do not share a budget.
+    """
+
+    name: str
+    query: Query
+    action: Any
+    share: float = 1.0
+    growth: float = 0.0
+    defection: float = 0.0
+    noise: float = 0.0
+    stale: int = 0
+    who: Any = None
+    total: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse shares outside [0, 1], and actions that do not fit a world."""
+        check_name(self.name, "Collective name")
+        if not isinstance(self.query, Query):
+            raise DataError(f"query: must be an oar.Query(…), got an object of type {type(self.query).__name__}.")
+        for part in ("share", "defection", "noise"):
+            check_share(getattr(self, part), part)
+        if not _is_number(self.growth):
+            raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
+        if isinstance(self.stale, bool) or not isinstance(self.stale, int) or self.stale < 0:
+            raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
+        if self.total is not None:
+            object.__setattr__(self, "total", check_budget(self.total, "total"))
+        object.__setattr__(self, "action", as_action(self.action))
+        _ = self.caps
+
+    @property
+    def caps(self) -> Caps:
+        """How much it may do in a round."""
+        moves, labels = part_of(self.action, Perturb), part_of(self.action, Relabel)
+        leaving = part_of(self.action, Withhold)
+        if moves is not None and (moves.participants is not None or moves.limits is not None):
+            raise OptionError(
+                "action: in a world the collective's share and group say who takes part, and features are plain "
+                f"numbers, got {moves!r}; leave participants and limits out."
+            )
+        for lever in (labels, leaving):
+            if lever is not None and (lever.most is None or lever.participants is not None):
+                raise OptionError(
+                    f"action: must say how many by `most` in a world, and leave participants out, got {lever!r}."
+                )
+        if moves is not None and not is_single_budget(moves.budget):
+            raise OptionError("action: must have one budget for all in a world, got one for each person.")
+        return Caps(
+            budget=0.0 if moves is None else float(moves.budget),
+            norm=Norm.of(2) if moves is None else moves.norm,
+            labels=0 if labels is None else labels.most or 0,
+            leavers=0 if leaving is None else leaving.most or 0,
+            total=self.total,
+        )
+
+    def adoption(self, number: int) -> float:
+        """Return the share of members in a round; raise where it leaves [0, 1]."""
+        adoption = self.share + self.growth * number
+        if not -ROUNDING <= adoption <= 1 + ROUNDING:
+            raise OptionError(
+                f"growth: adoption share + growth · round must stay in [0, 1], got {adoption:g} in round {number} of "
+                f"{self.name!r} (share {self.share:g}, growth {self.growth:g}); choose a smaller growth."
+            )
+        return float(min(max(adoption, 0.0), 1.0))
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Return who belongs to it: of those who may, the share whose own lots are lowest.
+
+        A person's lot is its own for ever, so that with growing adoption members stay members.
+        """
+        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
+        count = round(self.adoption(number) * able.size)
+        lots = _lots(crowd.persons[able], int(rng.integers(2**63)))
+        return np.sort(able[np.argsort(lots, kind="stable")[:count]])
+
+    def _may(self, crowd: Crowd) -> list[bool]:
+        return [group == self.who for group in crowd.groups.tolist()]
+
+
+ROUNDING = 1e-12
+Policy = Callable[["CollectiveView"], Deed]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CollectiveView(View):
+    """What a collective's policy sees: what every actor does, and what planning needs.
+
+    Attributes:
+        collective: whose turn it is: its query, action and adoption.
+        arrivals: where people come from, for whoever plans for rounds to come.
+        labels: what becomes of the labels of those who move.
+        rounds: how many rounds there are in all.
+    """
+
+    collective: Collective
+    arrivals: Arrivals
+    labels: str
+    rounds: int
+
+
+class Acting:
+    """A collective that follows a policy: an actor of the world."""
+
+    def __init__(self, collective: Collective, policy: Policy, setting: dict[str, Any]) -> None:
+        """`setting` is what the world knows and the policy may: arrivals, labels and rounds."""
+        self.collective, self.policy, self.setting = collective, policy, setting
+        self.name, self.caps, self.members = collective.name, collective.caps, collective.members
+        self.stale = collective.stale
+
+    def act(self, view: View) -> Deed:
+        """Return what members do: what the policy says, but for defectors and noise."""
+        shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
+        asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
+        if not isinstance(asked, Deed):
+            raise DataError(
+                f"policy: must return an oar.worlds.Deed(…) for {self.name!r} in round {view.number}, got an object of "
+                f"type {type(asked).__name__}."
+            )
+        refuse(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
+        return self._as_done(asked, view)
+
+    def _as_done(self, deed: Deed, view: View) -> Deed:
+        defection, noise = self.collective.defection, self.collective.noise
+        if defection:
+            stays = np.asarray(view.rng.random(view.mine.size) < defection)
+            deed = dataclasses.replace(
+                deed,
+                moves=None if deed.moves is None else np.where(stays[:, None], 0.0, deed.moves),
+                codes=None if deed.codes is None else np.where(stays, view.crowd.codes[view.mine], deed.codes),
+                leaves=None if deed.leaves is None else deed.leaves & ~stays,
+            )
+        if noise and deed.moves is not None:
+            errors = view.rng.standard_normal(deed.moves.shape) * (
+                noise * self.caps.budget / np.sqrt(deed.moves.shape[1])
+            )
+            moved = np.asarray(deed.moves.any(axis=1))
+            moves = deed.moves + np.where(moved[:, None], errors, 0.0)
+            deed = dataclasses.replace(deed, moves=within(moves, self.caps, view))
+        return deed
+
+
+def within(moves: Array, caps: Caps, view: View) -> Array:
+    """Return moves (m, d) shortened to what each may still do: the round's budget, and what is left of the total."""
+    return Norm.of(caps.norm).project(moves, room_of(caps, view))
+
+
+def room_of(caps: Caps, view: View) -> Array:
+    """Return how far each (m,) may still move in this round; who is there several times shares what is left."""
+    room = np.full(view.mine.size, caps.budget)
+    if caps.total is None:
+        return room
+    left = np.maximum(caps.total - (0.0 if view.spent is None else view.spent), 0.0)
+    return np.minimum(room, left / together(np.ones(view.mine.size), view))
+
+
+def _lots(persons: Rows, key: int) -> Array:
+    """Return a number in [0, 1) for each person, as if drawn: SplitMix64 of who it is (Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = persons.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed.astype(np.float64) / 2.0**64
+
+
+def check_name(name: Any, argument: str) -> None:
+    """Raise unless a name is a word."""
+    if not isinstance(name, str) or not name:
+        raise DataError(f"{argument}: must be a word, got {name!r}.")
+
+
+def check_share(value: Any, argument: str) -> None:
+    """Raise unless this is a share."""
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise OptionError(f"{argument}: must be a share in [0, 1], got {value!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))

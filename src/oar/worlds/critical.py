@@ -1,0 +1,48 @@
+"""Critical mass: how large a share of a collective's members would have been enough in a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oar.worlds.acts import Act
+from oar.worlds.parts import State
+
+
+def critical_mass(step: Any, state: State, acts: tuple[Act, ...], after: State) -> dict[str, float]:
+    """Return the smallest share that was found for each collective that acted.
+
+    Members are put in a random order; the first m of them act as they did, the others stay as they are, everybody
+    else acts as before, and the operator retrains. A number m is found by bisection with which the goal is reached, and
+    with m − 1 it is not. It is the least of all where more members never do harm.
+    """
+    found = {}
+    for place, act in enumerate(acts):
+        if act.name not in step.simulation._questions or not act.acted(step.crowd):
+            continue
+        found[act.name] = _share(step, state, acts, place, after)
+    return found
+
+
+def _share(step: Any, state: State, acts: tuple[Act, ...], place: int, after: State) -> float:
+    name, size = acts[place].name, acts[place].mine.size
+    order = step.order(name, size)
+
+    def enough(count: int) -> bool:
+        def some(act: Act) -> Act:
+            return act.only(order[:count], step.crowd) if act.name == name else act
+
+        chosen = tuple(some(act) for act in acts)
+        return step.reached(name, step.retrained(state, chosen, step.handed_in(chosen, state), some))
+
+    if enough(0):
+        return 0.0
+    if not step.reached(name, after):
+        return float("nan")
+    too_few, sufficient = 0, size
+    while sufficient - too_few > 1:
+        middle = (too_few + sufficient) // 2
+        if enough(middle):
+            sufficient = middle
+        else:
+            too_few = middle
+    return sufficient / size

@@ -1,0 +1,27 @@
+"""A bar that says how many rounds are done: on stderr, and gone when it is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from oar.errors import DataError
+
+
+@contextmanager
+def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[[int], None]]:
+    """Yield what to call with the number of every round that is done."""
+    if shown is not None and not isinstance(shown, bool):
+        raise DataError(f"progress: must be True, False or None (on a terminal), got {shown!r}.")
+    if done >= rounds or not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda number: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, completed=done)
+        yield lambda number: bar.update(task, completed=number + 1)

@@ -1,0 +1,292 @@
+"""A world, round by round: people arrive, actors act within their limits, the operator retrains, and it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, NumericsError, OARError, OptionError
+from oar.people import Population
+from oar.worlds.acts import Act, HandedIn, done_by, handed_in, memberships
+from oar.worlds.collective import Acting
+from oar.worlds.critical import critical_mass
+from oar.worlds.crowds import Register
+from oar.worlds.judging import Question, reading_model
+from oar.worlds.labels import labels_after
+from oar.worlds.measuring import Ledger, filtered_of, measured
+from oar.worlds.parts import Crowd, Rows, State, View
+from oar.worlds.record import Round, Spent
+from oar.worlds.streams import check_seed, stream
+from oar.worlds.table import Tables
+from oar.worlds.world import World
+
+
+def simulate(
+    world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
+) -> Simulation:
+    """Return the rounds of a world, one at a time: nothing runs before a round is asked for.
+
+    Args:
+        world: a `World`.
+        policy: what collectives do: one of `oar.worlds`' policies, any function of a `CollectiveView` to a `Deed`, or
+            a mapping from collectives' names to these. None where the world has no collective.
+        rounds: how many rounds, at least 1.
+        seed: of everything that is drawn. The same seed gives the same bits; whoever draws has a stream of its own,
+            so that another actor, or another policy, meets the same people.
+        critical_masses: whether to look for every acting collective's critical mass in every round, which takes some
+            log₂(members) refits more.
+
+    >>> import oar
+    >>> from oar.worlds import Blobs, Operator, World
+    >>> world = World(Blobs([[0.0], [2.0]], 20), Operator(oar.NearestCentroid()), labels="keep")
+    >>> [len(one.crowd.codes) for one in oar.worlds.simulate(world, rounds=2)]
+    [20, 20]
+    """
+    if not isinstance(world, World):
+        raise DataError(f"world: must be an oar.worlds.World(…), got an object of type {type(world).__name__}.")
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise OptionError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
+    if not isinstance(critical_masses, bool):
+        raise OptionError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+    for collective in world.collectives:
+        for number in (0, rounds - 1):  # adoption is linear: its ends tell
+            collective.adoption(number)
+    return Simulation(world, _policies(world, policy), int(rounds), check_seed(seed), critical_masses)
+
+
+class Simulation:
+    """An iterator over a world's rounds; `table()` runs what is left of them, and returns them all as a table."""
+
+    def __init__(
+        self, world: World, policies: Mapping[str, Any], rounds: int, seed: int, critical_masses: bool
+    ) -> None:
+        """Check who asks; `simulate` checks the rest."""
+        self.world, self.rounds, self.seed = world, rounds, seed
+        self._critical_masses = critical_masses
+        first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
+        self._register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
+        self._register.check(first, 0)
+        self._history = self._population("history")
+        self._holdout = None if world.holdout is None else self._register.read(world.holdout, "holdout")
+        model, every_class = reading_model(world.operator.model), self._register.every_class
+        asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
+        asked = asked or {None: world.query}
+        self._questions: dict[str | None, Question] = {
+            name: Question(query, model, every_class, "query") for name, query in asked.items() if query is not None
+        }
+        setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
+        self._actors = (
+            *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
+            *world.others,
+        )
+        self._tables = Tables()
+        self._running = self._run()
+
+    def __iter__(self) -> Iterator[Round]:
+        """Return itself: rounds are yielded once."""
+        return self
+
+    def __next__(self) -> Round:
+        """Run the next round."""
+        return next(self._running)
+
+    def table(self, progress: bool | None = None) -> Any:
+        """Run the rounds that are left, and return one row a round and collective as a DataFrame.
+
+        Args:
+            progress: whether to show how far it has come, on stderr; None means "on a terminal".
+        """
+        self._finish(progress)
+        return self._tables.main()
+
+    def by_group(self, progress: bool | None = None) -> Any:
+        """Run the rounds that are left, and return one row a round and group of the holdout."""
+        self._finish(progress)
+        return self._tables.by_group()
+
+    def by_actor(self, progress: bool | None = None) -> Any:
+        """Run the rounds that are left, and return one row a round and actor."""
+        self._finish(progress)
+        return self._tables.by_actor()
+
+    def by_advice(self, progress: bool | None = None) -> Any:
+        """Run the rounds that are left, and return one row a round and earlier round in which advice was given."""
+        self._finish(progress)
+        return self._tables.by_advice()
+
+    def _finish(self, progress: bool | None) -> None:
+        from oar.worlds.progress import round_line
+
+        with round_line(self.rounds, self._tables.seen, progress) as on_round:
+            for one in self:
+                on_round(one.number)
+
+    def _population(self, argument: str) -> Population:
+        """Return who was there before round 0: given, or drawn as people of round 0 are."""
+        given = self.world.history
+        if given is not None:
+            return self._register.of_crowd(self._register.read(given, argument))
+        return self._register.of_crowd(self._drawn(argument, 0))
+
+    def _drawn(self, name: str, number: int) -> Crowd:
+        rng = stream(self.seed, name, number)
+        return self._register.check(self.world.arrivals.draw(number, rng), number)
+
+    def _run(self) -> Iterator[Round]:
+        operator = self.world.operator
+        state = _sound(_named("before round 0", lambda: operator.begin(self._history)), -1)
+        deployed, past, shadow = [state], [self._history], state
+        ledger, spent = Ledger(), {actor.name: Spent() for actor in self._actors}
+        for number in range(self.rounds):
+            crowd = self._drawn("arrivals", number)
+            step = _Step(self, number, crowd, deployed, tuple(past), spent)
+            acts = step.acts(state)
+            handed = step.handed_in(acts, state)
+            after = step.retrained(state, acts, handed)
+            if shadow is state and not any(act.acted(crowd) for act in acts):
+                later = after  # nobody has acted so far: there is but one world
+            else:
+                later = step.retrained(shadow, (), HandedIn(self._register.of_crowd(crowd), np.arange(crowd.size)))
+            masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
+            for act in acts:
+                spent[act.name].add(crowd.persons[act.mine], act.lengths)
+                ledger.note(act, number)
+            holdout = self._holdout or self._drawn("holdout", number)
+            one = measured(
+                operator.model, self._questions, crowd, handed, acts, holdout, (state, after, later), ledger, number,
+                critical_mass=masses,
+                spent={name: (one.persons, one.totals) for name, one in spent.items()},
+                heaviest={name: one.heaviest for name, one in spent.items()},
+                filtered=filtered_of(after, handed),
+            )  # fmt: skip
+            state, shadow = after, later
+            deployed.append(state)
+            if self._actors:
+                past.append(handed.people)
+            self._tables.add(one)
+            yield one
+
+
+class _Step:
+    """One round of a simulation: what can be asked of it again, with other deployed models, and with fewer members."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        number: int,
+        crowd: Crowd,
+        deployed: list[State],
+        past: tuple[Population, ...],
+        spent: Mapping[str, Spent],
+    ) -> None:
+        self.simulation, self.number, self.crowd = simulation, number, crowd
+        self._deployed, self._past, self._spent = deployed, past, spent
+        self._members = memberships(
+            simulation._actors, crowd, number, lambda actor: stream(simulation.seed, "members", actor.name)
+        )
+
+    def acts(self, state: State) -> tuple[Act, ...]:
+        """Return what everybody does if this is deployed."""
+        return tuple(
+            done_by(actor, self._view(actor, mine, state))
+            for actor, mine in zip(self.simulation._actors, self._members, strict=True)
+        )
+
+    def _view(self, actor: Any, mine: Rows, state: State) -> View:
+        stale = getattr(actor, "stale", 0)
+        known = max(self.number - stale, 0)  # the round as of which it knows what is deployed
+        return View(
+            number=self.number,
+            crowd=self.crowd,
+            mine=mine,
+            operator=self.simulation.world.operator,
+            deployed=self._deployed[known] if stale else state,
+            past=self._past[: known + 1],
+            rng=stream(self.simulation.seed, "actor", actor.name, self.number),
+            spent=self._spent[actor.name].of(self.crowd.persons[mine]),
+        )
+
+    def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
+        """Return what the operator gets, if this is deployed."""
+        world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
+
+        def relabel(rows: Rows, features: Any) -> Rows:
+            model = world.operator.model, state
+            return labels_after(world.labels, world.arrivals, self.crowd, rows, features, model, self.number, rng)
+
+        return handed_in(self.simulation._register, self.crowd, acts, relabel)
+
+    def retrained(
+        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act], Act] | None = None
+    ) -> State:
+        """Return what is deployed after the round; `some` says who of an act's members alone act, None for all.
+
+        An operator who asks how people would respond to another model is told by everybody who acts in `acts`.
+        """
+
+        def respond(other: State) -> Population:
+            if not acts:
+                return handed.people
+            answers = self.acts(other)
+            chosen = answers if some is None else tuple(some(act) for act in answers)
+            return self.handed_in(chosen, other).people
+
+        operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
+        found = _named(
+            f"round {self.number}", lambda: operator.retrain(state, handed.people, self.number, respond, rng)
+        )
+        return _sound(found, self.number)
+
+    def reached(self, name: str, state: State) -> bool:
+        """Report whether a model gives a collective's query its goal."""
+        return self.simulation._questions[name].outcome(self.simulation.world.operator.model, state.parameters).success
+
+    def order(self, name: str, size: int) -> Rows:
+        """Return a random order of a collective's members."""
+        return stream(self.simulation.seed, "order", name, self.number).permutation(size)
+
+
+def _policies(world: World, policy: Any) -> dict[str, Any]:
+    """Return a policy for each collective."""
+    names = [one.name for one in world.collectives]
+    if not names:
+        if policy is not None:
+            raise OptionError("policy: is for collectives, and this world has none; leave it out, or add one.")
+        return {}
+    given = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(names, policy)
+    missing, unknown = [name for name in names if name not in given], [name for name in given if name not in names]
+    if missing or unknown:
+        raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
+    for name, one in given.items():
+        if not callable(one) and not hasattr(one, "begin"):
+            raise OptionError(
+                f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
+                f"{one!r} for {name!r}."
+            )
+    return given
+
+
+def _begun(policy: Any) -> Any:
+    """Return a policy for one simulation: those that remember begin afresh."""
+    return policy.begin() if hasattr(policy, "begin") else policy
+
+
+def _named(where: str, work: Callable[[], State]) -> State:
+    """Return what the operator does; an error says in which round."""
+    try:
+        return work()
+    except OARError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _sound(state: State, number: int) -> State:
+    """Return what was deployed; raise where it is not made of finite numbers."""
+    if not np.isfinite(state.flat).all():
+        where = "before round 0" if number < 0 else f"round {number}"
+        raise NumericsError(
+            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
+            "a larger penalty, or check the rule with oar.testing.check_rule."
+        )
+    return state

@@ -1,0 +1,29 @@
+"""Random numbers by name: whoever draws has a stream of its own, so that one more actor changes nobody else's draws."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError
+
+LARGEST_SEED = 2**63
+
+
+def stream(seed: int, *names: Any) -> np.random.Generator:
+    """Return the random numbers of this seed that belong to these names (words and whole numbers ≥ 0).
+
+    >>> stream(3, "arrivals", 0).integers(100) == stream(3, "arrivals", 0).integers(100)
+    np.True_
+    """
+    key = tuple(zlib.crc32(name.encode()) if isinstance(name, str) else int(name) for name in names)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+def check_seed(seed: Any) -> int:
+    """Return a seed; raise unless it is a whole number ≥ 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < LARGEST_SEED:
+        raise OptionError(f"seed: must be a whole number ≥ 0 (and below 2⁶³), got {seed!r}.")
+    return int(seed)

@@ -1,0 +1,95 @@
+"""A world: who arrives, who operates the model, who acts, and what becomes of the labels of those who move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from oar.errors import DataError, OptionError, with_near_names
+from oar.worlds.collective import Collective, check_name
+from oar.worlds.judging import check_model
+from oar.worlds.labels import check_labels
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class World:
+    """Everything that a simulation needs but the collectives' policy.
+
+    Args:
+        arrivals: who arrives in a round: one of `FromPopulation`, `Blobs` and `FromBatches`, or your own `Arrivals`.
+        operator: who keeps the model: an `Operator`, or another one of `oar.worlds`.
+        collective: a `Collective`, or a list of them; None where nobody acts together.
+        others: other actors, in the order in which they act.
+        labels: what becomes of the labels of those who move: "keep", "oracle" or "relabel". It must be said.
+        history: what the model is fitted to before round 0, as an oar.Population or (features, labels); None for
+            people drawn as those of round 0 are.
+        holdout: whom accuracy and collateral are measured on: the same people in every round, as an oar.Population, a
+            pair (features, labels) or a `Crowd` with groups; None for people drawn afresh as those of the round are,
+            before anybody moves.
+        query: an oar.Query whose outcome is followed where there is no collective.
+
+    Who is a member of several actors is so of the first alone: collectives come before others, each in their order.
+    """
+
+    arrivals: Any
+    operator: Any
+    collective: Any = None
+    others: Any = ()
+    labels: Any = None
+    history: Any = None
+    holdout: Any = None
+    query: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is missing, and names that are there twice."""
+        for argument, powers in (
+            ("arrivals", ("draw", "label", "classes")),
+            ("operator", ("begin", "retrain", "model")),
+        ):
+            part = getattr(self, argument)
+            missing = [power for power in powers if not hasattr(part, power)]
+            if missing:
+                raise DataError(
+                    f"{argument}: must be one of oar.worlds, with {', '.join(powers)}, got an object of type "
+                    f"{type(part).__name__} without {missing[0]}."
+                )
+        check_model(self.operator.model)
+        check_labels(self.labels)
+        object.__setattr__(self, "others", self._listed("others"))
+        names = [actor.name for actor in (*self.collectives, *self.others)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise OptionError(f"name: every collective and actor needs its own, got {twice[0]!r} more than once.")
+        if self.query is not None and self.collectives:
+            raise OptionError(
+                "query: is for a world without a collective, and collectives have their own; leave it out."
+            )
+        for argument in ("history", "holdout"):
+            if getattr(self, argument) is None and not getattr(self.arrivals, "fresh", True):
+                raise OptionError(
+                    f"{argument}: must be given where arrivals cannot be drawn afresh, got none; hand in an "
+                    "oar.Population, or (features, labels)."
+                )
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """All collectives, in their order."""
+        found = self._listed("collective")
+        for one in found:
+            if not isinstance(one, Collective):
+                raise DataError(
+                    f"collective: must be an oar.worlds.Collective(…) or a list of them, got a {type(one).__name__}."
+                )
+        return found
+
+    def _listed(self, argument: str) -> tuple[Any, ...]:
+        given = getattr(self, argument)
+        listed = () if given is None else tuple(given) if isinstance(given, Iterable) else (given,)
+        for one in listed if argument == "others" else ():
+            missing = [power for power in ("name", "caps", "members", "act") if not hasattr(one, power)]
+            if missing:
+                raise DataError(f"others: must be actors, got a {type(one).__name__} without {missing[0]}.")
+            check_name(one.name, "others: an actor's name")
+        return listed
