@@ -70,9 +70,7 @@ def at_the_end(axes: Any, place: float, ends: Sequence[tuple[str, float, str]], 
         )
 
 
-def boundary(
-    axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], **look: Any
-) -> None:
+def boundary(axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], **look: Any) -> None:
     """Draw where a chance of points (m, 2) is even."""
     grid, heights = _over(chance, across, up)
     if heights.min() < 0.5 < heights.max():
@@ -86,7 +84,7 @@ def shade(axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, 
 
 
 def _over(chance: Any, across: tuple[float, float], up: tuple[float, float]) -> tuple[list[Array], Array]:
-    grid = np.meshgrid(np.linspace(*across, FINE), np.linspace(*up, FINE))
+    grid = list(np.meshgrid(np.linspace(*across, FINE), np.linspace(*up, FINE)))
     return grid, np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
 
 

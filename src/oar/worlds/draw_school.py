@@ -1,4 +1,4 @@
-"""The school district's pictures: the share of high-achieving 𝒩₂ students in ℋ₁ by year, and the boundary that moves."""
+"""The school district's pictures: the share of high-achieving 𝒩₂ students in ℋ₁ by year, and a boundary that moves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapp
         left.annotate(" acting begins", (settings.since, 0.03), color=GREY, fontsize=LETTERS["note"])
     _draw_demands(right, settings, played)
     repeats = f"mean of {settings.repeats} simulated districts, bands from least to greatest" * (settings.repeats > 1)
-    footnote(figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district.")
+    footnote(
+        figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district."
+    )
     return figure
 
 
@@ -96,7 +98,15 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
         shade(axes, chance, ACROSS, UP, look["color"])
         _left_out(axes, year, look["color"])
         _students(axes, year, year.reported, settings)
-        boundary(axes, chance_of(arm.model, arm.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.0, linestyles=":")
+        boundary(
+            axes,
+            chance_of(arm.model, arm.years[0].parameters, FIRST),
+            ACROSS,
+            UP,
+            colors="black",
+            linewidths=1.0,
+            linestyles=":",
+        )
         boundary(axes, chance, ACROSS, UP, colors=look["color"], linewidths=2.8)
         share = "–" if np.isnan(year.share) else f"{year.share:.0%}"
         tidy(axes, WORDS[name].replace("under-\nreport", "under-report").replace("\n", " "), "", "")
@@ -112,7 +122,7 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
         axes.set_ylabel("activities as reported (hours a week)", fontsize=LETTERS["label"])
     acting = "nobody acts yet" if number + 1 < settings.since else f"acting since year {settings.since}"
     figure.suptitle(
-        f"Year {number + 1} of {settings.rounds} ({acting}): the model assigns to {SCHOOL_1} who is in the coloured area",
+        f"Year {number + 1} of {settings.rounds} ({acting}): {SCHOOL_1} is for who is in the coloured area",
         fontsize=LETTERS["title"] + 0.5,
     )
     handles, labels = panels[0, 0].get_legend_handles_labels()
@@ -128,4 +138,11 @@ def _left_out(axes: Any, year: Year, colour: str) -> None:
     some = np.arange(min(SHOWN, year.crowd.size))
     before, after = year.crowd.features[some], year.reported[some]
     moved = before[:, ACTIVITIES] != after[:, ACTIVITIES]
-    axes.vlines(before[moved, ACHIEVEMENT], before[moved, ACTIVITIES], after[moved, ACTIVITIES], color=colour, linewidth=0.6, alpha=0.5)
+    axes.vlines(
+        before[moved, ACHIEVEMENT],
+        before[moved, ACTIVITIES],
+        after[moved, ACTIVITIES],
+        color=colour,
+        linewidth=0.6,
+        alpha=0.5,
+    )

@@ -81,9 +81,7 @@ def averages(rows: Sequence[Mapping[str, Any]], by: Sequence[str], of: Sequence[
         for name in of:
             if row[name] is not None and math.isfinite(row[name]):
                 place[name].append(float(row[name]))
-    return {
-        key: {name: spread(values) for name, values in columns.items()} for key, columns in found.items()
-    }
+    return {key: {name: spread(values) for name, values in columns.items()} for key, columns in found.items()}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
