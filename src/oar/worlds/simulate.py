@@ -130,6 +130,11 @@ class Simulation:
             return self._register.of_crowd(self._register.read(given, argument))
         return self._register.of_crowd(self._drawn(argument, 0))
 
+    def lots(self, actor: Any, number: int) -> np.random.Generator:
+        """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
+        names = ("members", actor.name) if isinstance(actor, Acting) else ("members", actor.name, number)
+        return stream(self.seed, *names)
+
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)
         return self._register.check(self.world.arrivals.draw(number, rng), number)
@@ -183,9 +188,7 @@ class _Step:
     ) -> None:
         self.simulation, self.number, self.crowd = simulation, number, crowd
         self._deployed, self._past, self._spent = deployed, past, spent
-        self._members = memberships(
-            simulation._actors, crowd, number, lambda actor: stream(simulation.seed, "members", actor.name)
-        )
+        self._members = memberships(simulation._actors, crowd, number, lambda actor: simulation.lots(actor, number))
 
     def acts(self, state: State) -> tuple[Act, ...]:
         """Return what everybody does if this is deployed."""
