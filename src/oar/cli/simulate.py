@@ -70,7 +70,7 @@ def simulate(
         from oar.worlds.scenarios import SCENARIOS
 
         story = scenario_called(scenario, SCENARIOS)
-        settings = story.with_settings({key: value for key, value in given.items() if value is not None}, quick)
+        settings = story.with_settings(given, quick)
         folder = Path(f"oar-{story.name}") if out is None else out
         earlier = check_folder(folder, story.name, force)
         bar = progress.add_task("loading", total=None)

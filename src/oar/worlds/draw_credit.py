@@ -111,7 +111,8 @@ def _draw_applicant(axes: Any, settings: CreditSettings, means: Mapping[Any, Any
 
 def draw_credit_year(settings: CreditSettings, scores: Mapping[str, Scores], number: int) -> Figure:
     """Return a frame: what the model of a year says of the first year's advice, for every label policy."""
-    figure = Picture(figsize=(8.6, 4.2), layout="constrained")
+    figure = Picture(figsize=(8.6, 4.2))  # laid out by hand, so that nothing jumps from frame to frame
+    figure.subplots_adjust(left=0.085, right=0.97, top=0.76, bottom=0.13, wspace=0.2)
     panels = figure.subplots(1, 3, sharey=True)
     for axes, (labels, seen) in zip(panels, scores.items(), strict=True):
         colour = LOOKS[labels]["color"]

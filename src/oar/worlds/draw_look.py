@@ -88,22 +88,6 @@ def _over(chance: Any, across: tuple[float, float], up: tuple[float, float]) -> 
     return grid, np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
 
 
-def chance_of(model: Any, parameters: Any, code: int) -> Any:
-    """Return the function of points (m, d) to how probable a class is there.
-
-    One logit is computed with NumPy: a film asks for many points, for which calling compiled code takes long.
-    """
-    single = isinstance(parameters, np.ndarray) and len(parameters) == 1
-
-    def chance(points: Array) -> Array:
-        if single:
-            logits = points @ parameters[0, :-1] + parameters[0, -1]
-            return 1 / (1 + np.exp(-np.clip(logits if code else -logits, -500, 500)))
-        return np.asarray(model.probabilities(parameters, points), dtype=np.float64)[:, code]
-
-    return chance
-
-
 def footnote(figure: Any, text: str) -> None:
     """Write under it all."""
     figure.supxlabel(text, fontsize=LETTERS["note"], color=GREY, x=0.01, ha="left")

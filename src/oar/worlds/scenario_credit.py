@@ -32,7 +32,8 @@ from oar.worlds.labels import KEEP, ORACLE, RELABEL
 from oar.worlds.operator import Operator
 from oar.worlds.parts import Array
 from oar.worlds.policies import OneShot
-from oar.worlds.scenario import OnStage, Scenario, Told, averages
+from oar.worlds.scenario import OnStage, Scenario, Told, averages, known
+from oar.worlds.scenario_chance import chances
 from oar.worlds.scenario_credit_people import GOOD, Advised, loans
 from oar.worlds.simulate import simulate
 from oar.worlds.world import World
@@ -192,17 +193,17 @@ KEYS = ("come", "advice", "labels", "adoption", "helped")
 def advised(settings: CreditSettings, case: Case, seed: int) -> tuple[list[dict[str, Any]], Scores]:
     """Return what became of advice, year by year, and how the models of the years see that of the first year."""
     world, rounds = settings.world(case.come, case.labels, [case.actor()]), 1 if case.come == SAME else settings.rounds
-    rows, chances, told = [], [], np.zeros((0, 0))
+    model, rows, scores, told = world.operator.model, [], [], np.zeros((0, 0))
     for each in simulate(world, rounds=rounds, seed=seed):
         (act,) = each.acts
         if not each.number:
             assert act.deed.advice is not None
             told = act.deed.advice[0][act.deed.advice[1] == GOOD]
-            chances.append(chance(each.deployed.parameters, told))
-        chances.append(chance(each.state.parameters, told))
+            scores.append(chances(model, each.deployed.parameters, told, GOOD))
+        scores.append(chances(model, each.state.parameters, told, GOOD))
         by_round = {one.given: one.valid for one in each.advice}
         done = each.actors[act.name]
-        refused = chance(each.deployed.parameters, each.crowd.features) <= 0.5
+        refused = chances(model, each.deployed.parameters, each.crowd.features, GOOD) <= 0.5
         rows.append(
             {
                 "part": "advice",
@@ -219,7 +220,7 @@ def advised(settings: CreditSettings, case: Case, seed: int) -> tuple[list[dict[
                 "burden": done.burden_total / done.moved if done.moved else None,
             }
         )
-    return rows, Scores(np.array(chances), np.array(chances) > 0.5)
+    return rows, Scores(np.array(scores), np.array(scores) > 0.5)
 
 
 def asked(settings: CreditSettings, helped: str, seed: int) -> Iterator[dict[str, Any]]:
@@ -245,21 +246,15 @@ def asked(settings: CreditSettings, helped: str, seed: int) -> Iterator[dict[str
         }
 
 
-def chance(parameters: Any, features: Array) -> Array:
-    """Return how probable a logistic regression finds it that credit is repaid."""
-    logits = features @ parameters[0, :-1] + parameters[0, -1]
-    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -500, 500))))
-
-
 def _facts(settings: CreditSettings, means: Mapping[Any, Any], overall: Mapping[Any, Any]) -> dict[str, Any]:
     years = range(1, settings.rounds + 1)
     return {
         "oracle": "the likelier label by the logistic regression of the whole table",
         "cases": [
             {
-                **dict(zip(KEYS, key, strict=True)),
-                "all years": measured,
-                "years": [{"year": year, **means[*key, year]} for year in years if (*key, year) in means],
+                **{name: value for name, value in zip(KEYS, key, strict=True) if value is not None},
+                "all years": known(measured),
+                "years": [{"year": year, **known(means[*key, year])} for year in years if (*key, year) in means],
             }
             for key, measured in overall.items()
         ],
@@ -290,13 +285,13 @@ def _summary(settings: CreditSettings, means: Mapping[Any, Any], overall: Mappin
         return " → ".join(f"{valid(overall, come, advice, labels, adoption)['mean']:.2f}" for adoption in ADOPTIONS)
 
     last = [means[NEW, None, KEEP, None, helped, settings.rounds] for helped in HELPED]
-    chances = [one["chance"]["mean"] for one in last]
+    got = [one["chance"]["mean"] for one in last]
     said = [
         "Of advice that 0 / 10 / 50 / 100 % of the same people follow, one refit leaves valid: "
         f"{falls(SAME, SHORTEST, KEEP)} (shortest way) and {falls(SAME, NICE, KEEP)} (NICE) if labels stay, "
         f"{falls(SAME, NICE, ORACLE)} (NICE) if they follow the features.",
-        f"In year {settings.rounds} the applicant who asks has a chance of {chances[0]:.0%} if nobody helps, "
-        f"{chances[1]:.0%} with a collective, and {chances[2]:.0%} if others game the model meanwhile.",
+        f"In year {settings.rounds} the applicant who asks has a chance of {got[0]:.0%} if nobody helps, "
+        f"{got[1]:.0%} with a collective, and {got[2]:.0%} if others game the model meanwhile.",
     ]
     baseline = valid(overall, NEW, NICE, KEEP, 0.0)["mean"]
     if baseline < 0.995:
@@ -306,7 +301,7 @@ def _summary(settings: CreditSettings, means: Mapping[Any, Any], overall: Mappin
         )
     if valid(overall, SAME, NICE, ORACLE, 1.0)["mean"] < 0.995:
         said.append("Labels that follow the features do not keep all advice valid here.")
-    if chances[1] <= chances[0]:
+    if got[1] <= got[0]:
         said.append("The collective did not help the applicant here.")
     elif last[1]["success"]["mean"] < 1:
         said.append("The collective did not get the applicant credit in every repetition.")
