@@ -4,6 +4,8 @@ from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
 from oar.worlds.collective import Collective, CollectiveView
 from oar.worlds.crowds import crowd_of
 from oar.worlds.operator import Operator
+from oar.worlds.operators_stable import PerformativelyStable
+from oar.worlds.operators_strategic import StrategicAware
 from oar.worlds.parts import Caps, Crowd, Deed, State, View
 from oar.worlds.policies import DoNothing, Individually, OneShot
 from oar.worlds.policies_planned import PlanOnce, Replan
@@ -27,11 +29,13 @@ __all__ = [
     "Individually",
     "OneShot",
     "Operator",
+    "PerformativelyStable",
     "PlanOnce",
     "Replan",
     "Round",
     "Simulation",
     "State",
+    "StrategicAware",
     "View",
     "World",
     "crowd_of",

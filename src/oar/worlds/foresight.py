@@ -38,6 +38,7 @@ def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool
 
 
 def register_of(view: CollectiveView) -> Register:
+    """Return what makes populations of this world's classes and features."""
     return Register(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
 
 

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OptionError, choose
-from oar.models import Centroids
+from oar.models import Centroids, NearestCentroid
 from oar.online import OnlineProblem, Walk
 from oar.online.binding import bind
 from oar.online.problem import GOAL_FOR
 from oar.recourse import collective
+from oar.solvers import ProjectedGradient
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.foresight import problem_ahead, register_of
 from oar.worlds.parts import Array, Deed
+
+A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,13 @@ class Replan:
     Args:
         horizon: how many rounds are planned, this one included; of later ones people are drawn as arrivals draw them.
         goal_for: "last": the goal is wanted after the last of these rounds; "every": after each.
-        solver: as in `oar.collective`.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
+            for a few steps of projected gradient: the world records what comes of them.
     """
 
     horizon: int = 1
     goal_for: str = "last"
-    solver: Any = "auto"
+    solver: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -48,7 +52,7 @@ class Replan:
             return Deed()
         ahead = min(self.horizon, view.rounds - view.number)
         problem = problem_ahead(view, ahead, self.goal_for, real=True)
-        found = collective(problem, solver=self.solver, progress=False)
+        found = _planned(problem, self.solver)
         moves = found.plan.each[problem.stream.rows(0)][view.mine]
         return Deed(moves=moves, note={"promised": found.loss})
 
@@ -63,11 +67,12 @@ class PlanOnce:
 
     Args:
         goal_for: "last": the goal is wanted after the last round; "every": after each.
-        solver: as in `oar.collective`.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
+            for a few steps of projected gradient: the world records what comes of them.
     """
 
     goal_for: str = "last"
-    solver: Any = "auto"
+    solver: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -92,7 +97,7 @@ class _Following:
         if self._plan is None:
             self._first = view.number
             problem = problem_ahead(view, view.rounds - view.number, self._settings.goal_for, real=False)
-            found = collective(problem, solver=self._settings.solver, progress=False)
+            found = _planned(problem, self._settings.solver)
             self._plan = _Signals(problem, found.plan.each, found.loss)
         return self._plan.answered(view, view.number - self._first)
 
@@ -115,7 +120,8 @@ class _Signals:
         place = np.where(problem.stream.when >= 0, problem.stream.when * classes + codes, shape[0] * classes)
 
         def summed(values: Array) -> Array:
-            return np.bincount(place, weights=values, minlength=shape[0] * classes + 1)[:-1].reshape(shape)
+            found = np.bincount(place, weights=values, minlength=shape[0] * classes + 1)
+            return np.asarray(found[:-1].reshape(shape), dtype=np.float64)
 
         budgets = summed(radii)
         budgets = np.where(budgets > 0, budgets, 1.0)
@@ -148,6 +154,13 @@ class _Signals:
         for share, at, signal in self._heard(number):
             slopes += share * training.score_gradients(at, features, signal)
         return Deed(moves=caps.norm.maximise(slopes, room * self._far[number][codes]), note=note)
+
+
+def _planned(problem: OnlineProblem, solver: Any) -> Any:
+    """Return a plan for the problem, audited."""
+    if solver is None:
+        solver = "auto" if isinstance(problem.model, NearestCentroid) else A_FEW_STEPS
+    return collective(problem, solver=solver, progress=False)
 
 
 def _able(view: CollectiveView) -> bool:

@@ -50,6 +50,12 @@ def simulate(
         raise OptionError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
     if not isinstance(critical_masses, bool):
         raise OptionError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+    reads = getattr(getattr(world.operator, "rule", None), "reads", None)
+    if reads is not None and reads > rounds + 1:
+        raise OptionError(
+            f"rule: reads the newest {reads} batches, and there are only {rounds + 1}, history included; take a "
+            "shorter window, more rounds, or FullRefit()."
+        )
     for collective in world.collectives:
         for number in (0, rounds - 1):  # adoption is linear: its ends tell
             collective.adoption(number)
