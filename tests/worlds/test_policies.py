@@ -13,6 +13,7 @@ from oar.worlds import (
     Collective,
     DoNothing,
     FromBatches,
+    FromPopulation,
     Individually,
     OneShot,
     Operator,
@@ -160,3 +161,35 @@ def test_each_for_itself_goes_just_across() -> None:
 def test_policies_that_cannot_be(make: Any, told: str) -> None:
     with pytest.raises(oar.OARError, match=told):
         make()
+
+
+def test_tables_with_names_weights_and_words_for_labels() -> None:
+    import pandas
+
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(40, 2)), columns=["income", "debt"])
+    labels = np.where(frame["income"] + 0.5 * rng.normal(size=40) > 0, "yes", "no")
+    people = oar.Population(frame, labels, rng.uniform(0.5, 2.0, size=40))
+    query = oar.Query({"debt": 0.2, "income": -0.1}, goal="yes")
+    made = World(
+        FromPopulation(people, 40, way="walk"),
+        Operator(SOFTMAX, Window(1)),
+        Collective("us", query, oar.Perturb(0.4), share=0.5),
+        labels="keep",
+        history=people,
+        holdout=people,
+    )
+    (one,) = simulate(made, OneShot(), rounds=1)
+    moved = oar.Population(pandas.DataFrame(one.batch.features, columns=frame.columns), labels, people.weights)
+    assert_allclose(one.state.parameters, SOFTMAX.fit(moved), atol=1e-6)
+    logit = float(one.state.parameters[0] @ [-0.1, 0.2, 1.0])
+    assert one.outcomes["us"].prediction == ("yes" if logit > 0 else "no")
+    assert_allclose(one.outcomes["us"].loss, np.log1p(np.exp(-logit)))
+    assert one.before["us"].loss > one.outcomes["us"].loss
+
+
+@pytest.mark.parametrize("policy", [OneShot(), PlanOnce(), Replan()], ids=lambda policy: type(policy).__name__)
+def test_behind_a_scaler_policies_lower_the_loss_too(policy: Any) -> None:
+    made = world(oar.models.Scaled(SOFTMAX), FullRefit())
+    acted, nothing = (simulate(made, each, rounds=1).table()["loss"][0] for each in (policy, DoNothing()))
+    assert acted < nothing - 0.05

@@ -8,7 +8,7 @@ import numpy as np
 
 from oar.actions.perturb import check_budget
 from oar.errors import OptionError
-from oar.online.binding import update_of
+from oar.online.binding import shares_units, update_of
 from oar.worlds.actors_boundary import shortest_moves
 from oar.worlds.actors_common import code_of
 from oar.worlds.collective import CollectiveView, room_of
@@ -79,9 +79,12 @@ class OneShot:
         """Return everybody's answer."""
         people, newest = next_training_set(view)
         rule, model = acting_rule(view), view.operator.model
-        update = update_of(model, people, newest, view.number, view.deployed.flat)
-        _, pull, _ = aim_of(view, people).at(update.training, view.deployed.flat, None)
-        pulled = rule.pull_back(update, view.deployed.flat, pull)
+        shared = shares_units(model)
+        update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
+        # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
+        at = view.deployed.flat if shared else np.asarray(rule.update(update))
+        _, pull, _ = aim_of(view, people).at(update.training, at, None)
+        pulled = rule.pull_back(update, at, pull)
         slopes = np.asarray(pulled.moves)[newest][view.mine]
         caps = view.collective.caps
         return Deed(moves=caps.norm.maximise(-slopes, room_of(caps, view)))

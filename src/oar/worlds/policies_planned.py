@@ -14,7 +14,7 @@ import numpy as np
 from oar.errors import OptionError, choose
 from oar.models import Centroids, NearestCentroid
 from oar.online import OnlineProblem, Walk
-from oar.online.binding import bind
+from oar.online.binding import bind, shares_units
 from oar.online.problem import GOAL_FOR
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
@@ -61,9 +61,9 @@ class Replan:
 class PlanOnce:
     """Plan all rounds before the first one, on people who are expected, and follow the plan's signals ever after.
 
-    Of nearest centroid, members of a class all make the plan's average move of that class and round. Of other models
-    they answer the round's signals (θ, v) with the largest move up their own score, as far as the plan lets their class
-    go on average.
+    Of nearest centroid, and behind a scaler, members of a class all make the plan's average move of that class and
+    round. Of other models they answer the round's signals (θ, v) with the largest move up their own score, as far as
+    the plan lets their class go on average.
 
     Args:
         goal_for: "last": the goal is wanted after the last round; "every": after each.
@@ -129,7 +129,8 @@ class _Signals:
         self._directions = np.stack([summed(column) for column in each.T], axis=2) / budgets[:, :, None]
         walk = Walk(problem)
         path = walk.forward(each)
-        self._by_class = isinstance(walk.deployed(path.parameters[-1]), Centroids)
+        scores = shares_units(problem.model) and not isinstance(walk.deployed(path.parameters[-1]), Centroids)
+        self._by_class = not scores
         self._signals = () if self._by_class else walk.gradient(path, each).signals
         self._readers = [1 / walk.rows(number).size for number in range(problem.rounds)]
 

@@ -148,7 +148,8 @@ class Simulation:
     def _run(self) -> Iterator[Round]:
         operator = self.world.operator
         state = _sound(_named("before round 0", lambda: operator.begin(self._history)), -1)
-        deployed, past, shadow = [state], [self._history], state
+        deployed, past, shadow = {0: state}, [self._history], state
+        longest = max((getattr(actor, "stale", 0) for actor in self._actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self._actors}
         for number in range(self.rounds):
             crowd = self._drawn("arrivals", number)
@@ -173,7 +174,8 @@ class Simulation:
                 filtered=filtered_of(after, handed),
             )  # fmt: skip
             state, shadow = after, later
-            deployed.append(state)
+            deployed[number + 1] = state
+            deployed.pop(number - longest, None)  # nobody acts on anything older
             if self._actors:
                 past.append(handed.people)
             self._tables.add(one)
@@ -188,7 +190,7 @@ class _Step:
         simulation: Simulation,
         number: int,
         crowd: Crowd,
-        deployed: list[State],
+        deployed: Mapping[int, State],
         past: tuple[Population, ...],
         spent: Mapping[str, Spent],
     ) -> None:
