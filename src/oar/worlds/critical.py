@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from oar.worlds.acts import Act
 from oar.worlds.parts import State
+from oar.worlds.step import Step
 
 
-def critical_mass(step: Any, state: State, acts: tuple[Act, ...], after: State) -> dict[str, float]:
+def critical_mass(step: Step, state: State, acts: tuple[Act, ...], after: State) -> dict[str, float]:
     """Return the smallest share that was found for each collective that acted.
 
     Members are put in a random order; the first m of them act as they did, the others stay as they are, everybody
@@ -17,13 +16,13 @@ def critical_mass(step: Any, state: State, acts: tuple[Act, ...], after: State) 
     """
     found = {}
     for place, act in enumerate(acts):
-        if act.name not in step.simulation._questions or not act.acted(step.crowd):
+        if act.name not in step.simulation.questions or not act.acted(step.crowd):
             continue
         found[act.name] = _share(step, state, acts, place, after)
     return found
 
 
-def _share(step: Any, state: State, acts: tuple[Act, ...], place: int, after: State) -> float:
+def _share(step: Step, state: State, acts: tuple[Act, ...], place: int, after: State) -> float:
     name, size = acts[place].name, acts[place].mine.size
     order = step.order(name, size)
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, NumericsError, OARError, OptionError
+from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.acts import Act, HandedIn, done_by, handed_in, memberships
+from oar.worlds.acts import HandedIn
 from oar.worlds.collective import Acting
 from oar.worlds.critical import critical_mass
 from oar.worlds.crowds import Register
 from oar.worlds.judging import Question, reading_model
-from oar.worlds.labels import labels_after
 from oar.worlds.measuring import Ledger, filtered_of, measured
-from oar.worlds.parts import Crowd, Rows, State, View
+from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
+from oar.worlds.step import Step, named, sound
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
 from oar.worlds.world import World
@@ -72,18 +72,18 @@ class Simulation:
         self.world, self.rounds, self.seed = world, rounds, seed
         self._critical_masses = critical_masses
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
-        self._register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
-        self._register.check(first, 0)
+        self.register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
+        self.register.check(first, 0)
         self._history = self._population("history")
-        self._holdout = None if world.holdout is None else self._register.read(world.holdout, "holdout")
-        model, every_class = reading_model(world.operator.model), self._register.every_class
+        self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
+        model, every_class = reading_model(world.operator.model), self.register.every_class
         asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
         asked = asked or {None: world.query}
-        self._questions: dict[str | None, Question] = {
+        self.questions: dict[str | None, Question] = {
             name: Question(query, model, every_class, "query") for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
-        self._actors = (
+        self.actors = (
             *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
             *world.others,
         )
@@ -133,8 +133,8 @@ class Simulation:
         """Return who was there before round 0: given, or drawn as people of round 0 are."""
         given = self.world.history
         if given is not None:
-            return self._register.of_crowd(self._register.read(given, argument))
-        return self._register.of_crowd(self._drawn(argument, 0))
+            return self.register.of_crowd(self.register.read(given, argument))
+        return self.register.of_crowd(self._drawn(argument, 0))
 
     def lots(self, actor: Any, number: int) -> np.random.Generator:
         """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
@@ -143,31 +143,31 @@ class Simulation:
 
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)
-        return self._register.check(self.world.arrivals.draw(number, rng), number)
+        return self.register.check(self.world.arrivals.draw(number, rng), number)
 
     def _run(self) -> Iterator[Round]:
         operator = self.world.operator
-        state = _sound(_named("before round 0", lambda: operator.begin(self._history)), -1)
+        state = sound(named("before round 0", lambda: operator.begin(self._history)), -1)
         deployed, past, shadow = {0: state}, [self._history], state
-        longest = max((getattr(actor, "stale", 0) for actor in self._actors), default=0)
-        ledger, spent = Ledger(), {actor.name: Spent() for actor in self._actors}
+        longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
+        ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
             crowd = self._drawn("arrivals", number)
-            step = _Step(self, number, crowd, deployed, tuple(past), spent)
+            step = Step(self, number, crowd, deployed, tuple(past), spent)
             acts = step.acts(state)
             handed = step.handed_in(acts, state)
             after = step.retrained(state, acts, handed)
             if shadow is state and not any(act.acted(crowd) for act in acts):
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later = step.retrained(shadow, (), HandedIn(self._register.of_crowd(crowd), np.arange(crowd.size)))
+                later = step.retrained(shadow, (), HandedIn(self.register.of_crowd(crowd), np.arange(crowd.size)))
             masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
             for act in acts:
                 spent[act.name].add(crowd.persons[act.mine], act.lengths)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             one = measured(
-                operator.model, self._questions, crowd, handed, acts, holdout, (state, after, later), ledger, number,
+                operator.model, self.questions, crowd, handed, acts, holdout, (state, after, later), ledger, number,
                 critical_mass=masses,
                 spent={name: (one.persons, one.totals) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
@@ -176,87 +176,10 @@ class Simulation:
             state, shadow = after, later
             deployed[number + 1] = state
             deployed.pop(number - longest, None)  # nobody acts on anything older
-            if self._actors:
+            if self.actors:
                 past.append(handed.people)
             self._tables.add(one)
             yield one
-
-
-class _Step:
-    """One round of a simulation: what can be asked of it again, with other deployed models, and with fewer members."""
-
-    def __init__(
-        self,
-        simulation: Simulation,
-        number: int,
-        crowd: Crowd,
-        deployed: Mapping[int, State],
-        past: tuple[Population, ...],
-        spent: Mapping[str, Spent],
-    ) -> None:
-        self.simulation, self.number, self.crowd = simulation, number, crowd
-        self._deployed, self._past, self._spent = deployed, past, spent
-        self._members = memberships(simulation._actors, crowd, number, lambda actor: simulation.lots(actor, number))
-
-    def acts(self, state: State) -> tuple[Act, ...]:
-        """Return what everybody does if this is deployed."""
-        return tuple(
-            done_by(actor, self._view(actor, mine, state))
-            for actor, mine in zip(self.simulation._actors, self._members, strict=True)
-        )
-
-    def _view(self, actor: Any, mine: Rows, state: State) -> View:
-        stale = getattr(actor, "stale", 0)
-        known = max(self.number - stale, 0)  # the round as of which it knows what is deployed
-        return View(
-            number=self.number,
-            crowd=self.crowd,
-            mine=mine,
-            operator=self.simulation.world.operator,
-            deployed=self._deployed[known] if stale else state,
-            past=self._past[: known + 1],
-            rng=stream(self.simulation.seed, "actor", actor.name, self.number),
-            spent=self._spent[actor.name].of(self.crowd.persons[mine]),
-        )
-
-    def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
-        """Return what the operator gets, if this is deployed."""
-        world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
-
-        def relabel(rows: Rows, features: Any) -> Rows:
-            model = world.operator.model, state
-            return labels_after(world.labels, world.arrivals, self.crowd, rows, features, model, self.number, rng)
-
-        return handed_in(self.simulation._register, self.crowd, acts, relabel)
-
-    def retrained(
-        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act], Act] | None = None
-    ) -> State:
-        """Return what is deployed after the round; `some` says who of an act's members alone act, None for all.
-
-        An operator who asks how people would respond to another model is told by everybody who acts in `acts`.
-        """
-
-        def respond(other: State) -> Population:
-            if not acts:
-                return handed.people
-            answers = self.acts(other)
-            chosen = answers if some is None else tuple(some(act) for act in answers)
-            return self.handed_in(chosen, other).people
-
-        operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
-        found = _named(
-            f"round {self.number}", lambda: operator.retrain(state, handed.people, self.number, respond, rng)
-        )
-        return _sound(found, self.number)
-
-    def reached(self, name: str, state: State) -> bool:
-        """Report whether a model gives a collective's query its goal."""
-        return self.simulation._questions[name].outcome(self.simulation.world.operator.model, state.parameters).success
-
-    def order(self, name: str, size: int) -> Rows:
-        """Return a random order of a collective's members."""
-        return stream(self.simulation.seed, "order", name, self.number).permutation(size)
 
 
 def _policies(world: World, policy: Any) -> dict[str, Any]:
@@ -282,22 +205,3 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
 def _begun(policy: Any) -> Any:
     """Return a policy for one simulation: those that remember begin afresh."""
     return policy.begin() if hasattr(policy, "begin") else policy
-
-
-def _named(where: str, work: Callable[[], State]) -> State:
-    """Return what the operator does; an error says in which round."""
-    try:
-        return work()
-    except OARError as error:
-        raise type(error)(f"{where}: {error}") from error
-
-
-def _sound(state: State, number: int) -> State:
-    """Return what was deployed; raise where it is not made of finite numbers."""
-    if not np.isfinite(state.flat).all():
-        where = "before round 0" if number < 0 else f"round {number}"
-        raise NumericsError(
-            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
-            "a larger penalty, or check the rule with oar.testing.check_rule."
-        )
-    return state
