@@ -7,7 +7,8 @@ from oar.worlds.operator import Operator
 from oar.worlds.operators_stable import PerformativelyStable
 from oar.worlds.operators_strategic import StrategicAware
 from oar.worlds.parts import Caps, Crowd, Deed, State, View
-from oar.worlds.policies import DoNothing
+from oar.worlds.policies import DoNothing, Individually, OneShot
+from oar.worlds.policies_planned import PlanOnce, Replan
 from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
 from oar.worlds.simulate import Simulation, simulate
 from oar.worlds.world import World
@@ -25,8 +26,12 @@ __all__ = [
     "FromBatches",
     "FromPopulation",
     "GroupRecord",
+    "Individually",
+    "OneShot",
     "Operator",
     "PerformativelyStable",
+    "PlanOnce",
+    "Replan",
     "Round",
     "Simulation",
     "State",
