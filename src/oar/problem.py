@@ -22,7 +22,7 @@ from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_w
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
-from oar.models import Differentiable, NearestCentroid
+from oar.models import Differentiable, NearestCentroid, TestTimeBatchNorm
 from oar.people import Population
 
 
@@ -98,9 +98,13 @@ class Problem:
                 "wrap a loss of your own in oar.models.Custom."
             )
         self.model.check(self.people)
+        if isinstance(self.model, TestTimeBatchNorm):  # which knows its classes itself: nobody needs a label
+            object.__setattr__(self, "people", self.model.batch(self.people))
         if self.keep is not None and not isinstance(self.keep, Keep):
             raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
         _ = self.wishes, self.allowance, self.levers, self.limits, self.kept
+        if isinstance(self.model, TestTimeBatchNorm):
+            self.model.check_question(self.asked.among is not None, self.levers is not None)
         if not self.several:
             for name, usual in (("several", "mean"), ("share", None)):
                 if getattr(self.query, name) != usual:

@@ -23,7 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import Differentiable, GaussianNaiveBayes, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.audit import batch_norm
+from oar.models import (
+    Differentiable,
+    GaussianNaiveBayes,
+    LinearSVM,
+    Ridge,
+    Scaled,
+    SoftmaxRegression,
+    TestTimeBatchNorm,
+)
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -65,6 +74,8 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
     """Refit from scratch on these features."""
     if isinstance(model, Scaled):
         return _behind_a_scaler(model, people, features)
+    if isinstance(model, TestTimeBatchNorm):
+        return _by_batch_statistics(model, people, features)
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
 
@@ -115,6 +126,17 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refi
         return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
 
     return Refit(judged, lambda rows: inner.outputs(now(rows)))
+
+
+def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> Refit:
+    """Recompute the statistics that a network normalises by: nothing is trained."""
+    logits = batch_norm.recomputed(model, people, features)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = logits(query)
+        return Testimony(outputs, _loss(model, outputs, target), batch_norm.WITNESS, 0.0, True)
+
+    return Refit(judged, lambda rows: np.array([logits(row) for row in rows]))
 
 
 def _shares(people: Population) -> Array:

@@ -1,6 +1,8 @@
 """WHAT IS RETRAINED: the operator's model."""
 
 from oar.models.base import Model
+from oar.models.batch_norm import TestTimeBatchNorm
+from oar.models.batch_norm_layers import BatchNorm, Dense
 from oar.models.custom import Custom, from_equinox
 from oar.models.differentiable import Differentiable
 from oar.models.gaussian import GaussianNaiveBayes
@@ -12,8 +14,10 @@ from oar.models.scaled import Scaled
 
 __all__ = [
     "MLP",
+    "BatchNorm",
     "Centroids",
     "Custom",
+    "Dense",
     "Differentiable",
     "GaussianNaiveBayes",
     "LinearSVM",
@@ -23,5 +27,6 @@ __all__ = [
     "Ridge",
     "Scaled",
     "SoftmaxRegression",
+    "TestTimeBatchNorm",
     "from_equinox",
 ]

@@ -222,6 +222,23 @@ class Population:
         given = None if weights is None else np.append(np.asarray(weights, dtype=np.float64), np.ones(known))
         return cls(padded, labels, given).some(np.arange(len(rows)))
 
+    def of_classes(self, classes: tuple[Any, ...], otherwise: NDArray[Any]) -> Population:
+        """Return the same people for a model that knows its classes itself, whether anybody has them or not.
+
+        Whoever has a label that is none of these is of class `otherwise` (n,), a position in `classes`, which must be
+        in the order in which populations have them.
+        """
+        if self._rows is None and self._classes_have_weight and self.classes == classes:
+            return self
+        other = copy.copy(self)
+        other._coding, other._rows, other._classes_have_weight = LabelCoding(label_array(list(classes))), None, True
+        other._codes = np.array(otherwise, dtype=np.int32)
+        if self._rows is None:
+            places = {label: place for place, label in enumerate(classes)}
+            known = np.array([places.get(label, -1) for label in self.classes])[self.codes(0, self.size)]
+            other._codes = np.where(known >= 0, known, other._codes).astype(np.int32)
+        return other
+
     def contributing(
         self,
         weights: NDArray[np.float64] | None,

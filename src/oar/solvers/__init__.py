@@ -12,12 +12,13 @@ import numpy as np
 from oar.actions.limits import Limit
 from oar.errors import OptionError
 from oar.goals.keep import Anchors
-from oar.models import Differentiable, NearestCentroid, PrototypeNetwork
+from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
 from oar.models.linear import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.solvers import (
+    batch_norm,
     best,
     centroid,
     keeping,
@@ -77,7 +78,12 @@ def propose_collective(
     if problem.keep is not None:
         return _keeping(problem, solver, signal, False, on_step)
     if _is_refitted(problem):
-        return _propose_retrained(problem, solver, signal, False, on_step, starts)
+
+        def loop(kind: Any) -> Proposal:
+            return _propose_retrained(problem, kind, signal, False, on_step, starts)
+
+        by_batch = isinstance(problem.model, TestTimeBatchNorm)
+        return batch_norm.solve(problem, solver, signal, loop) if by_batch else loop(solver)
     _no_signal(signal)
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
