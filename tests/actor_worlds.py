@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.models import MLP, NearestCentroid, SoftmaxRegression
+from oar.models import MLP, NearestCentroid, PrototypeNetwork, SoftmaxRegression
 from oar.people import Population
 from oar.worlds.actors_common import handed_in_now
 from oar.worlds.parts import Crowd, Deed, State, View
@@ -55,7 +55,9 @@ def crowd_of(features: np.ndarray, codes: np.ndarray, classes: tuple[Any, ...] =
     return Crowd(features, codes, classes, np.zeros(size, dtype=int), np.arange(size))
 
 
-def view_of(model: Any, actor: Any, seed: int = 0, size: int = 24, classes: tuple[Any, ...] = CLASSES, **settings: Any) -> View:
+def view_of(
+    model: Any, actor: Any, seed: int = 0, size: int = 24, classes: tuple[Any, ...] = CLASSES, **settings: Any
+) -> View:
     """Return what an actor sees in round 0, after a history of other people."""
     history = Population.of_codes(*two_blobs(seed + 100, size, classes), classes)
     operator = Refitting(model, **settings)
@@ -76,4 +78,4 @@ def loss_after(view: View, deed: Deed, query: Any, goal: int) -> float:
 
 
 CENTROID, SOFTMAX = NearestCentroid(), SoftmaxRegression(l2=0.05)
-NETWORK = MLP(hidden=(3,), l2=0.05)
+NETWORK, PROTOTYPES = MLP(hidden=(3,), l2=0.05), PrototypeNetwork()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, CLASSES, NETWORK, SOFTMAX, loss_after, two_blobs, view_of
+from actor_worlds import CENTROID, CLASSES, PROTOTYPES, SOFTMAX, loss_after, two_blobs, view_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ def named(model: Any) -> str:
     return model.name
 
 
-@pytest.mark.parametrize("model", [*FASTER, NETWORK], ids=named)
+@pytest.mark.parametrize("model", [*FASTER, PROTOTYPES], ids=named)
 def test_labels_that_are_changed_lower_the_loss(model: Any) -> None:
     actor = Labellers(QUERY, "yes", most=3, refits=6)
     view = view_of(model, actor, size=16)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, CLASSES, NETWORK, SOFTMAX, Refitting, two_blobs
+from actor_worlds import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
 
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.nearest_centroid import Centroids
@@ -20,9 +21,13 @@ QUERY = np.array([0.3, -0.4])
 MODELS = [CENTROID, SOFTMAX, LinearSVM(l2=0.05), Scaled(SoftmaxRegression(l2=0.05)), NETWORK]
 
 
+@lru_cache
+def fitted(model: Any) -> Any:
+    return model.fit(Population.of_codes(FEATURES, CODES, CLASSES))
+
+
 def at_of(model: Any) -> Any:
-    state = Refitting(model).begin(Population.of_codes(FEATURES, CODES, CLASSES))
-    return deployed(model, state.parameters, 2, PEOPLE)
+    return deployed(model, fitted(model), 2, PEOPLE)
 
 
 def slope(function: Any, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
@@ -52,6 +57,7 @@ def test_by_features(model: Any) -> None:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_scores_add_up_to_the_gradient(model: Any) -> None:
     at = at_of(model)
+    np.testing.assert_array_equal(at.predicted(FEATURES), model.predict(fitted(model), FEATURES))
     signal = np.random.default_rng(1).normal(size=at.goal(QUERY, 1)[1].size)
     scores, _ = at.scores(PEOPLE.features, PEOPLE.codes, signal)
     assert PEOPLE.weights @ scores == pytest.approx(at.gradient(PEOPLE) @ signal, rel=1e-9)
@@ -78,9 +84,7 @@ def test_by_parameters() -> None:
 @pytest.mark.parametrize("model", [CENTROID, SOFTMAX, NETWORK], ids=lambda model: model.name)
 def test_influence_foretells_what_more_weight_for_one_person_does(model: Any) -> None:
     weights = np.ones(len(CODES))
-    people = Population.of_codes(FEATURES, CODES, CLASSES, weights)
-    parameters = model.fit(people)
-    at = deployed(model, parameters, 2)
+    at = deployed(model, fitted(model), 2)
     data = Data(FEATURES, CODES, weights)
     loss, pull = at.goal(QUERY, 1)
     signal = at.influence(pull, data)

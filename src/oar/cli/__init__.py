@@ -16,6 +16,7 @@ from oar.cli.plan import plan
 from oar.cli.questions import questions
 from oar.cli.respond import respond
 from oar.cli.schema import schema
+from oar.cli.simulate import simulate
 from oar.version import __version__
 
 __all__ = ["app", "main"]
@@ -73,6 +74,10 @@ app.command(
     short_help="How much leverage groups have.",
     epilog="Example: oar leverage people.csv --target approved --query 17 --goal yes --budget 0.5 --group town",
 )(leverage)
+app.command(
+    short_help="Tell a story over many rounds of retraining.",
+    epilog="Example: oar simulate school --out school --seed 0",
+)(simulate)
 app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
     reproduce
 )

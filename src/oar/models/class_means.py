@@ -126,7 +126,8 @@ def class_shares(mean: ClassMean, features: Array, codes: NDArray[Any], weights:
     shares, entered = np.zeros(features.shape), np.zeros(features.shape)
     for code in range(classes):
         rows = np.flatnonzero((codes == code) & (weights > 0))
-        shares[rows], entered[rows] = mean.of_class(features[rows], weights[rows])
+        if rows.size:
+            shares[rows], entered[rows] = mean.of_class(features[rows], weights[rows])
     return Shares(shares, entered)
 
 

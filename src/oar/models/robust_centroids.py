@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import NumericsError, OptionError
 from oar.models.class_means import ClassMean, PlainMean, class_means, class_shares
 from oar.models.differentiable import Differentiable
 from oar.models.nearest_centroid import Centroids, NearestCentroid
@@ -61,7 +61,7 @@ class RobustCentroids(Differentiable):
         self.check(people)
         training = self.training(people)
         features = training.moved(None)
-        return training.parameters(training.means(features), features)
+        return training.parameters(training.means(features, training.start()), features)
 
     def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""
@@ -89,6 +89,11 @@ class RobustTraining:
         self.parameter_count = self.classes * self.dimensions
         self.passes = 0
 
+    @property
+    def absent(self) -> NDArray[np.bool_]:
+        """Which classes (k,) nobody of any weight has: their centroids stay where they are."""
+        return ~(self.weights @ self.targets > 0)
+
     def start(self) -> Array:
         """Return zeros: it does not matter."""
         return np.zeros(self.parameter_count)
@@ -103,21 +108,23 @@ class RobustTraining:
         features[:, columns] += moves
         return features
 
-    def means(self, features: Array) -> Array:
-        """Return the centroids (k · d,) of these features."""
+    def means(self, features: Array, start: Array) -> Array:
+        """Return the centroids (k · d,) of these features; a class that nobody has keeps the one in `start`."""
         self.passes += 1
         shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
-        return class_means(shares, features, self.codes, self.classes).ravel()
+        found = class_means(shares, features, self.codes, self.classes)
+        return np.where(self.absent[:, None], start.reshape(found.shape), found).ravel()
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Average; there is nothing to iterate."""
-        return Fit(self.means(features), features, 0.0, True)
+        return Fit(self.means(features, start), features, 0.0, True)
 
     def parameters(self, flat: Array, features: Array | None = None) -> Centroids:
         """Return flat parameters as `Centroids`."""
         rows = self._features if features is None else features
         totals = np.bincount(self.codes, weights=self._given, minlength=self.classes).astype(np.float64)
-        sizes = np.bincount(self.codes, weights=self._given * np.abs(rows).max(axis=1), minlength=self.classes) / totals
+        largest = np.bincount(self.codes, weights=self._given * np.abs(rows).max(axis=1), minlength=self.classes)
+        sizes = largest / np.where(totals > 0, totals, 1.0)
         positions = flat.reshape(self.classes, self.dimensions)
         return Centroids(positions, totals, np.maximum(sizes, np.abs(positions).max(axis=1)))
 
@@ -127,15 +134,17 @@ class RobustTraining:
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return ½‖θ − μ‖² and θ − μ."""
-        away = parameters - self.means(features)
+        away = parameters - self.means(features, parameters)
         return 0.5 * float(away @ away), away
 
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return the direction: H = I."""
-        return direction
+        """Return the direction: H = I, but 0 for classes that nobody has."""
+        return np.where(np.repeat(self.absent, self.dimensions), 0.0, direction)
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return the right-hand side: H = I."""
+        if right[np.repeat(self.absent, self.dimensions)].any():
+            raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
         return right
 
     def score_gradients(

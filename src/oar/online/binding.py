@@ -12,6 +12,7 @@ from oar.models import Centroids, NearestCentroid, Scaled
 from oar.models.linear import Linear
 from oar.online.centroid_training import CentroidTraining
 from oar.online.given_units import GivenUnits
+from oar.online.padding import Padded, gains, padded
 from oar.online.rule import Update
 from oar.people import Population
 
@@ -25,6 +26,12 @@ def bind(model: Any, people: Population) -> Any:
     """
     if isinstance(model, NearestCentroid):
         return CentroidTraining.of(people)
+    if gains(model, people.size):
+        return Padded(_bound(model, padded(people)), people.size)
+    return _bound(model, people)
+
+
+def _bound(model: Any, people: Population) -> Any:
     if isinstance(model, Linear):
         return GivenUnits.of(model, people)
     return model.training(people)

@@ -7,6 +7,9 @@
 and T is linear. From round to round people differ, and so do those units; what is carried on is θ. A gradient step of
 size η is another step in other units, too. So everything goes through T here, while fits keep the units that make them
 easy: ∇R = Tᵀ ∇R_own, H = Tᵀ H_own T, and scores are numbers, which have no units: s(θ; v) = s_own(T θ; T v).
+
+The gauge alone, which fixes what moves no prediction, stays as the training has it. It is the same in all units where
+the rows of W add up to 0, as they do at every minimum and on every way there from one, or from zero.
 """
 
 from __future__ import annotations

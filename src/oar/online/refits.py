@@ -34,8 +34,8 @@ def refitted(update: Update, rule: str, warm: bool = False) -> Array:
 def fitted(update: Update, rule: str, warm: bool = False) -> Array:
     """Return θ* where every class need not be there, as for nearest centroid, where an absent class stays as it was."""
     training, start = update.training, update.before
-    many = not getattr(training.model, "convex", True)
-    if start is None or (many and not warm) or isinstance(training, ScaledTraining):
+    scaled = isinstance(training, ScaledTraining)  # in units of its own, in which no other round's θ means anything
+    if start is None or scaled or not (warm or getattr(training.model, "convex", True)):
         start = training.start()
     found = training.fit(update.features, start, ASKED)
     if not found.residual <= ENOUGH:

@@ -4,8 +4,11 @@ from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
 from oar.worlds.collective import Collective, CollectiveView
 from oar.worlds.crowds import crowd_of
 from oar.worlds.operator import Operator
+from oar.worlds.operators_stable import PerformativelyStable
+from oar.worlds.operators_strategic import StrategicAware
 from oar.worlds.parts import Caps, Crowd, Deed, State, View
-from oar.worlds.policies import DoNothing
+from oar.worlds.policies import DoNothing, Individually, OneShot
+from oar.worlds.policies_planned import PlanOnce, Replan
 from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
 from oar.worlds.simulate import Simulation, simulate
 from oar.worlds.world import World
@@ -23,10 +26,16 @@ __all__ = [
     "FromBatches",
     "FromPopulation",
     "GroupRecord",
+    "Individually",
+    "OneShot",
     "Operator",
+    "PerformativelyStable",
+    "PlanOnce",
+    "Replan",
     "Round",
     "Simulation",
     "State",
+    "StrategicAware",
     "View",
     "World",
     "crowd_of",

@@ -27,7 +27,8 @@ from oar.actions.norms import Norm
 from oar.models import Centroids
 from oar.solvers.spectral import Objective, minimise
 from oar.worlds.actors_common import Mask
-from oar.worlds.actors_deployed import deployed
+from oar.worlds.actors_deployed import Deployed, deployed
+from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Rows
 
 HAIR = 1e-9  # of the size of a person's features: how far beyond the boundary it goes
@@ -54,7 +55,7 @@ def shortest_moves(
     lengths = norm.length(moves)
     found = (lengths > 0) & (lengths <= reach)
     # Only what is really predicted counts: far from the origin a hair may be lost in rounding.
-    found[found] = model.predict(parameters, rows[found] + moves[found]) == goal
+    found[found] = predictions(model, parameters, rows[found] + moves[found]) == goal
     return np.where(found[:, None], moves, 0.0), found
 
 
@@ -149,8 +150,8 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
         radii = most[going] if halving == 0 else 0.5 * (least[going] + most[going])
         tried = _lowest(at, rows[going], goal, norm, radii, last[going])
         last[going] = tried
-        across = model.predict(parameters, rows[going] + tried) == goal
-        best[going[across]] = _cut_short(model, parameters, rows[going[across]], tried[across], goal)
+        across = at.predicted(rows[going] + tried) == goal
+        best[going[across]] = _cut_short(at, rows[going[across]], tried[across], goal)
         most[going[across]] = norm.length(best[going[across]])
         least[going[~across]] = radii[~across]
         if halving == 0:
@@ -160,7 +161,7 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
     return best
 
 
-def _lowest(at: Any, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
+def _lowest(at: Deployed, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
     """Return moves within balls at which the goal loss is as low as a search from earlier moves finds it."""
 
     def evaluate(moves: Array, which: Rows) -> tuple[Array, Array]:
@@ -181,11 +182,11 @@ def _lowest(at: Any, rows: Array, goal: int, norm: Norm, radii: Array, near: Arr
     return minimise(objective, near, first, STEPS, 1e-3).points
 
 
-def _cut_short(model: Any, parameters: Any, rows: Array, moves: Array, goal: int) -> Array:
+def _cut_short(at: Deployed, rows: Array, moves: Array, goal: int) -> Array:
     """Return each move up to where it first is across, by bisection: across at its end, and not at its beginning."""
     low, high = np.zeros(len(rows)), np.ones(len(rows))
     for _ in range(30 if len(rows) else 0):
         middle = 0.5 * (low + high)
-        across = model.predict(parameters, rows + middle[:, None] * moves) == goal
+        across = at.predicted(rows + middle[:, None] * moves) == goal
         low, high = np.where(across, low, middle), np.where(across, middle, high)
     return high[:, None] * moves

@@ -79,7 +79,7 @@ class FeatureCollision:
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw so many people of the class; all of it where there are fewer."""
         code = code_of(self.base_class, crowd.classes, "base_class")
-        return drawn_count(self.count, np.flatnonzero(crowd.codes == code), rng)
+        return drawn_count(self.count, np.flatnonzero(crowd.codes == code), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Collide."""

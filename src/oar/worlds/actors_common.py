@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
+from oar.worlds.collective import _lots
+from oar.worlds.crowds import Register
 from oar.worlds.parts import Array, Crowd, Deed, Rows, State, View
 
 
@@ -52,14 +54,18 @@ def check_name(value: Any) -> str:
     return value
 
 
-def drawn(share: float, eligible: Rows, rng: np.random.Generator) -> Rows:
-    """Return a share of some people, rounded to the nearest, in the order in which they stand."""
-    return drawn_count(round(share * eligible.size), eligible, rng)
+def drawn(share: float, eligible: Rows, crowd: Crowd, rng: np.random.Generator) -> Rows:
+    """Return a share of some people of the crowd, rounded to the nearest, in the order in which they stand."""
+    return drawn_count(round(share * eligible.size), eligible, crowd, rng)
 
 
-def drawn_count(count: int, eligible: Rows, rng: np.random.Generator) -> Rows:
-    """Return so many of some people, or all where there are fewer, in the order in which they stand."""
-    return np.sort(rng.permutation(eligible)[:count]).astype(np.intp)
+def drawn_count(count: int, eligible: Rows, crowd: Crowd, rng: np.random.Generator) -> Rows:
+    """Return so many of some people of the crowd, or all where there are fewer: those whose own lots are lowest.
+
+    A world's random numbers for this are the same in every round, so whoever comes again is drawn again.
+    """
+    lots = _lots(crowd.persons[eligible], int(rng.integers(2**63)))
+    return np.sort(eligible[np.argsort(lots, kind="stable")[:count]]).astype(np.intp)
 
 
 def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:
@@ -140,8 +146,7 @@ class Foresight:
         """Return what would be deployed, and the goal loss at the query there."""
         view = self.view
         now = handed_in_now(view, deed)
-        weights = None if view.crowd.weights is None else now.weights
-        batch = Population.of_codes(now.features, now.codes, view.crowd.classes, weights)
+        batch = population(now, view.crowd)
         rng = np.random.default_rng(self.seed)
         state = view.operator.retrain(view.deployed, batch, view.number, lambda _: batch, rng)
         return state, self.loss(state.parameters)
@@ -149,6 +154,12 @@ class Foresight:
     def loss(self, parameters: Any) -> float:
         """Return the goal loss at the query."""
         return float(self.view.operator.model.goal_loss(parameters, self.query, self.goal))
+
+
+def population(people: Data, crowd: Crowd) -> Population:
+    """Return people of a crowd's classes as an operator gets them."""
+    register = Register(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
+    return register.people(people.features, people.codes, None if crowd.weights is None else people.weights)
 
 
 def foresight(view: View, query: Array, goal: Any) -> Foresight:

@@ -1,5 +1,6 @@
 """What an actor can differentiate in the model that is deployed: θ as it is, for features in their own units.
 
+    predicted the classes of many people
     goal      L(θ; x†, g) and ∇_θ L
     slopes    L and ∇_x L, for many people with the same goal
     gradient  Σ_i w_i ∇_θ ℓ(θ; x_i, y_i)
@@ -13,7 +14,9 @@ A scaler is taken as it stands: how members shift it is not part of what is diff
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,11 +29,16 @@ from oar.models.score import AutodiffScore, LinearScore
 from oar.worlds.actors_common import Data, refuse_values
 from oar.worlds.parts import Array, Rows
 
+FEWEST = 64  # rows of a pass: fewer would be compiled anew, and cost as much
 SOLVED = 1e-6  # relative residual of v, which only ranks
 
 
 class Deployed(Protocol):
     """A model with its parameters. Classes are by code."""
+
+    def predicted(self, rows: Array) -> Rows:
+        """Return class codes (m,)."""
+        ...
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return L and ∇_θ L (p,) of one person."""
@@ -88,6 +96,10 @@ class CentroidDeployed:
         factors = np.divide(slopes, distances, out=np.zeros_like(slopes), where=distances > 0)
         return goal_loss(distances, code), factors[..., None] * offsets
 
+    def predicted(self, rows: Array) -> Rows:
+        """Return the nearest."""
+        return np.linalg.norm(rows[:, None, :] - self.positions, axis=2).argmin(axis=1)
+
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return L and ∂L/∂μ: centroids are pulled the other way than the query."""
         losses, pulls = self._pulls(query[None], code)
@@ -129,6 +141,11 @@ class LinearDeployed:
 
     def _outputs(self, rows: Array) -> Array:
         return self.matrix[:, :-1] @ rows.T + self.matrix[:, -1:]
+
+    def predicted(self, rows: Array) -> Rows:
+        """Return the largest logit's class, or the sign of a single one."""
+        outputs = self._outputs(rows)
+        return outputs.argmax(axis=0) if len(outputs) > 1 else (outputs[0] > 0).astype(np.intp)
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return φ and a ⊗ x̃."""
@@ -181,15 +198,17 @@ class AutodiffDeployed:
     def _targets(self, codes: Any) -> Array:
         return np.ascontiguousarray(self._model.target_rows(np.eye(self._classes)[codes]))
 
-    def _run(self, kind: str, dimensions: int, outputs: int, *arguments: Any, over_rows: bool = False) -> Any:
+    def _run(self, kind: str, dimensions: int, outputs: int, *arguments: Any) -> Any:
         import jax
 
         from oar.models.autodiff_passes import compiled
 
-        run = compiled(self._model, dimensions, outputs, kind)
+        over_rows = {"slopes": _slopes, "logits": _logits}
+        if kind in over_rows:
+            run = _kept(over_rows[kind], self._model, dimensions, outputs)
+        else:
+            run = compiled(self._model, dimensions, outputs, kind)
         with jax.enable_x64(True):
-            if over_rows:
-                run = jax.vmap(run, (None, None, 0, None))
             found = [np.array(part) for part in run(self._theta, {}, *arguments)]
         if not all(np.isfinite(part).all() for part in found):
             raise NumericsError(
@@ -197,6 +216,11 @@ class AutodiffDeployed:
                 "features may lie where the loss is not differentiable, or too far from the data."
             )
         return found
+
+    def predicted(self, rows: Array) -> Rows:
+        """Return what the model's outputs stand for."""
+        (found,) = self._run("logits", rows.shape[1], self._targets([0]).shape[1], rows[_padding(len(rows))])
+        return np.array([self._model.predicted_class(row) for row in found[: len(rows)]], dtype=np.intp)
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return L and ∇_θ L."""
@@ -208,7 +232,7 @@ class AutodiffDeployed:
         """Return L and ∇_x L."""
         target = self._targets([code])[0]
         padded = rows[_padding(len(rows))]
-        losses, _, slopes = self._run("goal", rows.shape[1], target.size, padded, target, over_rows=True)
+        losses, slopes = self._run("slopes", rows.shape[1], target.size, padded, target)
         return losses[: len(rows)], slopes[: len(rows)]
 
     def gradient(self, people: Data) -> Array:
@@ -256,6 +280,10 @@ class ScaledDeployed:
     def _seen_people(self, people: Data) -> Data:
         return Data(self._seen(people.features), people.codes, people.weights)
 
+    def predicted(self, rows: Array) -> Rows:
+        """Return class codes."""
+        return self.inner.predicted(self._seen(rows))
+
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return L and ∇_θ L."""
         return self.inner.goal(self._seen(query), code)
@@ -294,9 +322,39 @@ def _scaled(model: Scaled, parameters: Any, classes: int, people: Data | None) -
     return ScaledDeployed(deployed(model.model, matrix, classes), centres, scales)
 
 
+def _kept(make: Callable[..., Any], model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
+    """Return a pass over rows, compiled once for each model; for one that cannot be hashed, each time."""
+    try:
+        return make(model, dimensions, outputs)
+    except TypeError as reason:
+        if "unhashable" not in str(reason):
+            raise
+        return make.__wrapped__(model, dimensions, outputs)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=64)
+def _slopes(model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
+    import jax
+
+    from oar.models.autodiff_passes import Passes
+
+    loss = Passes(model, dimensions, outputs).query_loss
+    return jax.jit(jax.vmap(jax.value_and_grad(loss, 2), (None, None, 0, None)))
+
+
+@lru_cache(maxsize=64)
+def _logits(model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
+    import jax
+
+    from oar.models.autodiff_passes import Passes
+
+    one = Passes(model, dimensions, outputs).outputs
+    return jax.jit(lambda *arguments: (jax.vmap(one, (None, None, 0))(*arguments),))
+
+
 def _with_ones(rows: Array) -> Array:
     return np.column_stack([rows, np.ones(len(rows))])
 
 
 def _padding(size: int) -> Rows:
-    return np.minimum(np.arange(1 << max(size - 1, 0).bit_length()), size - 1)
+    return np.minimum(np.arange(max(FEWEST, 1 << max(size - 1, 0).bit_length())), size - 1)

@@ -1,8 +1,8 @@
 """Which labels to change, which points to add and which to drop: greedily, by promise, each step confirmed by a refit.
 
 Every such change takes weight w at x away from one class, gives it to another, or both: a flip does both, a leaver
-takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the weight of everyone who is trained on, the
-goal loss changes to first order by
+takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the weight of everyone who is trained
+on, the goal loss changes to first order by
 
     −(w / W') [ (s(x, gained) − s̄) − (s(x, lost) − s̄) ],        W' = W ± w,        s̄ = Σ w_i s_i / W,
 

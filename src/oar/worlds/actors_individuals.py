@@ -25,6 +25,7 @@ from oar.worlds.actors_common import (
     drawn,
     refuse_values,
 )
+from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 
@@ -66,7 +67,7 @@ class StrategicIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), rng)
+        return drawn(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Cross where it is possible and worth it."""
@@ -116,7 +117,7 @@ class AdvisedIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), rng)
+        return drawn(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Advise everyone who has a way, and move those who follow."""
@@ -124,7 +125,9 @@ class AdvisedIndividuals:
         moves = self._further(view, moves, found)
         told = view.crowd.features[view.mine] + moves
         promised = np.where(found, code_of(self.goal, view.crowd.classes, "goal"), -1).astype(np.intp)
-        followers = found & np.isin(np.arange(found.size), drawn(self.follow, np.flatnonzero(found), view.rng))
+        count = round(self.follow * int(found.sum()))
+        followers = np.zeros(found.size, dtype=bool)
+        followers[view.rng.permutation(np.flatnonzero(found))[:count]] = True
         note = {"wanting": int(asked.sum()), "advised": int(found.sum()), "moved": int(followers.sum())}
         return Deed(moves=np.where(followers[:, None], moves, 0.0), advice=(told, promised), note=note)
 
@@ -137,7 +140,9 @@ class AdvisedIndividuals:
         longer = moves.copy()
         longer[found] *= factors[:, None]
         rows, model = view.crowd.features[view.mine], view.operator.model
-        kept = model.predict(view.deployed.parameters, rows + longer) == code_of(self.goal, view.crowd.classes, "goal")
+        kept = predictions(model, view.deployed.parameters, rows + longer) == code_of(
+            self.goal, view.crowd.classes, "goal"
+        )
         return np.where((kept & found)[:, None], longer, moves)
 
 
@@ -149,7 +154,7 @@ def ways(view: View, goal: Any, norm: Norm, reach: float) -> tuple[Array, Mask, 
     moves, found = np.zeros_like(rows, dtype=np.float64), np.zeros(len(rows), dtype=bool)
     asked = np.zeros(len(rows), dtype=bool)
     if len(rows):
-        asked = model.predict(parameters, rows) != code
+        asked = predictions(model, parameters, rows) != code
     if asked.any():
         classes = len(view.crowd.classes)
         moves[asked], found[asked] = shortest_moves(model, parameters, rows[asked], code, norm, reach, classes)

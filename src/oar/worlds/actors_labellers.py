@@ -71,7 +71,9 @@ class Labellers:
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw whose labels they see."""
         everyone = np.arange(crowd.size)
-        return drawn(self.share, everyone, rng) if self.count is None else drawn_count(self.count, everyone, rng)
+        if self.count is not None:
+            return drawn_count(self.count, everyone, crowd, rng)
+        return drawn(self.share, everyone, crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Change labels as long as that helps."""

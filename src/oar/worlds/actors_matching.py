@@ -84,7 +84,7 @@ class GradientMatching:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), rng)
+        return drawn(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Move to where the gradients match best."""
@@ -97,7 +97,7 @@ class GradientMatching:
         random = [self.norm.maximise(view.rng.standard_normal(stay.shape), radii) for _ in range(self.restarts)]
         found = [self._climbed(match, start) for start in (stay, response, *random)]
         moves, cosine = max(found, key=lambda one: one[1])
-        return Deed(moves=moves, note={"cosine": cosine, "cosine before": match(stay)[0]})
+        return Deed(moves=moves, note={"cosine": cosine, "cosine_before": match(stay)[0]})
 
     def _climbed(self, match: Match, moves: Array) -> tuple[Array, float]:
         radii = np.full(len(moves), self.budget)

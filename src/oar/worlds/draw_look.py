@@ -70,9 +70,7 @@ def at_the_end(axes: Any, place: float, ends: Sequence[tuple[str, float, str]], 
         )
 
 
-def boundary(
-    axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], **look: Any
-) -> None:
+def boundary(axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, float], **look: Any) -> None:
     """Draw where a chance of points (m, 2) is even."""
     grid, heights = _over(chance, across, up)
     if heights.min() < 0.5 < heights.max():
@@ -86,24 +84,8 @@ def shade(axes: Any, chance: Any, across: tuple[float, float], up: tuple[float, 
 
 
 def _over(chance: Any, across: tuple[float, float], up: tuple[float, float]) -> tuple[list[Array], Array]:
-    grid = np.meshgrid(np.linspace(*across, FINE), np.linspace(*up, FINE))
+    grid = list(np.meshgrid(np.linspace(*across, FINE), np.linspace(*up, FINE)))
     return grid, np.asarray(chance(np.column_stack([part.ravel() for part in grid]))).reshape(grid[0].shape)
-
-
-def chance_of(model: Any, parameters: Any, code: int) -> Any:
-    """Return the function of points (m, d) to how probable a class is there.
-
-    One logit is computed with NumPy: a film asks for many points, for which calling compiled code takes long.
-    """
-    single = isinstance(parameters, np.ndarray) and len(parameters) == 1
-
-    def chance(points: Array) -> Array:
-        if single:
-            logits = points @ parameters[0, :-1] + parameters[0, -1]
-            return 1 / (1 + np.exp(-np.clip(logits if code else -logits, -500, 500)))
-        return np.asarray(model.probabilities(parameters, points), dtype=np.float64)[:, code]
-
-    return chance
 
 
 def footnote(figure: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The school district's pictures: the share of high-achieving 𝒩₂ students in ℋ₁ by year, and the boundary that moves."""
+"""The school district's pictures: the share of high-achieving 𝒩₂ students in ℋ₁ by year, and a boundary that moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from oar.pictures.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from oar.pictures.figures import Picture
-from oar.worlds.draw_look import LETTERS, as_percentages, at_the_end, band, boundary, chance_of, footnote, shade, tidy
+from oar.worlds.draw_look import LETTERS, as_percentages, at_the_end, band, boundary, footnote, shade, tidy
+from oar.worlds.scenario_chance import chances
 from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, N1, N2
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapp
         left.annotate(" acting begins", (settings.since, 0.03), color=GREY, fontsize=LETTERS["note"])
     _draw_demands(right, settings, played)
     repeats = f"mean of {settings.repeats} simulated districts, bands from least to greatest" * (settings.repeats > 1)
-    footnote(figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district.")
+    footnote(
+        figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district."
+    )
     return figure
 
 
@@ -63,12 +66,12 @@ def _draw_demands(axes: Any, settings: SchoolSettings, played: Mapping[str, Play
     last = played["nobody"].years[-1]
     _students(axes, last, last.crowd.features, settings)
     first = played["nobody"]
-    boundary(axes, chance_of(first.model, first.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.4)
+    boundary(axes, _chance(first.model, first.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.4)
     axes.plot([], [], color="black", linewidth=1.4, label="model of year 1")
     axes.plot([], [], color=GREEN, linewidth=2.4, label=f"models of year {settings.rounds},\ncolours as on the left")
     for name, look in LOOKS.items():
         arm = played[name]
-        chance = chance_of(arm.model, arm.years[-1].parameters, FIRST)
+        chance = _chance(arm.model, arm.years[-1].parameters, FIRST)
         boundary(axes, chance, ACROSS, UP, colors=look["color"], linestyles=look["linestyle"], linewidths=2.4)
     tidy(axes, f"{SCHOOL_1} is for who is right of the line", "achievement (grade points)", "activities (hours a week)")
     axes.set(xlim=ACROSS, ylim=UP)
@@ -85,18 +88,31 @@ def _students(axes: Any, year: Year, places: Any, settings: SchoolSettings, stro
         axes.plot(*places[rows[high]].T, markersize=5, alpha=0.75, **faint, label=f"{name}, high-achieving")
 
 
+def _chance(model: Any, parameters: Any, code: int) -> Any:
+    return lambda points: chances(model, parameters, points, code)
+
+
 def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], number: int) -> Figure:
     """Return a frame: every arm's boundary in a year, over its class as it reported."""
-    figure = Picture(figsize=(8.4, 7.6), layout="constrained")
+    figure = Picture(figsize=(8.4, 7.6))  # laid out by hand, so that nothing jumps from frame to frame
+    figure.subplots_adjust(left=0.075, right=0.985, top=0.905, bottom=0.115, wspace=0.06, hspace=0.13)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     for axes, (name, look) in zip(panels.flat, LOOKS.items(), strict=True):
         arm = played[name]
         year = arm.years[number]
-        chance = chance_of(arm.model, year.parameters, FIRST)
+        chance = _chance(arm.model, year.parameters, FIRST)
         shade(axes, chance, ACROSS, UP, look["color"])
         _left_out(axes, year, look["color"])
         _students(axes, year, year.reported, settings)
-        boundary(axes, chance_of(arm.model, arm.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.0, linestyles=":")
+        boundary(
+            axes,
+            _chance(arm.model, arm.years[0].parameters, FIRST),
+            ACROSS,
+            UP,
+            colors="black",
+            linewidths=1.0,
+            linestyles=":",
+        )
         boundary(axes, chance, ACROSS, UP, colors=look["color"], linewidths=2.8)
         share = "–" if np.isnan(year.share) else f"{year.share:.0%}"
         tidy(axes, WORDS[name].replace("under-\nreport", "under-report").replace("\n", " "), "", "")
@@ -112,14 +128,15 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
         axes.set_ylabel("activities as reported (hours a week)", fontsize=LETTERS["label"])
     acting = "nobody acts yet" if number + 1 < settings.since else f"acting since year {settings.since}"
     figure.suptitle(
-        f"Year {number + 1} of {settings.rounds} ({acting}): the model assigns to {SCHOOL_1} who is in the coloured area",
+        f"Year {number + 1} of {settings.rounds} ({acting}): {SCHOOL_1} is for who is in the coloured area",
         fontsize=LETTERS["title"] + 0.5,
+        y=0.985,
     )
     handles, labels = panels[0, 0].get_legend_handles_labels()
     handles += panels[0, 0].plot([], [], ":", color="black", linewidth=1.0)
     handles += panels[0, 0].plot([], [], "-", color=GREY, linewidth=0.8)
     labels += ["boundary of year 1", "hours added or left out"]
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=LETTERS["note"], frameon=False)
+    figure.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 0.015), ncols=4, fontsize=LETTERS["note"], frameon=False)
     return figure
 
 
@@ -128,4 +145,11 @@ def _left_out(axes: Any, year: Year, colour: str) -> None:
     some = np.arange(min(SHOWN, year.crowd.size))
     before, after = year.crowd.features[some], year.reported[some]
     moved = before[:, ACTIVITIES] != after[:, ACTIVITIES]
-    axes.vlines(before[moved, ACHIEVEMENT], before[moved, ACTIVITIES], after[moved, ACTIVITIES], color=colour, linewidth=0.6, alpha=0.5)
+    axes.vlines(
+        before[moved, ACHIEVEMENT],
+        before[moved, ACTIVITIES],
+        after[moved, ACTIVITIES],
+        color=colour,
+        linewidth=0.6,
+        alpha=0.5,
+    )

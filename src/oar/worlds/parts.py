@@ -183,7 +183,7 @@ class Actor(Protocol):
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return positions of those in the crowd for whom it acts in this round.
 
-        `rng` is the same in every round: who is drawn by it and `crowd.persons` is drawn again.
+        `rng` is this actor's own, and another one in every round; that of a collective is the same in every round.
         """
         ...
 

@@ -1,10 +1,18 @@
-"""What a collective may do, round by round."""
+"""What a collective may do in a round without a plan: nothing, each for itself, or one answer to a signal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oar.worlds.collective import CollectiveView
+import numpy as np
+
+from oar.errors import OptionError
+from oar.online.binding import update_of
+from oar.worlds.actors_boundary import shortest_moves
+from oar.worlds.actors_common import code_of
+from oar.worlds.collective import CollectiveView, room_of
+from oar.worlds.foresight import acting_rule, aim_of, next_training_set
+from oar.worlds.judging import predictions
 from oar.worlds.parts import Deed
 
 
@@ -15,3 +23,50 @@ class DoNothing:
     def __call__(self, view: CollectiveView) -> Deed:
         """Return no deed."""
         return Deed()
+
+
+@dataclass(frozen=True)
+class Individually:
+    """Each member follows individual recourse for itself, as if the deployed model would stay as it is.
+
+    Everybody who is not predicted the query's goal is told the shortest way to where it is, if that is within its
+    budget, and goes there. Where people were told to go is advice, whose validity is recorded.
+    """
+
+    def __call__(self, view: CollectiveView) -> Deed:
+        """Return everybody's own way."""
+        goal = view.collective.query.goal
+        if isinstance(goal, set | frozenset) or not np.isscalar(goal):
+            raise OptionError(f"policy: Individually needs a single label as goal, got {goal!r}; use another policy.")
+        code = code_of(goal, view.crowd.classes, "goal")
+        model, parameters = view.operator.model, view.deployed.parameters
+        rows, caps = view.crowd.features[view.mine], view.collective.caps
+        moves, promised = np.zeros_like(rows), np.full(len(rows), -1)
+        asks = np.flatnonzero(predictions(model, parameters, rows) != code)
+        own, found = shortest_moves(
+            model, parameters, rows[asks], code, caps.norm, caps.budget, len(view.crowd.classes)
+        )
+        found &= caps.norm.length(own) <= room_of(caps, view)[asks]
+        moves[asks[found]], promised[asks[found]] = own[found], code
+        return Deed(moves=moves, advice=(rows + moves, promised))
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """One signal from the model that is deployed, and one answer to it: every member goes as far as it may.
+
+    The signal is what the operator's own rule makes of the goal loss at the deployed parameters, had it read those who
+    arrive as they are: dL/dδ_i for everyone, in one step back (`Rule.pull_back`). Members answer with the largest move
+    against it. With nearest centroid that is the paper's heuristic.
+    """
+
+    def __call__(self, view: CollectiveView) -> Deed:
+        """Return everybody's answer."""
+        people, newest = next_training_set(view)
+        rule, model = acting_rule(view), view.operator.model
+        update = update_of(model, people, newest, view.number, view.deployed.flat)
+        _, pull, _ = aim_of(view, people).at(update.training, view.deployed.flat, None)
+        pulled = rule.pull_back(update, view.deployed.flat, pull)
+        slopes = np.asarray(pulled.moves)[newest][view.mine]
+        caps = view.collective.caps
+        return Deed(moves=caps.norm.maximise(-slopes, room_of(caps, view)))

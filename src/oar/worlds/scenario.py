@@ -60,14 +60,14 @@ class Scenario:
     run: Callable[[Any, int, OnStage], Told]
 
     def with_settings(self, given: Mapping[str, Any], quick: bool = False) -> Any:
-        """Return the settings with some of them given; raise for those that this scenario does not have."""
-        known = [field.name for field in fields(self.settings)]
-        for name in given:
-            if name not in known:
-                raise OptionError(
-                    f"--{name}: is no setting of the scenario {self.name}, whose settings are {', '.join(known)}."
-                )
-        return replace(self.settings, **{**(self.quick if quick else {}), **given})
+        """Return the settings with those that are given (not None); raise for those that it does not have."""
+        has = [field.name for field in fields(self.settings) if field.name in given]
+        chosen = {name: value for name, value in given.items() if value is not None}
+        for name in chosen:
+            if name not in has:
+                listing = ", ".join(f"--{each}" for each in has)
+                raise OptionError(f"--{name}: does nothing for the scenario {self.name}, which knows {listing}.")
+        return replace(self.settings, **{**(self.quick if quick else {}), **chosen})
 
 
 def averages(rows: Sequence[Mapping[str, Any]], by: Sequence[str], of: Sequence[str]) -> dict[tuple[Any, ...], Any]:
@@ -81,9 +81,12 @@ def averages(rows: Sequence[Mapping[str, Any]], by: Sequence[str], of: Sequence[
         for name in of:
             if row[name] is not None and math.isfinite(row[name]):
                 place[name].append(float(row[name]))
-    return {
-        key: {name: spread(values) for name, values in columns.items()} for key, columns in found.items()
-    }
+    return {key: {name: spread(values) for name, values in columns.items()} for key, columns in found.items()}
+
+
+def known(measured: Mapping[str, Mapping[str, float]]) -> dict[str, Mapping[str, float]]:
+    """Return averages without those of which nothing is known."""
+    return {name: part for name, part in measured.items() if not math.isnan(part["mean"])}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """The people of German credit as a world's arrivals, and what individual recourse tells them.
 
 Features are the table's coordinates in cost, as plans of tables have them: a standard deviation of a number is 1 long,
-and so is a switch of category (two flags, each divided by √2). Advice is that of NICE (Brughmans, Leyman & Martens
-2023): of the people who were granted credit and repaid it, the nearest one is looked up, and its columns are copied, the
-most useful first, until the deployed model grants credit. What nobody can be asked to change is never copied.
+and so is a switch of category (two flags, each divided by √2). Advice is as NICE gives it (Brughmans, Leyman & Martens
+2023): of the people who were granted credit and repaid it, the nearest one is looked up, and its columns are copied,
+the most useful first, until the deployed model grants credit. What nobody can be asked to change is never copied.
 """
 
 from __future__ import annotations

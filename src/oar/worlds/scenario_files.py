@@ -84,7 +84,9 @@ def write_film(path: Path, told: Told, quick: bool) -> None:
 def mark(figure: Figure, quick: bool) -> None:
     """Say on a picture that it is of a quick run."""
     if quick:
-        figure.text(0.995, 0.005, "quick run: few people and years", ha="right", va="bottom", fontsize=8, color="#6B6B6B")
+        figure.text(
+            0.995, 0.005, "quick run: few people and years", ha="right", va="bottom", fontsize=8, color="#6B6B6B"
+        )
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

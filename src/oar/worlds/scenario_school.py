@@ -55,7 +55,7 @@ class SchoolSettings:
 
     Attributes:
         rounds: years. people: students a year. repeats: districts that are simulated, each with its own seed.
-        share: of those who could act, how many do. hours: how far each may change its weekly hours.
+        share: of those who could act, how many do. budget: by how many weekly hours each may change its activities.
         since: the year, counted from 1, in which acting begins.
         model: "softmax" or "nearest-centroid". window: classes that a refit reads, the newest.
         guided: share of places that go by the model; all others go by address. transfers: share of 𝒩₂ that attends
@@ -67,7 +67,7 @@ class SchoolSettings:
     people: int = 600
     repeats: int = 5
     share: float = 0.7
-    hours: float = 4.0
+    budget: float = 4.0
     since: int = 3
     model: str = "softmax"
     window: int = 2
@@ -85,8 +85,8 @@ class SchoolSettings:
         for name in ("share", "guided", "transfers"):
             if not 0 <= getattr(self, name) <= 1:
                 raise OptionError(f"--{name}: must be a share from 0 to 1, got {getattr(self, name)!r}.")
-        if not 0 <= self.hours < float("inf"):
-            raise OptionError(f"--hours: must be a number of at least 0, got {self.hours!r}.")
+        if not 0 <= self.budget < float("inf"):
+            raise OptionError(f"--budget: must be a number of at least 0, got {self.budget!r}.")
         choose("--model", self.model, MODELS)
 
     @property
@@ -108,7 +108,7 @@ class SchoolSettings:
                 Students(
                     district,
                     arm.way,
-                    hours=self.hours,
+                    hours=self.budget,
                     share=self.share,
                     guided=self.guided,
                     high=self.high,

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from oar.people import Population
 from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
+from oar.worlds.scenario_chance import chances
 from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N2, SCHOOLS, SchoolDistrict
 
 FIRST = SCHOOLS.index(H1)
+LEAST = 1e-12  # of a chance, so that its odds are finite
 STEP = 0.25  # hours: nobody counts in minutes
 WAYS = ("nobody", "individual", "collective")
 Mask = NDArray[np.bool_]
@@ -135,6 +137,6 @@ def per_hour(model: object, parameters: object, district: SchoolDistrict) -> flo
     """
     middle = sum(district.hours) / 2
     points = np.array([[district.bar, middle - 0.5], [district.bar, middle + 0.5]])
-    chances = np.array([model.probabilities(parameters, point)[FIRST] for point in points])  # type: ignore[attr-defined]
-    odds = np.log(np.clip(chances, 1e-12, None)) - np.log(np.clip(1 - chances, 1e-12, None))
+    first = np.clip(chances(model, parameters, points, FIRST), LEAST, 1 - LEAST)
+    odds = np.log(first) - np.log(1 - first)
     return float(odds[1] - odds[0])

@@ -50,6 +50,12 @@ def simulate(
         raise OptionError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
     if not isinstance(critical_masses, bool):
         raise OptionError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+    reads = getattr(getattr(world.operator, "rule", None), "reads", None)
+    if reads is not None and reads > rounds + 1:
+        raise OptionError(
+            f"rule: reads the newest {reads} batches, and there are only {rounds + 1}, history included; take a "
+            "shorter window, more rounds, or FullRefit()."
+        )
     for collective in world.collectives:
         for number in (0, rounds - 1):  # adoption is linear: its ends tell
             collective.adoption(number)
@@ -130,6 +136,11 @@ class Simulation:
             return self._register.of_crowd(self._register.read(given, argument))
         return self._register.of_crowd(self._drawn(argument, 0))
 
+    def lots(self, actor: Any, number: int) -> np.random.Generator:
+        """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
+        names = ("members", actor.name) if isinstance(actor, Acting) else ("members", actor.name, number)
+        return stream(self.seed, *names)
+
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)
         return self._register.check(self.world.arrivals.draw(number, rng), number)
@@ -183,9 +194,7 @@ class _Step:
     ) -> None:
         self.simulation, self.number, self.crowd = simulation, number, crowd
         self._deployed, self._past, self._spent = deployed, past, spent
-        self._members = memberships(
-            simulation._actors, crowd, number, lambda actor: stream(simulation.seed, "members", actor.name)
-        )
+        self._members = memberships(simulation._actors, crowd, number, lambda actor: simulation.lots(actor, number))
 
     def acts(self, state: State) -> tuple[Act, ...]:
         """Return what everybody does if this is deployed."""

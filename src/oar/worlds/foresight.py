@@ -1,0 +1,83 @@
+"""What a collective can know of the operator's next updates: whom the rule will read, and who will probably arrive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Perturb
+from oar.errors import OptionError
+from oar.online import FullRefit, OnlineProblem, Stream
+from oar.online.aim import Aim
+from oar.online.binding import shares_units
+from oar.people import Population
+from oar.problem import Problem
+from oar.worlds.collective import CollectiveView, room_of
+from oar.worlds.crowds import Register, pooled
+
+
+def acting_rule(view: CollectiveView) -> Any:
+    """Return the rule by which the operator updates; who tells of none is taken to refit from everything."""
+    return getattr(view.operator, "rule", None) or FullRefit()
+
+
+def aim_of(view: CollectiveView, people: Population) -> Aim:
+    """Return what the query wants, as a loss of θ."""
+    return Aim.of(Problem(people, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
+
+
+def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
+    """Return whom the rule reads in this round if nobody moves, and who of them arrives in it."""
+    register = register_of(view)
+    people = pooled((*_read_before(view), register.of_crowd(view.crowd)))
+    newest = np.zeros(people.size, dtype=bool)
+    newest[people.size - view.crowd.size :] = True
+    return people, newest
+
+
+def register_of(view: CollectiveView) -> Register:
+    """Return what makes populations of this world's classes and features."""
+    return Register(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
+
+
+def _read_before(view: CollectiveView) -> tuple[Population, ...]:
+    """Return the earlier batches that the rule still reads in this round, as far as the collective knows them."""
+    reads = acting_rule(view).reads
+    return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
+
+
+def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
+    """Return what is asked of this round and the `ahead` − 1 next ones.
+
+    Those of rounds to come are drawn as arrivals draw them, and so are those of this one unless it is `real`: then
+    they are who has arrived, with their own budgets. Of rounds to come members are the collective's share. It is
+    supposed that labels stay, that nobody else acts, and that the operator does not defend itself but by its model.
+
+    All earlier batches that are still read count as one: a window that moves on leaves them together.
+    """
+    caps, collective = view.collective.caps, view.collective
+    if caps.labels or caps.leavers:
+        raise OptionError("policy: plans over time are for an oar.Perturb(…) alone; leave other actions out.")
+    register, batches, actions = register_of(view), [], []
+    for number in range(view.number, view.number + ahead):
+        here = real and number == view.number
+        crowd = view.crowd if here else view.arrivals.draw(number, view.rng)
+        members = view.mine if here else collective.members(crowd, number, view.rng)
+        budgets = np.zeros(crowd.size)
+        budgets[members] = room_of(caps, view) if here else caps.budget
+        batches.append(register.of_crowd(crowd))
+        actions.append(Perturb(budgets, norm=caps.norm))
+    before, rule = _read_before(view), acting_rule(view)
+    if rule.reads is not None and rule.reads > 1 + ahead:
+        rule = FullRefit()  # the window reads all that there is
+    return OnlineProblem(
+        Stream.of_batches(batches, history=pooled(before) if before else None),
+        view.operator.model,
+        rule,
+        collective.query,
+        actions,
+        goal_for=goal_for,
+        start=view.deployed.parameters if shares_units(view.operator.model) else None,
+    )

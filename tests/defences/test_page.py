@@ -1,0 +1,34 @@
+"""The page on defences runs as it stands, and its table is complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from oar import defences
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "defences.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_run_and_say_what_they_are_about():
+    pytest.importorskip("jax")
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
+        exec(block, names)
+    assert names["found"].total > 0
+    assert names["worth"].plan_before.loss == pytest.approx(names["plan"].loss)
+    assert names["prepared"].loss <= names["worth"].plan_after.loss + 1e-9
+    assert names["state"].memory.accuracy > names["state"].memory.plain
+    assert all(one.state.memory.converged and one.state.memory.steps > 1 for one in names["rounds"])
+    assert len(names["rounds"]) == 2
+
+
+def test_every_defence_is_in_the_table():
+    for name in defences.__all__:
+        kind = getattr(defences, name)
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, defences.Defence)
+            and kind not in (defences.Defence, defences.Together)
+        ):
+            assert f"| `{name}(" in PAGE
