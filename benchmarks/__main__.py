@@ -14,6 +14,7 @@ from benchmarks import (
     beside_scikit_learn,
     growth,
     levers,
+    online_planning,
     peers_recourse,
     questions_asked,
     refitted,
@@ -35,6 +36,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "levers": levers.rows,
     "tables": tables.rows,
     "individual": peers_recourse.rows,
+    "online planning": online_planning.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

@@ -13,11 +13,15 @@ from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
 from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.following import Followed, Happened, Reality, follow
 from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
+from oar.online import OnlineProblem
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
 from oar.plans.advice import Advice
+from oar.plans.online_plan import OnlinePlan
+from oar.plans.online_result import OnlineAudit, OnlineResult
 from oar.problem import Problem, Query
 from oar.questions import (
     Power,
@@ -44,6 +48,8 @@ __all__ = [
     "Card",
     "Cheapest",
     "DataError",
+    "Followed",
+    "Happened",
     "Keep",
     "Limit",
     "Limits",
@@ -51,6 +57,10 @@ __all__ = [
     "NearestCentroid",
     "NumericsError",
     "OARError",
+    "OnlineAudit",
+    "OnlinePlan",
+    "OnlineProblem",
+    "OnlineResult",
     "OptionError",
     "Perturb",
     "Plan",
@@ -59,6 +69,7 @@ __all__ = [
     "Power",
     "Problem",
     "Query",
+    "Reality",
     "Relabel",
     "Result",
     "Schema",
@@ -76,6 +87,7 @@ __all__ = [
     "credit",
     "datasets",
     "defences",
+    "follow",
     "individual",
     "joint",
     "leverage",

@@ -24,7 +24,7 @@ from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.online_plan import OnlinePlan
-from oar.plans.online_result import OnlineAudit, OnlineResult
+from oar.plans.online_result import OnlineAudit
 from oar.recourse import collective
 
 Array = NDArray[np.float64]
@@ -224,14 +224,11 @@ def follow(
         raise DataError("plan: must be made for this very problem, got one for another; leave it out.")
     if isinstance(reality, Reality):
         reality.check(problem)
-    story = _Story(problem)
-    planned: OnlineResult | None = None
-    current = plan
+    story, current, promised = _Story(problem), plan, np.nan if plan is None else audit(plan).loss
     for number in range(problem.stream.rounds):
         if current is None or (replan and number):
             planned = collective(story.remaining(number), solver=solver, progress=False)
-            current = planned.plan
-        promised = audit(current).loss if planned is None else planned.loss
+            current, promised = planned.plan, planned.loss
         story.act(number, current, promised, reality)
     return story.told(bool(replan))
 

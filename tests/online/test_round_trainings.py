@@ -90,7 +90,6 @@ def test_people_of_no_weight_are_added_to_share_shapes_and_are_not_seen():
     assert np.asarray(mine).shape == (1, 12, 2)
     assert np.allclose(ours.risk_gradient(theta, mine)[1], plain.risk_gradient(theta, other)[1])
     assert np.allclose(ours.score_gradients(theta, mine, signal), plain.score_gradients(theta, other, signal))
-    assert np.allclose(ours.scores(theta, mine, signal, shares), plain.scores(theta, other, signal, shares))
     even = np.full(9, 1 / 9)
     assert ours.contributing(shares, even).risk_gradient(theta, mine)[0] == pytest.approx(
         plain.contributing(shares, even).risk_gradient(theta, other)[0]

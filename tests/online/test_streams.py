@@ -54,6 +54,7 @@ def test_labels_keep_their_kind_and_columns_their_names():
         ([TWO, "people"], {}, r"batches\[1\]: must be an oar.Population or a pair"),
         ([TWO, ([[np.nan]], ["no"])], {}, r"batches\[1\]: features: must be finite"),
         ([TWO, (TWO[0], np.eye(2))], {}, r"batches\[1\]: must have labels as batches\[0\] has them"),
+        ([(TWO[0], pandas.DataFrame({"no": [1.0, 0.0], "yes": [0.0, 1.0]}))], {}, "label columns without names"),
         ([TWO], {"history": 3}, "history: must be an oar.Population or a pair"),
         ([TWO, ([[0.0]], ["no"])], {"who": True}, r"who: True means .* got batches of \[1, 2\] people"),
         ([TWO, TWO], {"who": [[0, 1]]}, "who: must be True, or the persons of each of 2 batches"),

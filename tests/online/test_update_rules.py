@@ -117,11 +117,11 @@ def test_exponential_means_by_hand():
         assert np.allclose(found, centroids.ravel(), atol=1e-13)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e3])
-def test_gradient_steps_are_jax_grads_of_a_loop_in_the_units_as_given(scale):
+def test_gradient_steps_are_jax_grads_of_a_loop_in_the_units_as_given():
     import jax
     import jax.numpy as jnp
 
+    scale = 1e3
     model, rule = oar.SoftmaxRegression(0.1), online.GradientSteps(0.05 / scale**2, 2)
     small = stream()
     given = online.Stream(oar.Population(scale * (small.people.features + 3), small.people.labels), small.when)

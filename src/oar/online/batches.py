@@ -66,7 +66,12 @@ def _labels(batches: Sequence[Population], names: Sequence[str]) -> NDArray[Any]
         if columns or batch.has_label_rows != first.has_label_rows:
             raise DataError(f"{name}: must have labels as {names[0]} has them: all single, or all the same columns.")
     if first.has_label_rows:
-        return np.concatenate([batch.class_rows() for batch in batches])
+        if first.classes != tuple(range(len(first.classes))):
+            raise DataError(
+                f"{names[0]}: must have label columns without names, as an array, got {first.classes}; or join the "
+                "tables yourself and use oar.online.Stream(people, when)."
+            )
+        return np.concatenate([batch.labels for batch in batches])
     if len({batch.labels.dtype.kind for batch in batches}) == 1:
         return np.concatenate([batch.labels for batch in batches])
     return label_array([label for batch in batches for label in batch.labels.tolist()])  # 1 and "1" stay apart

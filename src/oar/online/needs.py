@@ -39,9 +39,13 @@ def check_every_class(rule: str, reads: int | None, stream: Stream, model: Any, 
         return
     totals = class_totals(stream)
     for number in rounds:
-        # row 0 is history's, so round t is row t + 1
-        first = 0 if reads is None else max(0, number - reads + 2)
-        check_classes(rule, totals[first : number + 2].sum(axis=0), stream.people.classes, number)
+        check_classes(rule, read_in(totals, reads, number), stream.people.classes, number)
+
+
+def read_in(totals: Array, reads: int | None, number: int) -> Array:
+    """Return the sum of batches' totals (1 + T, …), history first, over those that a rule reads in a round."""
+    first = 0 if reads is None else max(0, number - reads + 2)  # round t is row t + 1
+    return np.asarray(totals[first : number + 2].sum(axis=0))
 
 
 def class_totals(stream: Stream) -> Array:
@@ -60,10 +64,9 @@ def check_weights(reads: int | None, stream: Stream) -> None:
     """Raise where everybody whom a rule reads weighs nothing."""
     if stream.people.weights is None:
         return
-    totals = np.bincount(stream.when + 1, weights=stream.people.weights, minlength=stream.rounds + 1)
+    totals = np.bincount(stream.when + 1, stream.people.weights, stream.rounds + 1).astype(np.float64)
     for number in range(stream.rounds):
-        first = 0 if reads is None else max(0, number - reads + 2)
-        if not totals[first : number + 2].sum() > 0:
+        if not read_in(totals, reads, number) > 0:
             raise DataError(
                 f"weights: somebody whom the rule reads in round {number} must weigh something, got 0 for all."
             )

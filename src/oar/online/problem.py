@@ -34,8 +34,8 @@ class OnlineProblem:
         goal_for: "last": the goal is wanted after the last round; "every": after each.
         shared: False: everyone may use its budget in every round in which it is there; True: budgets are for all
             rounds together, Σ_t ‖δ_it‖ ≤ ε_i for each person of `stream.who`.
-        start: θ before the first round; None for that of a fit to the stream's history, or, where there is none, of
-            the model's own start.
+        start: θ before the first round, in any form; None for that of a fit to the stream's history, or, where there is
+            none, of the model's own start. Refits only begin there, and end where they would have ended.
     """
 
     stream: Stream

@@ -192,8 +192,9 @@ class Walk:
                 adjoint, signals[number] = pulled.before, pulled.signals
             self.passes += update.training.passes - read
         gradient[problem.stream.when == HISTORY] = 0.0
-        each = np.linalg.norm(gradient, axis=1)
-        sizes = np.array([each[problem.stream.rows(number)].sum() for number in range(problem.rounds)])
+        # A round at a time, so that nothing as large as the moves is made on the way.
+        batches = (gradient[problem.stream.rows(number)] for number in range(problem.rounds))
+        sizes = np.array([np.linalg.norm(some, axis=1).sum() for some in batches])
         return Back(gradient, tuple(signals), adjoints, sizes)
 
     # -- what is checked ---------------------------------------------------------------------------------------------
@@ -203,7 +204,8 @@ class Walk:
             return None
         people = self.problem.stream.people
         given = np.asarray(moves, dtype=np.float64)
-        if given.shape != (people.size, people.dimensions) or not np.isfinite(given).all():
+        finite = np.isfinite([given.min(initial=0.0), given.max(initial=0.0)]).all()  # NaN is both
+        if given.shape != (people.size, people.dimensions) or not finite:
             raise DataError(
                 f"moves: must be finite and one row for each of all rounds' people, ({people.size}, "
                 f"{people.dimensions}), got {given.shape}."

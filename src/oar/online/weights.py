@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models import NearestCentroid
+from oar.online.needs import class_totals, read_in
 from oar.online.problem import OnlineProblem
 from oar.online.refits import Array
 from oar.online.stream import HISTORY
-
-Rows = NDArray[np.intp]
 
 
 def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array:
@@ -35,24 +34,22 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
     last = problem.rounds - 1 if number is None else number
     if not 0 <= last < problem.rounds:
         raise OptionError(f"number: must be a round, from 0 to {problem.rounds - 1}, got {number!r}.")
-    stream, started = problem.stream, problem.started
-    people = stream.people
+    stream, reads, started = problem.stream, problem.rule.reads, problem.started
+    people, batches = stream.people, class_totals(stream)
+    totals = [read_in(batches, reads, now) for now in range(last + 1)]
+    kept = [np.asarray(kept_share(read / read.sum(), started or now > 0)) for now, read in enumerate(totals)]
     codes = people.codes(0, people.size)
     given = np.ones(people.size) if people.weights is None else people.weights
     weights = np.zeros(people.size)
+
+    def add(rows: NDArray[np.intp], shares: Array, total: Array) -> None:
+        weights[rows] += (shares / np.where(total > 0, total, 1.0))[codes[rows]] * given[rows]
+
     if started and problem.start is None:
-        _add(weights, stream.rows(HISTORY), codes, given, np.zeros(len(people.classes)))
-    for now in range(last + 1):
-        rows = stream.read_by(problem.rule.reads, now)
-        totals = np.bincount(codes[rows], weights=given[rows], minlength=len(people.classes))
-        kept = np.asarray(kept_share(totals / totals.sum(), started or now > 0))
-        weights *= kept[codes]
-        _add(weights, rows, codes, given, kept)
+        add(stream.rows(HISTORY), np.ones_like(batches[0]), batches[0])
+    # where nothing is kept, nothing before counts
+    first = max((now for now in range(last + 1) if not kept[now].any()), default=0)
+    for now in range(first, last + 1):
+        weights *= kept[now][codes]
+        add(stream.read_by(reads, now), 1 - kept[now], totals[now])
     return weights
-
-
-def _add(weights: Array, rows: Rows, codes: NDArray[np.int32], given: Array, kept: Array) -> None:
-    """Add (1 − κ_c) w_i / W_c of these rows."""
-    totals = np.bincount(codes[rows], weights=given[rows], minlength=kept.size)
-    shares = np.divide(1 - kept, totals, out=np.zeros_like(kept), where=totals > 0)
-    weights[rows] += shares[codes[rows]] * given[rows]

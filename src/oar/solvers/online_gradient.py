@@ -19,12 +19,14 @@ from oar.progress import OnStep
 from oar.solvers.loop import FAR
 from oar.solvers.member_limits import Limits
 from oar.solvers.online_descent import Arrived, DescentSettings, Landscape, RoundLimits, Walked, descend
+from oar.solvers.online_why import leverage
 from oar.solvers.own_move import best_own_move
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 from oar.solvers.shared_limits import SharedLimits
 
 Array = NDArray[np.float64]
 SLOWLY = 1.0  # budgets: the longest first step of a start that grows
+MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 
 
 def limits_of(problem: OnlineProblem) -> RoundLimits:
@@ -106,7 +108,7 @@ def search(
     slopes = terrain.slopes(stay, unmoved)
     best = descend(terrain.landscape, limits, stay, descent, FAR, on_step, unmoved)
     steps = best.steps
-    for start, longest in _starts(problem, settings, limits, terrain, unmoved, best):
+    for start, longest in _starts(problem, settings, limits, terrain, unmoved, slopes, best):
         if time.monotonic() > deadline or best.loss <= _least(problem):
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
@@ -127,12 +129,13 @@ def _starts(
     limits: RoundLimits,
     terrain: Terrain,
     unmoved: Walked,
+    slopes: Array,
     first: Arrived,
 ) -> Iterator[tuple[Array, float]]:
     """Yield more places to start from, and how long the first step may be there.
 
     Grown slowly from where everybody stands; everyone alike, where that gives the query what its own best move would;
-    and at random.
+    where budgets are shared, all of them spent in one round; and at random.
     """
     stay = np.zeros_like(first.moves)
     convex = getattr(problem.model, "convex", True)
@@ -141,9 +144,21 @@ def _starts(
     alike = _everyone_alike(problem, terrain, unmoved)
     if alike is not None:
         yield alike, SLOWLY
+    if isinstance(limits, SharedLimits) and settings.restarts:
+        yield from ((start, SLOWLY) for start in _in_one_round(problem, limits, slopes))
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
         yield limits.respond(rng.standard_normal(stay.shape)), SLOWLY
+
+
+def _in_one_round(problem: OnlineProblem, limits: SharedLimits, slopes: Array) -> Iterator[Array]:
+    """Yield full responses in one round alone, for the rounds of most leverage.
+
+    Everybody's choosing when to act makes many minima, in which some act early and some late.
+    """
+    levers, when = leverage(problem, slopes), problem.stream.when
+    for number in np.argsort(-levers, kind="stable")[:MOST_ROUNDS]:
+        yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
 def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: Walked) -> Array | None:

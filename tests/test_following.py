@@ -1,0 +1,142 @@
+"""Following plans against what really happens: budgets are kept, and planning again beats planning once."""
+
+import numpy as np
+import pytest
+from planning_worlds import BUDGET, three_rounds
+
+import oar
+from oar.online import ExponentialMeans, FullRefit, Stream
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return three_rounds(oar.NearestCentroid(), FullRefit(), shared=True)
+
+
+@pytest.fixture(scope="module")
+def each():
+    return three_rounds(oar.NearestCentroid(), ExponentialMeans(0.5))
+
+
+def test_where_all_is_as_expected_the_plan_comes_true(each, shared):
+    for problem in (each, shared):
+        planned = oar.collective(problem)
+        for replan in (True, False):
+            followed = oar.follow(problem, oar.Reality(), replan=replan)
+            assert followed.loss == pytest.approx(planned.loss, abs=1e-9)
+            assert not followed.audit.violations
+            assert followed.replanned == replan
+            np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-9)
+    np.testing.assert_allclose(oar.follow(each, oar.Reality()).plan.each, oar.collective(each).plan.each, atol=1e-9)
+
+
+def test_planning_again_beats_planning_once_where_not_all_follow():
+    """Budgets are shared and nothing is forgotten: who did not follow in one round can still act in the next."""
+    problem = three_rounds(oar.NearestCentroid(), FullRefit(), shared=True, goal_for="every")
+    once, again = [], []
+    for seed in range(4):
+        reality = oar.Reality(adoption=0.5, seed=seed)
+        once.append(oar.follow(problem, reality, replan=False))
+        again.append(oar.follow(problem, reality))
+    pairs = list(zip(once, again, strict=True))
+    assert all(late.loss <= first.loss + 1e-9 for first, late in pairs)
+    assert np.mean([late.loss for late in again]) < np.mean([first.loss for first in once]) - 0.01
+    assert all(not one.audit.violations for one in (*once, *again))
+    table = again[0].rounds
+    assert (table["followers"] <= table["asked_rows"]).all()
+    assert table["effort"].sum() > once[0].rounds["effort"].sum()
+    assert "anew before every round" in str(again[0])
+    assert "once" in str(once[0])
+
+
+def test_planning_again_beats_planning_once_where_others_come_than_expected():
+    """The first batch turns out to lie elsewhere, so that the directions planned at first lead astray."""
+    expected = three_rounds(oar.NearestCentroid(), FullRefit(), budget=0.9, query=(0.9, 0.9))
+    features = expected.stream.people.features.copy()
+    features[:6] += [0.0, 2.5]
+    real = Stream(expected.stream.people.with_features(features), expected.stream.when, expected.stream.who)
+    once, again = (oar.follow(expected, oar.Reality(stream=real), replan=replan) for replan in (False, True))
+    assert again.loss < once.loss - 1e-3
+    np.testing.assert_array_equal(again.problem.stream.people.features, features)
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_nobody_spends_more_than_it_has(norm):
+    """Shared budgets, noise that would carry people too far, and some who do not follow."""
+    problem = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.3), shared=True, goal_for="every", norm=norm)
+    for replan in (True, False):
+        followed = oar.follow(problem, oar.Reality(adoption=0.7, noise=0.5, seed=1), replan=replan)
+        spent = np.bincount(problem.stream.who, weights=np.linalg.norm(followed.plan.each, ord=norm, axis=1))
+        assert spent.max() <= BUDGET * (1 + 1e-9)
+        assert spent.max() > 0.5 * BUDGET
+        assert not followed.audit.violations
+
+
+def test_what_really_happens_can_be_any_function(each):
+    told = []
+
+    def nobody_moves(round_):
+        told.append(round_)
+        return oar.Happened(round_.expected, np.zeros_like(round_.asked))
+
+    followed = oar.follow(each, nobody_moves)
+    assert followed.loss == pytest.approx(followed.audit.loss_before)
+    assert [one.number for one in told] == [0, 1, 2]
+    assert not followed.followers.any()
+    drifted = oar.follow(each, lambda round_: round_.expected + round_.asked + 0.1)
+    np.testing.assert_allclose(drifted.problem.stream.people.features, each.stream.people.features + 0.1)
+    assert not drifted.audit.violations
+
+    def too_far(round_):
+        return oar.Happened(round_.expected, 3 * round_.asked)
+
+    assert oar.follow(each, too_far).audit.violations  # no trust: the replay measures
+    assert not oar.follow(each, too_far).success
+
+
+def test_a_plan_can_be_handed_in(each):
+    plan = oar.collective(each, solver="one-shot").plan
+    followed = oar.follow(each, oar.Reality(), plan=plan, replan=False)
+    np.testing.assert_array_equal(followed.plan.each, plan.each)
+    assert followed.promised[0] == pytest.approx(followed.loss)
+
+
+def test_the_same_seed_gives_the_same_story(each):
+    stories = [oar.follow(each, oar.Reality(0.5, 0.1, seed=seed)).plan.each for seed in (7, 7, 8)]
+    np.testing.assert_array_equal(stories[0], stories[1])
+    assert not np.array_equal(stories[0], stories[2])
+
+
+def test_who_asks_as_a_member_is_judged_where_it_really_went():
+    problem = three_rounds(oar.NearestCentroid(), FullRefit(), query=oar.Members([1]))
+    stays = oar.follow(
+        problem, lambda told: oar.Happened(told.expected, 0 * told.asked if told.number == 0 else told.asked)
+    )
+    assert not stays.plan.each[:6].any()
+    goes = oar.follow(problem, oar.Reality())
+    assert goes.loss < stays.loss
+
+
+def test_bad_input_is_refused(each, shared):
+    for settings in ({"adoption": 1.5}, {"adoption": True}, {"noise": -1.0}, {"noise": np.inf}, {"stream": 3}):
+        with pytest.raises(oar.DataError, match=next(iter(settings))):
+            oar.Reality(**settings)
+    with pytest.raises(oar.OptionError, match="OnlineProblem"):
+        oar.follow(each.everyone, oar.Reality())
+    with pytest.raises(oar.OptionError, match="replan"):
+        oar.follow(each, oar.Reality(), replan="yes")
+    with pytest.raises(oar.DataError, match="reality"):
+        oar.follow(each, 0.5)
+    with pytest.raises(oar.DataError, match="this very problem"):
+        oar.follow(each, oar.Reality(), plan=oar.collective(shared).plan)
+    other = Stream(each.stream.people.some(np.arange(12)), each.stream.when[:12], each.stream.who[:12])
+    with pytest.raises(oar.DataError, match="rows, rounds and persons"):
+        oar.follow(each, oar.Reality(stream=other))
+    with pytest.raises(oar.DataError, match="features of round 0"):
+        oar.follow(each, lambda told: oar.Happened(told.expected[:2], told.asked))
+    with pytest.raises(oar.DataError, match="finite"):
+        oar.follow(each, lambda told: told.expected * np.nan)
+    rows = [each.stream.people.features[each.stream.rows(number)] for number in range(3)]
+    relabelled = Stream.of_batches([(some, ["yes"] * 3 + ["no"] * 3) for some in rows], who=True)
+    with pytest.raises(oar.DataError, match="labels"):
+        oar.follow(each, oar.Reality(stream=relabelled))

@@ -1,0 +1,21 @@
+"""The page on time: the Python of its section on planning runs as it stands, from top to bottom."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "online.md").read_text(encoding="utf-8")
+SECTION = next(part for part in PAGE.split("\n## ") if part.startswith("Planning over time"))
+
+
+def test_the_examples_say_what_they_are_about():
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL):
+        exec(block, names)
+    result, again, once = (names[name] for name in ("result", "again", "once"))
+    assert result.success
+    assert result.exact
+    assert result.rounds["effort"].idxmax() == result.rounds["leverage"].idxmax() == 4
+    assert again.loss < once.loss - 0.01
+    assert again.loss == pytest.approx(again.audit.loss)
