@@ -34,13 +34,9 @@ def draw_batchnorm(settings: BatchNormSettings, means: Mapping[Any, Any]) -> Fig
     upper, lower = halves
     _draw_curves(upper, settings, means)
     _draw_maps(lower, settings, means)
-    means_of = f"means of {settings.repeats} divisions into training and test flowers" * (settings.repeats > 1)
-    footnote(
-        figure,
-        "Audited: statistics and network computed again on the moved batch. "
-        f"Shown: {means_of or 'one division into training and test flowers'}"
-        f"{'; the band is from the least to the greatest' if means_of else ''}.",
-    )
+    many = f"Means of {settings.repeats} divisions into training and test flowers (band: least to greatest)"
+    once = "One division into training and test flowers"
+    footnote(figure, f"{many if settings.repeats > 1 else once}; every number from the audit's own computation.")
     return figure
 
 

@@ -136,7 +136,15 @@ def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], num
     handles += panels[0, 0].plot([], [], ":", color="black", linewidth=1.0)
     handles += panels[0, 0].plot([], [], "-", color=GREY, linewidth=0.8)
     labels += ["boundary of year 1", "hours added or left out"]
-    figure.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 0.015), ncols=4, fontsize=LETTERS["note"], frameon=False)
+    figure.legend(
+        handles,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.015),
+        ncols=4,
+        fontsize=LETTERS["note"],
+        frameon=False,
+    )
     return figure
 
 
