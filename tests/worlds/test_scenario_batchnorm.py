@@ -75,7 +75,7 @@ def test_the_same_seed_tells_the_same_and_the_pictures_are_drawn(told):
     ("given", "words"),
     [({"people": 7}, "--people"), ({"people": 50}, "--people"), ({"budget": 0.0}, "--budget"),
      ({"repeats": 0}, "--repeats"),
-     ({"hidden": 3}, "--hidden"), ({"rounds": 3}, "--rounds: is no setting")],
+     ({"hidden": 3}, "--hidden"), ({"rounds": 3}, "--rounds: does nothing")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(given, words):
     with pytest.raises(oar.OARError, match=words):

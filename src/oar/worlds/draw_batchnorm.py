@@ -107,7 +107,7 @@ def draw_batchnorm_step(settings: BatchNormSettings, case: Case, number: int) ->
         _draw_plane(axes, case, arm, point, moves, colour)
         tidy(axes, title, case.names[PLANE[0]], case.names[PLANE[1]] if arm == "features" else "")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=LETTERS["note"], frameon=False)
+    figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=LETTERS["note"], frameon=False)
     figure.suptitle(
         f"A fixed network: {settings.people} other flowers change each length by up to {budget:.2f} cm",
         fontsize=LETTERS["title"] + 0.5,
