@@ -15,8 +15,11 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Folder to write to; made if it is not there.  [default: oar-SCENARIO]", show_default=False),
 ]
-Rounds = Annotated[int | None, typer.Option(help="How many rounds (years).", show_default=False)]
-People = Annotated[int | None, typer.Option(help="How many people arrive in a round.", show_default=False)]
+Rounds = Annotated[int | None, typer.Option(help="How many rounds: years in school and credit.", show_default=False)]
+People = Annotated[
+    int | None,
+    typer.Option(help="How many arrive in a round; in batchnorm, how many flowers a batch has.", show_default=False),
+]
 Repeats = Annotated[
     int | None,
     typer.Option(help="How often it is done, with other draws; pictures show the spread.", show_default=False),
@@ -26,7 +29,7 @@ Share = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(help="How far each may go: hours a week in school, cost in credit.", show_default=False),
+    typer.Option(help="How far each may go: hours a week, in credit cost, in batchnorm cm.", show_default=False),
 ]
 ModelName = Annotated[
     str | None, typer.Option("--model", help="school: softmax or nearest-centroid.", show_default=False)
