@@ -18,6 +18,7 @@ from benchmarks import (
     peers_recourse,
     questions_asked,
     refitted,
+    simulation,
     sweep_cells,
     tables,
     ten_million,
@@ -37,6 +38,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "tables": tables.rows,
     "individual": peers_recourse.rows,
     "online planning": online_planning.rows,
+    "simulation": simulation.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

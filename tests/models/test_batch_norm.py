@@ -191,6 +191,20 @@ def test_labels_do_not_matter_and_the_goal_is_one_of_the_networks_classes(batch)
         oar.Problem(problem.people, model, oar.Query(features[0], "?"), oar.Perturb(0.2))
 
 
+def test_other_questions_do_not_ask_for_somebody_of_every_class(batch):
+    features, _, rng = batch
+    model = one_norm(rng, classes=["no", "yes"])
+    problem = oar.Problem(
+        oar.Population(features, ["no"] * SIZE), model, oar.Query(features[0], "yes"), oar.Perturb(0.3)
+    )
+    result = oar.collective(problem)
+    assert oar.collateral(result).bystanders.people == 0
+    robust = result.plan.robustness(defection=0.5, draws=4, progress=False)
+    assert np.isfinite(robust.losses).all()
+    fell = result.loss_before - result.loss
+    assert oar.credit(result).credits.sum() == pytest.approx(fell, rel=1e-3)
+
+
 def test_the_order_of_classes_is_only_an_order(batch):
     features, _, rng = batch
     layers = [norm(rng, 3), dense(rng, 3, 3)]

@@ -279,3 +279,15 @@ def test_people_by_codes_know_classes_that_nobody_has() -> None:
     assert people.codes(0, 2).tolist() == [2, 0]
     assert people.size == 2
     assert not people.class_rows()[:, 1].any()
+
+
+def test_a_model_may_say_its_classes_itself_and_nobody_needs_a_label():
+    people = oar.Population([[0.0], [1.0], [4.0]], ["yes", "?", "no"])
+    told = people.of_classes(("maybe", "no", "yes"), np.array([0, 0, 1]))
+    assert told.classes == ("maybe", "no", "yes")
+    assert told.codes(0, 3).tolist() == [2, 0, 1]
+    assert told.coding.position("maybe", "goal") == 0  # a class that nobody had
+    assert told.of_classes(told.classes, np.zeros(3)) is told
+    assert people.classes == ("?", "no", "yes")
+    by_number = oar.Population([[0.0], [1.0]], [7, 1]).of_classes((0, 1), np.array([0, 0]))
+    assert by_number.codes(0, 2).tolist() == [0, 1]

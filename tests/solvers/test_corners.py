@@ -47,7 +47,8 @@ def test_no_combination_of_corners_is_better_than_the_answer(model, norm, seed):
     ends = [(1, 0), (-1, 0), (0, 1), (0, -1)] if norm == 1 else list(product((1, -1), repeat=2))
     combinations = product(0.8 * np.array(ends, dtype=float), repeat=5)
     best = min(loss_of(problem, np.array(corners)) for corners in combinations)
-    assert oar.collective(problem).loss <= best * (1 + 1e-6)
+    found = oar.collective(problem, solver=oar.solvers.ProjectedGradient(restarts=8))  # a third of the default
+    assert found.loss <= best * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])

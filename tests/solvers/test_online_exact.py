@@ -134,7 +134,12 @@ def test_what_suffices_does_and_a_little_less_does_not():
         problem, _ = four_people(ExponentialMeans(0.6), shared, query=0.3)
         result = oar.collective(problem)
         assert result.status == "impossible"
-        least = float(result.explanation.split("any budget above ")[1].split(" ")[0])
+        said = result.explanation.split("any budget above ")[1]
+        least = float(said.split(" ")[0])
+        none = OnlineProblem(
+            problem.stream, problem.model, problem.rule, problem.query, oar.Perturb(0.0), "last", shared
+        )
+        assert oar.collective(none).explanation.endswith(said)  # also where nobody may move yet
         for factor, reached in ((1 + 1e-4, True), (1 - 1e-4, False)):
             other = OnlineProblem(
                 problem.stream, problem.model, problem.rule, problem.query, oar.Perturb(factor * least), "last", shared

@@ -90,6 +90,20 @@ def test_members_who_ask_and_move_are_answered_by_their_own_slopes_too():
         np.testing.assert_allclose(slopes, back.gradient, atol=1e-14)
 
 
+def test_refits_that_nobody_looks_at_are_left_out():
+    """Where nothing is remembered and only the last round counts, one refit a walk is enough."""
+    problem = three_rounds(SOFTMAX, FullRefit())
+    terrain, walk = Terrain.of(problem), Walk(problem)
+    moves = 0.2 * np.random.default_rng(0).normal(size=(18, 2))
+    for _ in range(2):
+        short, long = terrain.forward(moves), walk.forward(moves)
+        assert short.loss == pytest.approx(long.losses[-1], abs=1e-9)
+        assert not short.path.parameters[:2].any()
+        slopes = walk.gradient(long, moves).gradient
+        np.testing.assert_allclose(terrain.slopes(moves, short), slopes, atol=1e-8)
+    assert terrain.walk.passes < walk.passes / 2
+
+
 def test_settings_are_kept_to(tuned):
     few = oar.collective(tuned, solver=oar.solvers.ProjectedGradient(max_steps=1, restarts=0, tolerance=0.0))
     assert few.status == "stopped early" or few.success

@@ -1,5 +1,7 @@
 """Collective, individual and joint recourse for models that are refitted: figures known before, promises, options."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ import oar
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
 from oar.solvers import FrankWolfe, OneShot, ProjectedGradient
 
+FEW = ProjectedGradient(restarts=2)  # whatever holds of its answers holds of better ones, from more starts
+
 
 def iris_problem(budget, model=None, **action):
     features, labels = load_iris(return_X_y=True)
@@ -23,6 +27,12 @@ def iris_problem(budget, model=None, **action):
         oar.Query(query, 1),
         oar.Perturb(budget, **action),
     )
+
+
+@cache
+def iris_answer(budget):
+    """Return what the default solver finds, once for all tests."""
+    return oar.collective(iris_problem(budget))
 
 
 def small_problem(seed, norm=2, classes=3, model=None, budget=0.3, **action):
@@ -38,8 +48,7 @@ def small_problem(seed, norm=2, classes=3, model=None, budget=0.3, **action):
     ("budget", "most", "alone"), [(0.1, 1.139700, 1.1532), (0.3, 0.633976, 0.7096), (1.0, 0.014450, 0.0905)]
 )
 def test_iris_reaches_the_best_known_losses(budget, most, alone):
-    problem = iris_problem(budget)
-    together, own = oar.collective(problem), oar.individual(problem)
+    together, own = iris_answer(budget), oar.individual(iris_problem(budget))
     assert together.loss <= most
     assert own.loss == pytest.approx(alone, abs=1e-4)
     assert own.exact
@@ -62,7 +71,7 @@ def test_limits_are_kept_and_the_collective_is_never_worse(norm, seed):
     problem = oar.Problem(
         problem.people, problem.model, oar.Query(problem.query_features, problem.query.goal), problem.action
     )
-    together, alone = oar.collective(problem), oar.individual(problem)
+    together, alone = oar.collective(problem, solver=FEW), oar.individual(problem)
     lengths = np.linalg.norm(together.plan.moves(), ord=norm, axis=1)
     assert (lengths <= 0.3 * (1 + 1e-9)).all()
     assert not together.audit.violations
@@ -76,7 +85,7 @@ def test_limits_are_kept_and_the_collective_is_never_worse(norm, seed):
 def test_no_random_moves_do_better_at_small_budgets(seed):
     """For small budgets the loss is nearly linear in the moves, so the optimum found must beat anything drawn."""
     problem = small_problem(seed, budget=0.05)
-    best = oar.collective(problem).loss
+    best = oar.collective(problem, solver=FEW).loss
     rng = np.random.default_rng(seed)
     people, shares = problem.people, problem.people.weights / problem.people.weights.sum()
     for _ in range(5):
@@ -99,9 +108,9 @@ def test_participation_and_own_budgets():
 
 
 def test_monotone_in_the_budget():
-    losses = [oar.collective(iris_problem(budget)).loss for budget in (0.0, 0.05, 0.1, 0.2, 0.4)]
+    losses = [iris_answer(budget).loss for budget in (0.0, 0.1, 0.2, 0.3)]
     assert losses == sorted(losses, reverse=True)
-    assert oar.collective(iris_problem(0.0)).loss == oar.collective(iris_problem(0.0)).loss_before
+    assert iris_answer(0.0).loss == iris_answer(0.0).loss_before
 
 
 def test_individual_agrees_with_slsqp():
@@ -135,7 +144,7 @@ def test_a_single_logit_moves_along_its_own_weights():
 
 def test_every_solver_and_its_options():
     problem = iris_problem(0.3)
-    spectral = oar.collective(problem)
+    spectral = iris_answer(0.3)
     frank_wolfe = oar.collective(problem, solver="frank-wolfe")
     one_shot = oar.collective(problem, solver=OneShot())
     assert spectral.loss <= frank_wolfe.loss + 1e-4
@@ -158,7 +167,7 @@ def test_every_solver_and_its_options():
 def test_other_models_go_all_the_way():
     for model in (LinearSVM(0.05), LinearSVM(0.05, penalise_intercept=True)):
         problem = small_problem(5, model=model)
-        result = oar.collective(problem)
+        result = oar.collective(problem, solver=FEW)
         assert result.loss < result.loss_before
         assert result.proposal.claimed_loss == pytest.approx(result.loss, abs=1e-5)
     rng = np.random.default_rng(0)
@@ -174,13 +183,13 @@ def test_other_models_go_all_the_way():
 def test_joint_is_at_least_as_good():
     problem = iris_problem(0.3)
     both = oar.joint(problem)
-    assert both.loss < min(oar.collective(problem).loss, oar.individual(problem).loss)
+    assert both.loss < min(iris_answer(0.3).loss, oar.individual(problem).loss)
     assert np.linalg.norm(both.plan.query_move) <= 0.3 * (1 + 1e-9)
 
 
 def test_signals_are_used():
     problem = iris_problem(0.3)
-    exact = oar.collective(problem)
+    exact = iris_answer(0.3)
     assert "implicit" in exact.proposal.note
     matched = oar.collective(problem, signal="gradient-matching", solver=OneShot())
     assert matched.loss != oar.collective(problem, solver=OneShot()).loss
@@ -326,7 +335,7 @@ def test_answers_do_not_depend_on_units_nor_on_where_they_are_measured_from(unit
         oar.Query(unit * query + shift, 1),
         oar.Perturb(0.3 * unit),
     )
-    here, there = oar.collective(plain), oar.collective(other)
+    here, there = iris_answer(0.3), oar.collective(other)
     assert there.loss == pytest.approx(here.loss, abs=2e-6)
     assert there.gap <= 1e-6 * there.loss
     apart = np.abs(there.plan.moves() / unit - here.plan.moves()).max(axis=1)
@@ -373,7 +382,7 @@ def test_kinks_of_hinges_are_passed_by(seed, norm, most):
     rng.integers(0, 2), rng.integers(0, 2)
     query = oar.Query(rng.normal(size=dimensions), int(rng.integers(0, classes)))
     problem = oar.Problem(oar.Population(features, codes), LinearSVM(l2), query, oar.Perturb(0.3, norm))
-    assert oar.collective(problem).loss <= most
+    assert oar.collective(problem, solver=ProjectedGradient(restarts=6)).loss <= most  # the default has four times that
 
 
 def test_random_starts_end_when_all_starts_end_in_the_same_place(monkeypatch):

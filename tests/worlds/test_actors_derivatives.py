@@ -13,7 +13,8 @@ from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.nearest_centroid import Centroids
 from oar.people import Population
 from oar.worlds.actors_common import Data
-from oar.worlds.actors_deployed import CentroidDeployed, LinearDeployed, ScaledDeployed, deployed
+from oar.worlds.actors_deployed import ScaledDeployed, deployed
+from oar.worlds.actors_deployed_flat import CentroidDeployed, LinearDeployed
 
 FEATURES, CODES = two_blobs(1)
 PEOPLE = Data(FEATURES, CODES, np.linspace(0.5, 1.5, len(CODES)))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import oar
+from oar.defences import Delayed, TrimmedCentroids
 from oar.models import SoftmaxRegression
+from oar.online import Window
 from oar.worlds import Blobs, Collective, Operator, World, simulate
 from oar.worlds.actors import (
     AdvisedIndividuals,
@@ -34,7 +38,8 @@ FOR_THE_QUERY = [
 
 def world(model: Any, *others: Any, labels: str = "keep", size: int = 30, **settings: Any) -> World:
     arrivals = Blobs([[1.5, 0.0], [-1.5, 0.0]], size)
-    return World(arrivals, Operator(model), others=others, labels=labels, query=oar.Query(QUERY, 1), **settings)
+    operator = model if isinstance(model, Operator) else Operator(model)
+    return World(arrivals, operator, others=others, labels=labels, query=oar.Query(QUERY, 1), **settings)
 
 
 def losses(one: World, rounds: int = 2) -> list[float]:
@@ -47,6 +52,13 @@ def test_the_query_is_served_round_after_round(actor: Any, model: Any) -> None:
     alone, served = losses(world(model)), losses(world(model, actor))
     assert all(with_actor < without for with_actor, without in zip(served, alone, strict=True))
     assert losses(world(model, actor)) == served
+
+
+@pytest.mark.parametrize("actor", FOR_THE_QUERY[:-1], ids=lambda actor: actor.name)
+def test_operators_who_forget_wait_or_trim_are_served_too(actor: Any) -> None:
+    for settings in ({"rule": Window(2)}, {"defence": Delayed(2)}, {"defence": TrimmedCentroids(0.1)}):
+        operator = Operator(MODELS["centroids"], **settings)
+        assert losses(world(operator, actor))[-1] < losses(world(operator))[-1]
 
 
 def test_all_of_them_at_once() -> None:
@@ -98,3 +110,10 @@ def test_a_competitor_pulls_its_levers() -> None:
         losses(world(MODELS["centroids"], CompetingCollective(striking))),
     )
     assert served[0] < alone[0]
+
+
+def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "actors.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+    assert "labellers" in capsys.readouterr().out

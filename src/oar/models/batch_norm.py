@@ -75,6 +75,7 @@ class TestTimeBatchNorm(Differentiable):
     query_in_batch: bool = True
     name = "test-time-batch-norm"
     convex = True  # averaging has one result
+    labels_matter = False  # and needs nobody of any class
 
     def __post_init__(self) -> None:
         """Refuse what is no network, or whose statistics are not known."""

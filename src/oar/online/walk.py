@@ -81,6 +81,7 @@ class Walk:
         self.aim = Aim.of(problem.everyone, together, by)
         self._classes = class_labels(problem.model, problem.stream.people)
         self._bound: dict[int, Any] = {}
+        self._near: dict[int, Array] = {}
         self._room = KEPT
         self._first: Array | None = None
         self._begun = False
@@ -130,19 +131,31 @@ class Walk:
         newest = self.problem.stream.when[rows] == number
         return Update(number, before, training, features, newest, self._classes)
 
-    def forward(self, moves: Array | None = None) -> Path:
-        """Return θ after every round, had everyone moved by `moves` (n, d)."""
-        moves = self._checked(moves)
+    def forward(self, moves: Array | None = None, counted: bool = False) -> Path:
+        """Return θ after every round, had everyone moved by `moves` (n, d).
+
+        With `counted`, as for planning, rounds that neither count for the goal nor are remembered by later ones are
+        left out (there θ and the loss are 0), and refits start where the last such walk ended.
+        """
+        moves, problem = self._checked(moves), self.problem
         first = before = self.first
-        parameters, losses = [], []
-        for number in range(self.problem.rounds):
+        parameters: dict[int, Array] = {}
+        losses = np.zeros(problem.rounds)
+        for number in range(problem.rounds):
+            if counted and not problem.remembers:
+                if not problem.weights[number]:
+                    continue
+                before = self._near.get(number, before)  # only where a refit starts
             update = self.update(number, before, moves)
             read = update.training.passes
-            before = self._sound(self.problem.rule.update(update), update)
-            losses.append(self.aim.at(update.training, before, moves)[0])
+            before = self._sound(problem.rule.update(update), update)
+            losses[number] = self.aim.at(update.training, before, moves)[0]
             self.passes += update.training.passes - read
-            parameters.append(before)
-        return Path(np.array(parameters), np.array(losses), first)
+            parameters[number] = before
+            if counted:
+                self._near[number] = before
+        none = np.zeros_like(before)
+        return Path(np.array([parameters.get(number, none) for number in range(problem.rounds)]), losses, first)
 
     def losses(self, path: Path) -> Array:
         """Return the queries' loss after each round, (T,)."""

@@ -87,7 +87,8 @@ class Refits:
         """Return what the model learns from this, in a form of its own; None where it cannot be fitted."""
         if not (given.weights.sum() > 0):
             return None
-        if not self.problem.regresses and not (given.weights @ given.rows > 0).all():
+        by_class = not self.problem.regresses and getattr(self.problem.model, "labels_matter", True)
+        if by_class and not (given.weights @ given.rows > 0).all():
             return None  # nobody is left in a class
         return self._model.fit(given)
 

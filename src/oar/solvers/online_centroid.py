@@ -107,23 +107,22 @@ def attained(problem: OnlineProblem) -> bool:
 def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
     """Return what the centroids after a round can reach, where `path` is that of no moves."""
     everyone, codes = problem.everyone, _codes(problem)
-    weights = centroid_weights(problem, number)
-    useful = (weights != 0) & (problem.radii > 0)
+    weights, allowance = centroid_weights(problem, number), everyone.allowance
+    # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
+    scale = float(allowance.budget) if allowance.single else 1.0
+    mask = np.ones(weights.size, dtype=bool) if allowance.mask is None else allowance.mask
+    able = mask.astype(np.float64) if allowance.single else problem.radii
+    useful = (weights != 0) & (able > 0)
     best = _heaviest(problem, np.abs(weights), useful) if problem.shared else useful
-    units = np.bincount(
-        codes,
-        weights=np.where(best, np.abs(weights) * problem.radii, 0.0),
-        minlength=len(problem.stream.people.classes),
-    )
-    allowance = everyone.allowance
-    scale = float(allowance.budget) if allowance.single and float(allowance.budget) > 0 else 1.0
+    reached = np.where(best, np.abs(weights) * able, 0.0)
+    units = np.bincount(codes, weights=reached, minlength=len(problem.stream.people.classes)).astype(np.float64)
     positions = path.parameters[number].reshape(-1, problem.stream.people.dimensions)
     sizes = np.full(len(positions), np.abs(np.asarray(problem.stream.people.features)).max())
     fitted = Centroids(positions, np.ones(len(positions)), np.maximum(sizes, np.abs(positions).max(axis=1)))
     reach = Reach(
         offsets=positions - everyone.query_features,
         goal=everyone.goal,
-        unit=units / scale,
+        unit=units,
         scale=scale,
         norm=allowance.norm,
         ties=rival_ties(fitted, everyone.query_features, everyone.goal),

@@ -62,9 +62,9 @@ class Terrain:
         return Landscape(self.forward, self.slopes)
 
     def forward(self, moves: Array) -> Walked:
-        """Walk all rounds: the loss is that of the last, or the mean over all."""
+        """Walk all rounds that matter: the loss is that of the last, or the mean over all."""
         self.walks += 1
-        path = self.walk.forward(moves)
+        path = self.walk.forward(moves, counted=True)
         return Walked(float(self.walk.problem.weights @ path.losses), path)
 
     def slopes(self, moves: Array, walked: Walked) -> Array:

@@ -24,6 +24,8 @@ def answer(terrain: Terrain, path: Path, signals: Signals) -> Array:
     problem, walk = terrain.walk.problem, terrain.walk
     slopes = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     for number, pairs in enumerate(signals):
+        if not pairs and not problem.weights[number]:
+            continue
         before = path.parameters[number - 1] if number else path.first
         update = walk.update(number, before, None)
         for parameters, signal in pairs:

@@ -1,5 +1,15 @@
 """WORLDS: an arriving population, an operator who keeps retraining, a collective, and everybody else."""
 
+from oar.worlds.actors import (
+    AdvisedIndividuals,
+    CompetingCollective,
+    Curators,
+    FeatureCollision,
+    GradientMatching,
+    Labellers,
+    PlanAnew,
+    StrategicIndividuals,
+)
 from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
 from oar.worlds.collective import Collective, CollectiveView
 from oar.worlds.crowds import crowd_of
@@ -16,26 +26,34 @@ from oar.worlds.world import World
 __all__ = [
     "ActorRecord",
     "AdviceRecord",
+    "AdvisedIndividuals",
     "Blobs",
     "Caps",
     "Collective",
     "CollectiveView",
+    "CompetingCollective",
     "Crowd",
+    "Curators",
     "Deed",
     "DoNothing",
+    "FeatureCollision",
     "FromBatches",
     "FromPopulation",
+    "GradientMatching",
     "GroupRecord",
     "Individually",
+    "Labellers",
     "OneShot",
     "Operator",
     "PerformativelyStable",
+    "PlanAnew",
     "PlanOnce",
     "Replan",
     "Round",
     "Simulation",
     "State",
     "StrategicAware",
+    "StrategicIndividuals",
     "View",
     "World",
     "crowd_of",

@@ -6,8 +6,8 @@ and where they still are near to what they were:
     x_p = argmin_x ‖φ(x) − φ(x†)‖² + β ‖x − base‖²,        ‖x − base‖_p ≤ budget.
 
 φ is the last hidden layer of a network, the embedding of a prototype network, and the features themselves of linear
-models and nearest centroid, where the answer is (x† + β base)/(1 + β), projected onto the ball around base (what is
-minimised is a multiple of the squared distance to that point, so projecting is exact).
+models, nearest centroid and naive Bayes, where the answer is (x† + β base)/(1 + β), projected onto the ball around base
+(what is minimised is a multiple of the squared distance to that point, so projecting is exact).
 
 Otherwise forward-backward splitting, as in the paper: a gradient step on the first term, and then the proximal step of
 the second, which for a step of size λ is the projection of (x̂ + 2λβ base)/(1 + 2λβ). λ is halved where the step goes
@@ -26,7 +26,7 @@ import numpy as np
 from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
 from oar.errors import OptionError
-from oar.models import MLP, Centroids, PrototypeNetwork, Scaled
+from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.mlp import apply_layers
 from oar.worlds.actors_common import check_count, check_name, check_query, check_size, code_of, drawn_count, fitting
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
@@ -130,6 +130,8 @@ def representation(model: Any, parameters: Any) -> Represent | None:
     """Return how a deployed model represents people; None where features represent themselves."""
     if isinstance(parameters, Centroids) or getattr(model, "linear", False):
         return None
+    if isinstance(model, GaussianNaiveBayes):
+        return None
     inner = model.model if isinstance(model, Scaled) else model
     if isinstance(inner, PrototypeNetwork) and inner.embedding is None and inner is model:
         return None
@@ -138,7 +140,7 @@ def representation(model: Any, parameters: Any) -> Represent | None:
     if not isinstance(inner, MLP | PrototypeNetwork):
         raise OptionError(
             "model: feature collision needs a model whose representation is known: nearest centroid, a linear model, "
-            f"oar.models.MLP or PrototypeNetwork; got {type(inner).__name__}."
+            f"naive Bayes, oar.models.MLP or PrototypeNetwork; got {type(inner).__name__}."
         )
     run = _compiled(model)
 

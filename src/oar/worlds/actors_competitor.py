@@ -2,12 +2,12 @@
 
 `World(collective=[one, other])` has several collectives, each with a policy, and records what each of them gets. This
 is the same among `others`, for whom nothing is recorded but what they do: a collective with a policy that looks no
-further than the round, by default to plan anew for a refit to everything so far.
+further than the round.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,15 @@ from oar.recourse import collective as planned
 from oar.worlds.actors_common import handed_in_before, handed_in_now, population
 from oar.worlds.collective import Acting, Collective, CollectiveView, within
 from oar.worlds.parts import Caps, Crowd, Deed, Rows, View
+from oar.worlds.policies_planned import Replan
 
 
 @dataclass(frozen=True)
 class PlanAnew:
     """A policy: members do what `oar.collective` plans for a refit to everything so far, this round included.
 
-    It knows neither how the operator really updates, nor what others will do.
+    Labels and strikes are planned too, which `Replan` does not do; on the other hand, how the operator really updates
+    is not known here.
 
     Args:
         solver: as in `oar.collective`.
@@ -70,18 +72,19 @@ class CompetingCollective:
     Args:
         collective: who belongs to it, what it wants, what its members may do, and how they fall short of it.
         policy: what they do: a function of a `CollectiveView` that looks no further than the round, for this actor
-            knows neither where people come from nor how many rounds there are.
+            knows neither where people come from nor how many rounds there are. None means `Replan()` where members
+            may move and nothing else, and `PlanAnew()` where they may change labels or leave.
     """
 
     collective: Any
-    policy: Any = field(default_factory=PlanAnew)
+    policy: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what is no collective, and what is no policy."""
         if not isinstance(self.collective, Collective):
             got = type(self.collective).__name__
             raise DataError(f"collective: must be an oar.worlds.Collective(…), got an object of type {got}.")
-        if not callable(self.policy):
+        if self.policy is not None and not callable(self.policy):
             raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")
 
     @property
@@ -105,5 +108,8 @@ class CompetingCollective:
 
     def act(self, view: View) -> Deed:
         """Do what the policy says, but for defectors and noise."""
+        policy = self.policy
+        if policy is None:
+            policy = Replan() if isinstance(self.collective.action, Perturb) else PlanAnew()
         setting = {"arrivals": None, "labels": "keep", "rounds": view.number + 1}
-        return Acting(self.collective, self.policy, setting).act(view)
+        return Acting(self.collective, policy, setting).act(view)

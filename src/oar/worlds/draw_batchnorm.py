@@ -34,13 +34,9 @@ def draw_batchnorm(settings: BatchNormSettings, means: Mapping[Any, Any]) -> Fig
     upper, lower = halves
     _draw_curves(upper, settings, means)
     _draw_maps(lower, settings, means)
-    means_of = f"means of {settings.repeats} divisions into training and test flowers" * (settings.repeats > 1)
-    footnote(
-        figure,
-        "Audited: statistics and network computed again on the moved batch. "
-        f"Shown: {means_of or 'one division into training and test flowers'}"
-        f"{'; the band is from the least to the greatest' if means_of else ''}.",
-    )
+    many = f"Means of {settings.repeats} divisions into training and test flowers (band: least to greatest)"
+    once = "One division into training and test flowers"
+    footnote(figure, f"{many if settings.repeats > 1 else once}; every number from the audit's own computation.")
     return figure
 
 
@@ -111,7 +107,7 @@ def draw_batchnorm_step(settings: BatchNormSettings, case: Case, number: int) ->
         _draw_plane(axes, case, arm, point, moves, colour)
         tidy(axes, title, case.names[PLANE[0]], case.names[PLANE[1]] if arm == "features" else "")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=LETTERS["note"], frameon=False)
+    figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=LETTERS["note"], frameon=False)
     figure.suptitle(
         f"A fixed network: {settings.people} other flowers change each length by up to {budget:.2f} cm",
         fontsize=LETTERS["title"] + 0.5,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oar.actions.perturb import check_budget
 from oar.errors import OptionError
 from oar.online.binding import update_of
 from oar.worlds.actors_boundary import shortest_moves
@@ -31,7 +32,17 @@ class Individually:
 
     Everybody who is not predicted the query's goal is told the shortest way to where it is, if that is within its
     budget, and goes there. Where people were told to go is advice, whose validity is recorded.
+
+    Args:
+        margin: how much further than the boundary everybody is told to go, on the same way: advice on the boundary
+            itself hardly survives any refit. It counts as part of the move; who has not the budget is given no advice.
     """
+
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a margin that cannot be."""
+        object.__setattr__(self, "margin", check_budget(self.margin, "margin"))
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return everybody's own way."""
@@ -46,7 +57,11 @@ class Individually:
         own, found = shortest_moves(
             model, parameters, rows[asks], code, caps.norm, caps.budget, len(view.crowd.classes)
         )
-        found &= caps.norm.length(own) <= room_of(caps, view)[asks]
+        lengths = caps.norm.length(own)
+        own = own * (1 + self.margin / np.where(lengths > 0, lengths, 1.0))[:, None]
+        found &= lengths + self.margin <= room_of(caps, view)[asks]
+        if self.margin > 0:  # past the boundary a third class may come
+            found[found] = predictions(model, parameters, rows[asks[found]] + own[found]) == code
         moves[asks[found]], promised[asks[found]] = own[found], code
         return Deed(moves=moves, advice=(rows + moves, promised))
 

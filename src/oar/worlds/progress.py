@@ -1,4 +1,4 @@
-"""A bar that says how many rounds are done: on stderr, and gone when it is done."""
+"""A bar that says how many rounds are done: on stderr, on a terminal gone when it is done, and elsewhere in lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda number: console.print(f"round {number + 1} of {rounds}")
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, completed=done)

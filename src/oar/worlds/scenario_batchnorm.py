@@ -281,8 +281,8 @@ def _summary(settings: BatchNormSettings, rows: list[dict[str, Any]]) -> list[st
         before, after = (np.mean([row[name] for row in found]) for name in ("probability_before", "probability"))
         said.append(
             f"{arm.words.capitalize()}: with {settings.people} flowers that change each length by up to {top:g} cm, "
-            f"the true species' probability goes from {before:.0%} to {after:.0%}, and {reached} of {len(found)} flowers "
-            "get it."
+            f"the true species' probability goes from {before:.0%} to {after:.0%}, and {reached} of {len(found)} "
+            "flowers get it."
         )
     alone = [row for row in rows if row["impossible"] and row["arm"] != "frozen"]
     said.append(

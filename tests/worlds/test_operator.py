@@ -1,0 +1,70 @@
+"""The plain operator against refits by scikit-learn, and what it keeps from round to round."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import oar
+from oar.defences import Delayed
+from oar.online import ExponentialMeans, FullRefit, GradientSteps, Window
+from oar.worlds import Blobs, Operator, World, simulate
+
+MEANS = [[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
+
+
+def rounds(operator: Operator, size: int = 40, count: int = 3) -> list[Any]:
+    return list(simulate(World(Blobs(MEANS, size), operator, labels="keep"), rounds=count))
+
+
+def read(found: list[Any], batches: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return what a refit in the last round reads."""
+    history = found[0].deployed.memory
+    handed = [*history, *(one.batch for one in found)][0 if batches is None else -batches :]
+    return np.vstack([one.features for one in handed]), np.concatenate([one.labels for one in handed])
+
+
+# With 1,000 people a round passes are compiled, and everything so far is filled up.
+@pytest.mark.parametrize(("size", "rule", "batches"), [(40, Window(2), 2), (1000, FullRefit(), None)])
+def test_refits_are_those_of_scikit_learn(size: int, rule: Any, batches: int | None) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    found = rounds(Operator(oar.SoftmaxRegression(l2=0.01), rule), size)
+    features, labels = read(found, batches)
+    fitted = LogisticRegression(C=1 / (0.01 * len(labels)), tol=1e-10, max_iter=1000).fit(features, labels)
+    own = found[-1].state.parameters
+    assert_allclose(own[:, :-1], fitted.coef_, atol=1e-5)
+    assert_allclose(own[:, -1] - own[:, -1].mean(), fitted.intercept_ - fitted.intercept_.mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("rule", "kept"), [(FullRefit(), 4), (Window(3), 2), (Window(1), 0), (GradientSteps(0.1), 0)])
+def test_what_the_rule_reads_is_kept_and_no_more(rule: Any, kept: int) -> None:
+    assert len(rounds(Operator(oar.NearestCentroid(), rule))[-1].state.memory) == kept
+
+
+def test_means_that_forget() -> None:
+    found = rounds(Operator(oar.NearestCentroid(), ExponentialMeans(0.3)))
+    means = found[0].deployed.parameters.positions
+    for one in found:
+        own = [one.batch.features[one.batch.labels == code].mean(axis=0) for code in range(3)]
+        means = 0.7 * means + 0.3 * np.array(own)
+        assert_allclose(one.state.parameters.positions, means)
+
+
+def test_without_a_refit_data_are_kept_and_nothing_changes() -> None:
+    found = rounds(Operator(oar.NearestCentroid(), defence=Delayed(2)), count=4)
+    assert [one.retrained for one in found].count(True) == 2
+    for one in found:
+        assert one.retrained or (one.shift == 0 and one.changed == 0)
+    last = max(number for number, one in enumerate(found) if one.retrained)
+    features, labels = read(found[: last + 1], None)
+    assert_allclose(found[last].state.parameters.positions[0], features[labels == 0].mean(axis=0))
+
+
+def test_rules_that_do_not_fit() -> None:
+    with pytest.raises(oar.OptionError, match="a scaler changes"):
+        Operator(oar.models.Scaled(oar.SoftmaxRegression()), GradientSteps(0.1))
+    with pytest.raises(oar.OptionError, match=r"rule: must be one of oar.online's rules"):
+        Operator(oar.NearestCentroid(), "full")
+    assert len(rounds(Operator(oar.models.Scaled(oar.SoftmaxRegression()), FullRefit()), count=2)) == 2

@@ -1,0 +1,29 @@
+"""The page on worlds runs as it stands, and its tables are complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from oar.worlds.labels import POLICIES
+from oar.worlds.table import COLUMNS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_run_and_say_what_they_are_about() -> None:
+    pytest.importorskip("jax")
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
+        exec(block, names)
+    assert list(names["table"].columns) == list(COLUMNS)
+    assert [f"{share:.2f}" for share in names["kept"]] == ["1.00", "0.49", "0.00"]
+    assert f"{names['true']:.2f}" == "1.00"
+    assert len(names["mine"]) == 2
+
+
+def test_every_column_and_label_policy_is_described() -> None:
+    for name in COLUMNS:
+        assert f"`{name}`" in PAGE
+    for name in POLICIES:
+        assert f'| `"{name}"` |' in PAGE
