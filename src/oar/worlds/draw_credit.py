@@ -37,7 +37,7 @@ BINS = np.linspace(0, 1, 21)  # 50 % is an edge
 
 def draw_credit(settings: CreditSettings, means: Mapping[Any, Any], overall: Mapping[Any, Any]) -> Figure:
     """Return the still."""
-    figure = Picture(figsize=(12.2, 4.9), layout="constrained")
+    figure = Picture(figsize=(11.6, 5.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.05, 1, 1))
     _draw_adoption(left, overall)
     _draw_first(middle, settings, means)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from oar.pictures.colours import GREY
 from oar.worlds.parts import Array
 
 LETTERS = {"title": 11.5, "label": 10.5, "tick": 9.5, "note": 9.5}  # points; legible where 10 inches are 800 pixels
+LETTER = 0.077  # inches that a letter of a note takes on average
 GRID = "#E4E4E4"
 FINE = 121  # places across and up at which a model is asked
 
@@ -89,5 +91,6 @@ def _over(chance: Any, across: tuple[float, float], up: tuple[float, float]) -> 
 
 
 def footnote(figure: Any, text: str) -> None:
-    """Write under it all."""
-    figure.supxlabel(text, fontsize=LETTERS["note"], color=GREY, x=0.01, ha="left")
+    """Write under it all, in as many lines as it takes."""
+    lines = textwrap.fill(text, int(figure.get_figwidth() / LETTER))
+    figure.supxlabel(lines, fontsize=LETTERS["note"], color=GREY, x=0.01, ha="left")

@@ -56,7 +56,9 @@ def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapp
     _draw_demands(right, settings, played)
     repeats = f"mean of {settings.repeats} simulated districts, bands from least to greatest" * (settings.repeats > 1)
     footnote(
-        figure, f"{settings.people} students a year; {repeats or 'one simulated district'}. Right: the first district."
+        figure,
+        f"{settings.people} students a year; {repeats or 'one simulated district'}. High-achieving: {settings.high:g} "
+        "grade points or more. Right: the first district.",
     )
     return figure
 

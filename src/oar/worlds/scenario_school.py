@@ -65,7 +65,7 @@ class SchoolSettings:
 
     rounds: int = 12
     people: int = 600
-    repeats: int = 5
+    repeats: int = 8
     share: float = 0.7
     budget: float = 4.0
     since: int = 3
