@@ -1,15 +1,18 @@
 """The school district: what causes what in it, what students do, and what comes of it at seeds not seen before."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from oar.errors import OptionError
-from oar.worlds.scenario_school import ARMS, SCHOOL, SchoolSettings, seen
-from oar.worlds.scenario_school_actor import FIRST, high_second
-from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N1, N2, SchoolDistrict
+from oar.worlds.scenario_school import ARMS, SCHOOL, STUDENTS, SchoolSettings, seen
+from oar.worlds.scenario_school_actors import FIRST, high_second
+from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, H2, N1, N2, SCHOOLS, SchoolDistrict
 from oar.worlds.simulate import simulate
 
+BY_NAME = {arm.name: arm for arm in ARMS}
 MANY = SchoolDistrict(per_round=20_000)
 SMALL = SchoolSettings(rounds=8, people=300, repeats=1, since=2)
 
@@ -60,6 +63,21 @@ def test_the_oracle_looks_at_achievement_alone(crowd):
     better = idle + [1.0, 0.0]
     better[:, ACHIEVEMENT] = 9.5
     assert (MANY.label(better, crowd, rows, 0, rng) == FIRST).all()
+    away = MANY.decided(crowd, np.full(crowd.size, SCHOOLS.index(H2)), 0, rng)
+    assert ((MANY.label(better, away, rows, 0, rng) == FIRST) <= (away.groups[rows] == H1)).all()
+
+
+def test_half_of_the_places_go_by_the_model_and_chances_are_the_same_whatever_it_says(crowd):
+    all_first, none = (
+        MANY.decided(crowd, np.full(crowd.size, SCHOOLS.index(school)), 0, np.random.default_rng(73))
+        for school in (H1, H2)
+    )
+    guided = all_first.groups != none.groups  # only they can be on either side, so in no world is it anybody else
+    assert ((none.groups == H1) <= (all_first.groups == H1)).all()
+    # In 𝒩₁ all whose place goes by the model, in 𝒩₂ the same: addresses decide for the other half in both worlds.
+    assert abs(guided[crowd.groups == N1].mean() - MANY.guided) < 0.02
+    assert abs((all_first.groups == H1)[crowd.groups == N2].mean() - (0.5 + 0.5 * MANY.transfers)) < 0.02
+    assert ((all_first.codes == FIRST) == ((all_first.groups == H1) & (crowd.codes == FIRST))).all()
 
 
 def test_the_same_seed_draws_the_same_class():
@@ -71,27 +89,43 @@ def test_the_same_seed_draws_the_same_class():
     assert one.persons[0] == 60
 
 
-def played(arm, seed, settings=SMALL):
+def played(name, seed, settings=SMALL):
     """Rounds of an arm, and what was measured of them."""
+    arm = BY_NAME[name]
     world = settings.world(arm, seed)
-    rounds = list(simulate(world, rounds=settings.rounds, seed=seed))
+    rounds = list(
+        simulate(world, settings.policy(arm), rounds=settings.rounds, seed=seed, critical_masses=seed == SEEDS[0])
+    )
     return rounds, [seen(one, world.operator.model, arm, settings)[1] for one in rounds]
+
+
+SEEDS = (9101, 9102, 9103)  # which were not looked at when the scenario was made
+TOGETHER = ("collective", "collective, all alike")
 
 
 @pytest.fixture(scope="module")
 def stories():
-    """The four arms at seeds that were not looked at when the scenario was made."""
-    return {seed: {arm.name: played(arm, seed) for arm in ARMS[:4]} for seed in (9101, 9102, 9103)}
+    """The arms that are drawn, and the rule of thumb."""
+    return {
+        seed: {name: played(name, seed) for name in ("nobody", "individual", "defended", *TOGETHER)} for seed in SEEDS
+    }
 
 
 def late(measured, what="share"):
     return np.mean([one[what] for one in measured[-3:]])
 
 
-def test_a_collective_raises_the_share_and_drops_the_proxy(stories):
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_collective_raises_the_share_and_drops_the_proxy(stories, name):
     for arms in stories.values():
-        assert late(arms["collective"][1]) > late(arms["nobody"][1]) + 0.15
-        assert abs(late(arms["collective"][1], "per_hour")) < 0.5 * late(arms["nobody"][1], "per_hour")
+        assert late(arms[name][1]) > late(arms["nobody"][1]) + 0.15
+        assert abs(late(arms[name][1], "per_hour")) < 0.5 * late(arms["nobody"][1], "per_hour")
+
+
+def test_the_signal_asks_fewer_people(stories):
+    for arms in stories.values():
+        signal, alike = (late(arms[name][1], "acting") for name in TOGETHER)
+        assert 0 < signal < 0.9 * alike
 
 
 def test_a_defence_lowers_it_again(stories):
@@ -111,43 +145,111 @@ def test_until_somebody_acts_all_arms_are_the_same(stories):
         assert all(one == pytest.approx(first[0], nan_ok=True) for one in first)
 
 
-def test_what_students_hand_in(stories):
-    rounds, _ = stories[9101]["collective"]
-    acted = False
+@pytest.mark.parametrize("name", ["individual", *TOGETHER])
+def test_the_shadow_is_the_world_in_which_nobody_acts(stories, name):
+    for arms in stories.values():
+        for one, plain in zip(arms[name][0], arms["nobody"][0], strict=True):
+            assert (one.shadow.flat == plain.state.flat).all()
+            assert plain.shadow is plain.state
+            assert plain.collateral == 0
+        assert one.collateral > 0
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_students_hand_in(stories, name):
+    rounds, _ = stories[SEEDS[0]][name]
     for one in rounds:
         (act,) = one.acts
-        moves = np.zeros_like(one.crowd.features) if act.deed.moves is None else act.deed.moves
-        hours = one.crowd.features[:, ACTIVITIES]
+        assert set(one.on_record.groups[act.mine]) == {H1}
+        assert act.mine.size == round(SMALL.share * (one.on_record.groups == H1).sum())
+        moves = np.zeros((act.mine.size, 2)) if act.deed.moves is None else act.deed.moves
+        hours = one.crowd.features[act.mine, ACTIVITIES]
         assert not moves[:, ACHIEVEMENT].any()
         assert (moves[:, ACTIVITIES] <= 0).all()
         assert (hours + moves[:, ACTIVITIES] >= -1e-12).all()
         assert (-moves[:, ACTIVITIES] <= SMALL.budget + 1e-12).all()
         recorded = np.asarray(one.batch.codes(0, one.batch.size))
+        assert (recorded == one.on_record.codes).all()
         assert ((recorded == FIRST) <= (one.crowd.codes == FIRST)).all()  # nobody is on record who did not succeed
         assert moves.any() == (one.number >= SMALL.since - 1)
-        acted |= moves.any()
-    assert acted
+
+
+def test_who_is_asked_to_leave_out_hours_helps_and_the_others_would_not():
+    settings = SchoolSettings(rounds=3, people=300, repeats=1, since=3)
+    arm = BY_NAME["collective, in full"]
+    world = settings.world(arm, 9105)
+    simulation = simulate(world, settings.policy(arm), rounds=3, seed=9105, critical_masses=False)
+    *_, one = simulation
+    (act,) = one.acts
+    question, model = simulation.questions[STUDENTS], world.operator.model
+    before = one.batch.features.copy()
+    before[act.mine] -= act.deed.moves
+
+    def loss(rows):
+        """The goal loss after a refit before which these students leave out a tenth of an hour."""
+        moved = before.copy()
+        moved[rows, ACTIVITIES] -= 0.1
+        state = world.operator.retrain(one.deployed, one.batch.with_features(moved), 2, None, None)
+        return question.outcome(model, state.parameters).loss
+
+    asked = act.mine[act.lengths > 0]
+    others = act.mine[act.lengths == 0]
+    assert asked.size > 0
+    assert others.size > 0
+    assert loss(asked) < loss(asked[:0]) - 1e-4
+    assert loss(others) > loss(asked[:0])
+
+
+def test_hours_have_no_effect_on_what_is_on_record():
+    settings = SchoolSettings(rounds=3, people=100, repeats=1, since=2)
+    arm = BY_NAME["individual"]
+    worlds = (settings.world(arm, 9106) for _ in range(2))
+    kept, true = (dataclasses.replace(world, labels=labels) for world, labels in zip(worlds, ("keep", "oracle")))
+    for one, other in zip(simulate(kept, rounds=3), simulate(true, rounds=3), strict=True):
+        assert (one.batch.labels == other.batch.labels).all()
+        assert (one.state.flat == other.state.flat).all()
 
 
 def test_individuals_are_those_who_were_refused_and_go_as_far_as_they_must(stories):
-    rounds, _ = stories[9102]["individual"]
+    rounds, _ = stories[SEEDS[1]]["individual"]
     for one in rounds[SMALL.since :]:
         (act,) = one.acts
-        weights = one.deployed.parameters[0]
-        first = one.crowd.features @ weights[:-1] + weights[-1] <= 0  # the logit is the second class's
+        rows, weights = one.crowd.features[act.mine], one.deployed.parameters[0]
+        assert high_second(one.crowd, SMALL.high)[act.mine].all()
+        refused = rows @ weights[:-1] + weights[-1] > 0  # the logit is the second class's
         moved = act.lengths > 0
-        assert (moved <= (high_second(one.crowd, SMALL.high) & ~first)).all()
-        less = one.crowd.features.copy()
+        assert (moved <= refused).all()
+        less = rows.copy()
         less[:, ACTIVITIES] += act.lengths - 0.25
         assert (less[moved] @ weights[:-1] + weights[-1] > 0).all()  # a quarter of an hour less is not enough
         less[:, ACTIVITIES] += 0.25
         assert (less[moved] @ weights[:-1] + weights[-1] <= 0).all()
 
 
-def test_nearest_centroid_drops_the_proxy_too():
+def test_who_took_up_hours_is_assigned_by_them(stories):
+    """Of those whose place goes by the model, who took up hours attends ℋ₁; so more do than had they stayed."""
+    rounds, _ = stories[SEEDS[2]]["individual"]
+    here = [one.on_record.groups[one.acts[0].mine[one.acts[0].lengths > 0]] == H1 for one in rounds]
+    attending = np.concatenate(here)
+    assert attending.mean() > 0.45  # half by the model, and a fifth of the others by transfer; else a tenth
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_nearest_centroid_drops_the_proxy_too(name):
     settings = SchoolSettings(rounds=6, people=200, repeats=1, since=2, model="nearest-centroid", share=1.0)
-    none, together = (played(arm, 9104, settings)[1] for arm in (ARMS[0], ARMS[2]))
+    none, together = (played(each, 9104, settings)[1] for each in ("nobody", name))
     assert late(together) > late(none) + 0.2
+
+
+def test_the_worlds_own_record_is_told(stories):
+    rounds, measured = stories[SEEDS[0]]["collective"]
+    masses = [one["critical_mass"] for one in measured]
+    assert np.isnan(masses[0])  # nobody acted
+    assert any(mass == mass for mass in masses[1:])
+    for one, told in zip(rounds, measured, strict=True):
+        assert told["burden"] == one.actors[STUDENTS].burden_mean
+        assert (told["changed_N1"], told["changed_N2"]) == (one.groups[N1].changed, one.groups[N2].changed)
+        assert told["reached"] == (told["asked"] >= 0.5)
 
 
 def test_what_is_told_is_what_was_measured():
@@ -155,7 +257,7 @@ def test_what_is_told_is_what_was_measured():
     stages = []
     told = SCHOOL.run(settings, 4, lambda *stage: stages.append(stage))
     assert len(told.rows) == len(ARMS) * 2 * 3
-    assert stages[-1] == ("drawing", 10, 10)
+    assert stages[-1] == ("drawing", 2 * len(ARMS), 2 * len(ARMS))
     shares = [row["share"] for row in told.rows if (row["arm"], row["year"]) == ("collective", 3)]
     assert told.facts["arms"]["collective"]["years"][2]["share"] == {
         "mean": pytest.approx(np.mean(shares)),
@@ -185,6 +287,8 @@ def test_bad_settings_are_refused(settings, complaint):
 
 
 def test_bad_districts_are_refused():
+    with pytest.raises(OptionError, match="guided"):
+        SchoolDistrict(guided=1.1)
     with pytest.raises(OptionError, match="transfers"):
         SchoolDistrict(transfers=-0.1)
     with pytest.raises(OptionError, match="people"):
