@@ -221,7 +221,7 @@ def test_there_and_back(tmp_path, model):
 )
 def test_nobodys_row_is_on_a_card(tmp_path, model):
     people = crowd(40)
-    result = solved(people, model, solver=ProjectedGradient(max_steps=40))
+    result = solved(people, model, solver=ProjectedGradient(max_steps=8))
     result.plan.card().save(tmp_path / "card.json")
     text = (tmp_path / "card.json").read_text()
     content = json.loads(text)
