@@ -13,6 +13,7 @@ from oar.models.custom import Custom, from_equinox
 from oar.models.mlp import MLP
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
+SHORT = oar.solvers.ProjectedGradient(max_steps=30, restarts=0)
 
 
 def squared(w, x, y):
@@ -182,7 +183,7 @@ def test_a_loss_that_fails_at_some_moved_points_only_is_planned_around():
     people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
     goal = int((TARGETS[0].argmax() + 1) % 3)
     problem = oar.Problem(people, model, oar.Query(FEATURES[0], goal), oar.Perturb(0.5))
-    result = oar.collective(problem)
+    result = oar.collective(problem, solver=SHORT)
     assert result.loss < result.loss_before
     assert (FEATURES + result.plan.moves())[:, 0].max() <= edge
 
@@ -270,7 +271,9 @@ def test_without_outputs_the_class_with_the_least_loss_is_predicted():
     full = Custom(**shared, outputs=lambda matrix, x: matrix @ jnp.append(x, 1.0))
     people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
     query = oar.Query(FEATURES[0], int((TARGETS[0].argmax() + 1) % 3))
-    results = [oar.collective(oar.Problem(people, model, query, oar.Perturb(0.5))) for model in (plain, full)]
+    results = [
+        oar.collective(oar.Problem(people, model, query, oar.Perturb(0.5)), solver=SHORT) for model in (plain, full)
+    ]
     assert results[0].loss == pytest.approx(results[1].loss, abs=1e-8)
     assert results[0].prediction == results[1].prediction
     assert results[0].audit.margin == pytest.approx(results[1].audit.margin, abs=1e-6)
