@@ -61,12 +61,14 @@ class Act:
         return Act(self.name, self.mine, deed, np.where(does, self.lengths, 0.0))
 
 
-def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any) -> list[Rows]:
-    """Return for whom each actor acts: who is claimed by several belongs to the first.
+def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, taken: Sequence[Rows] = ()) -> list[Rows]:
+    """Return for whom each actor acts: who is claimed by several belongs to the first, and who is `taken` to nobody.
 
     `lots(actor)` gives the random numbers by which an actor draws.
     """
     free, found = np.ones(crowd.size, dtype=bool), []
+    for rows in taken:
+        free[rows] = False
     for actor in actors:
         claimed = np.asarray(actor.members(crowd, number, lots(actor)))
         inside = claimed.size == 0 or (claimed.min() >= 0 and claimed.max() < crowd.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oar.worlds.acts import Act
-from oar.worlds.parts import State
+from oar.worlds.parts import Crowd, State
 from oar.worlds.step import Step
 
 
@@ -16,7 +16,7 @@ def critical_mass(step: Step, state: State, acts: tuple[Act, ...], after: State)
     """
     found = {}
     for place, act in enumerate(acts):
-        if act.name not in step.simulation.questions or not act.acted(step.crowd):
+        if act.name not in step.simulation.questions or not act.acted(step.on_record(state, acts)):
             continue
         found[act.name] = _share(step, state, acts, place, after)
     return found
@@ -24,13 +24,17 @@ def critical_mass(step: Step, state: State, acts: tuple[Act, ...], after: State)
 
 def _share(step: Step, state: State, acts: tuple[Act, ...], place: int, after: State) -> float:
     name, size = acts[place].name, acts[place].mine.size
-    order = step.order(name, size)
+    on_record = step.on_record(state, acts)
 
     def enough(count: int) -> bool:
-        def some(act: Act) -> Act:
-            return act.only(order[:count], step.crowd) if act.name == name else act
+        def some(act: Act, crowd: Crowd) -> Act:
+            if act.name != name:
+                return act
+            # Under another model, which an operator may ask about, there may be other members: as large a share then.
+            first = -(-count * act.mine.size // max(size, 1))
+            return act.only(step.order(name, act.mine.size)[:first], crowd)
 
-        chosen = tuple(some(act) for act in acts)
+        chosen = tuple(some(act, on_record) for act in acts)
         return step.reached(name, step.retrained(state, chosen, step.handed_in(chosen, state), some))
 
     if enough(0):

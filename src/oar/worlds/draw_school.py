@@ -29,7 +29,7 @@ WORDS = {
     "nobody": "nobody acts",
     "individual": "individuals take up\nactivities",
     "collective": f"{SCHOOL_1} students under-\nreport together",
-    "defended": "the same, against a\ndistrict that defends",
+    "defended": "under-reporting, against\na district that defends",
 }
 ACROSS, UP = (2.0, 10.2), (-0.4, 15.0)
 SHOWN = 160  # students in a frame; more would be a blot

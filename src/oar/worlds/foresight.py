@@ -16,6 +16,8 @@ from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.crowds import Register, pooled
+from oar.worlds.decisions import depends_on_decisions, once_decided
+from oar.worlds.parts import Crowd
 
 
 def acting_rule(view: CollectiveView) -> Any:
@@ -48,6 +50,15 @@ def _read_before(view: CollectiveView) -> tuple[Population, ...]:
     return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
 
 
+def _expected(view: CollectiveView, number: int) -> Crowd:
+    """Return people as they may arrive in a round; what is decided about them is supposed to be as it would be now."""
+    crowd = view.arrivals.draw(number, view.rng)
+    if not depends_on_decisions(view.arrivals):
+        return crowd
+    model, features = view.operator.model, crowd.features
+    return once_decided(view.arrivals, model, view.deployed, crowd, features, number, view.rng)
+
+
 def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
     """Return what is asked of this round and the `ahead` − 1 next ones.
 
@@ -63,7 +74,7 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     register, batches, actions = register_of(view), [], []
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number
-        crowd = view.crowd if here else view.arrivals.draw(number, view.rng)
+        crowd = view.crowd if here else _expected(view, number)
         members = view.mine if here else collective.members(crowd, number, view.rng)
         budgets = np.zeros(crowd.size)
         budgets[members] = room_of(caps, view) if here else caps.budget

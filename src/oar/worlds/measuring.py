@@ -48,7 +48,7 @@ def filtered_of(state: State, handed: HandedIn) -> NDArray[np.bool_]:
 def measured(
     model: Any,
     questions: Mapping[str | None, Question],
-    crowd: Crowd,
+    crowds: tuple[Crowd, Crowd],
     handed: HandedIn,
     acts: tuple[Act, ...],
     holdout: Crowd,
@@ -61,7 +61,12 @@ def measured(
     heaviest: Mapping[str, float],
     filtered: NDArray[np.bool_],
 ) -> Round:
-    """Return the record of a round; `states` are the models before, after, and had nobody acted."""
+    """Return the record of a round.
+
+    `crowds` are who arrived, and the same as they are on record; `states` the models before, after, and had nobody
+    acted.
+    """
+    crowd, on_record = crowds
     before, after, shadow = states
     said = predictions(model, after.parameters, holdout.features)
     earlier = said if after is before else predictions(model, before.parameters, holdout.features)
@@ -72,6 +77,7 @@ def measured(
     return Round(
         number=number,
         crowd=crowd,
+        on_record=on_record,
         batch=handed.people,
         origin=handed.origin,
         deployed=before,
@@ -87,7 +93,7 @@ def measured(
         accuracy_fall=share(right_otherwise) - share(right),
         validity=validity,
         advice=advice,
-        actors={act.name: _of_actor(act, crowd, handed, filtered, heaviest[act.name]) for act in acts},
+        actors={act.name: _of_actor(act, on_record, handed, filtered, heaviest[act.name]) for act in acts},
         spent=spent,
         shift=float(np.linalg.norm(after.flat - before.flat)),
         changed=share(said != earlier),

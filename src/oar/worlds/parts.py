@@ -3,6 +3,9 @@
 A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for the people that are its own; the
 world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
 the world's label policy; the operator retrains; the world writes down what happened.
+
+Where outcomes depend on decisions (`Deciding`) the deployed model decides about those who arrived before actors look,
+and what they see is what is on record then. Actors with `before_decision` act first, and the decision sees their moves.
 """
 
 from __future__ import annotations
@@ -64,6 +67,20 @@ class Arrivals(Protocol):
         ...
 
 
+class Deciding(Arrivals, Protocol):
+    """Arrivals of whom it depends on the deployed model's decisions what is on record."""
+
+    def decided(self, crowd: Crowd, predicted: Rows, number: int, rng: np.random.Generator) -> Crowd:
+        """Return what is on record once the deployed model has decided: other codes, perhaps other groups.
+
+        `crowd` are those who arrived, as `draw` returned them, and `predicted` (n,) are the classes that the model
+        predicted for each, by the features with which they came before it. `rng` is the same whatever the model, so
+        that whoever decides, people meet the same chances; draw from it alike, whatever is predicted. It is asked of
+        every model that is deployed, in the shadow world too, and must not remember.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """What the operator has deployed.
@@ -115,7 +132,8 @@ class View:
 
     Attributes:
         number: the round, 0, 1, ….
-        crowd: everyone who arrived, as they are before anybody acts.
+        crowd: everyone who arrived, as they are before anybody acts; where outcomes depend on decisions, with what is
+            on record now that the deployed model has decided (not so for who acts before the decision).
         mine: (m,), positions of those in the crowd for whom this actor may act.
         operator: who retrains: its model, and (for whoever plans) the way it retrains.
         deployed: the model that is deployed now, as of the last round.
@@ -175,7 +193,11 @@ class Caps:
 
 
 class Actor(Protocol):
-    """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners."""
+    """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners.
+
+    One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
+    then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+    """
 
     name: str
     caps: Caps

@@ -14,7 +14,7 @@ from oar.worlds.actors_common import code_of
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.foresight import acting_rule, aim_of, next_training_set
 from oar.worlds.judging import predictions
-from oar.worlds.parts import Deed
+from oar.worlds.parts import Array, Deed
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,18 @@ class OneShot:
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return everybody's answer."""
-        people, newest = next_training_set(view)
-        rule, model = acting_rule(view), view.operator.model
-        shared = shares_units(model)
-        update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
-        # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
-        at = view.deployed.flat if shared else np.asarray(rule.update(update))
-        _, pull, _ = aim_of(view, people).at(update.training, at, None)
-        pulled = rule.pull_back(update, at, pull)
-        slopes = np.asarray(pulled.moves)[newest][view.mine]
         caps = view.collective.caps
-        return Deed(moves=caps.norm.maximise(-slopes, room_of(caps, view)))
+        return Deed(moves=caps.norm.maximise(-slopes_of(view), room_of(caps, view)))
+
+
+def slopes_of(view: CollectiveView) -> Array:
+    """Return dL/dδ (m, d) for every member: the goal loss, differentiated through the operator's own next update."""
+    people, newest = next_training_set(view)
+    rule, model = acting_rule(view), view.operator.model
+    shared = shares_units(model)
+    update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
+    # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
+    at = view.deployed.flat if shared else np.asarray(rule.update(update))
+    _, pull, _ = aim_of(view, people).at(update.training, at, None)
+    pulled = rule.pull_back(update, at, pull)
+    return np.asarray(pulled.moves, dtype=np.float64)[newest][view.mine]

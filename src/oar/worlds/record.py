@@ -81,8 +81,9 @@ class Round:
 
     Attributes:
         number: 0, 1, ….
-        crowd: who arrived, before anybody acted. batch: what was handed in. origin: for each row of the batch, its
-            position in the crowd, −1 for an added point.
+        crowd: who arrived, before anybody acted. on_record: the same with the codes and groups that they have once the
+            deployed model has decided about them; `crowd` itself where nothing depends on decisions.
+        batch: what was handed in. origin: for each row of the batch, its position in the crowd, −1 for an added point.
         deployed: the model before. state: the model after. shadow: the model had nobody acted, in this round or before.
         acts: what each actor did, in their order.
         outcomes: what each collective's query gets from the model after the round; of a world without a collective,
@@ -100,6 +101,7 @@ class Round:
 
     number: int
     crowd: Crowd
+    on_record: Crowd
     batch: Population
     origin: Rows
     deployed: State

@@ -1,33 +1,51 @@
 """The school district, year by year: nobody acts, individuals act, a collective acts, and the district defends itself.
 
 Every arm is one world with the same students and the same chances; what differs is who acts, and whether the operator
-defends itself. All numbers are read off the rounds of `oar.worlds.simulate`, whose models are real refits.
+defends itself. All numbers are read off the rounds of `oar.worlds.simulate`, whose models are real refits: how a class
+is assigned is asked of the model that it meets, and what the class's own deeds change, of the model after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from oar.actions import Perturb
 from oar.defences import ClippedInfluence
 from oar.errors import OptionError, choose
 from oar.models import NearestCentroid, SoftmaxRegression
+from oar.problem import Query
+from oar.worlds.collective import Collective
 from oar.worlds.judging import predictions
 from oar.worlds.operator import Operator
 from oar.worlds.parts import Array, Crowd
 from oar.worlds.record import Round
-from oar.worlds.scenario import OnStage, Scenario, Told, averages
-from oar.worlds.scenario_school_actor import FIRST, Mask, Students, high_second, per_hour
-from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N1, SchoolDistrict
+from oar.worlds.scenario import OnStage, Scenario, Told, averages, known
+from oar.worlds.scenario_school_actors import (
+    FIRST,
+    Applicants,
+    BySignal,
+    Mask,
+    TheSameForAll,
+    high_second,
+    per_hour,
+)
+from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N1, N2, SchoolDistrict
 from oar.worlds.simulate import simulate
 from oar.worlds.streams import stream
 from oar.worlds.world import World
 
 MODELS = {"softmax": lambda: SoftmaxRegression(l2=1e-3), "nearest-centroid": NearestCentroid}
-MEASURES = ("share", "share_N1", "accuracy", "per_hour", "acting", "hours")
+MEASURES = (
+    *("share", "share_N1", "accuracy", "per_hour", "acting", "hours"),
+    *("asked", "reached", "critical_mass", "changed_N1", "changed_N2", "accuracy_fall", "burden"),
+)
+STUDENTS = "students"  # the collective's name
+STAND_INS = 40  # who asks for those of years to come
+ENOUGH = 0.5  # of them, how many must be assigned to ℋ₁
 
 
 @dataclass(frozen=True)
@@ -40,12 +58,16 @@ class Arm:
     words: str
 
 
+NOBODY, INDIVIDUALS = "nobody", "individuals"
+SIGNAL, SIGNAL_IN_FULL, ALIKE = "signal", "signal in full", "alike"  # how a collective acts
 ARMS = (
-    Arm("nobody", "nobody", False, "nobody acts"),
-    Arm("individual", "individual", False, "individuals act"),
-    Arm("collective", "collective", False, "collective acts"),
-    Arm("defended", "collective", True, "collective acts, district defends"),
-    Arm("defended, nobody", "nobody", True, "nobody acts, district defends"),
+    Arm("nobody", NOBODY, False, "nobody acts"),
+    Arm("individual", INDIVIDUALS, False, "individuals act"),
+    Arm("collective", SIGNAL, False, "collective acts"),
+    Arm("collective, in full", SIGNAL_IN_FULL, False, "collective, up to its budget"),
+    Arm("collective, all alike", ALIKE, False, "collective, all alike"),
+    Arm("defended", SIGNAL, True, "collective, district defends"),
+    Arm("defended, nobody", NOBODY, True, "nobody acts, district defends"),
 )
 
 
@@ -92,11 +114,22 @@ class SchoolSettings:
     @property
     def district(self) -> SchoolDistrict:
         """Return where students live."""
-        return SchoolDistrict(per_round=self.people, transfers=self.transfers)
+        return SchoolDistrict(per_round=self.people, transfers=self.transfers, guided=self.guided)
+
+    def query(self, seed: int) -> Query:
+        """Return who asks: high-achieving 𝒩₂ students of another class, for those of years to come."""
+        crowd = self.district.draw(0, stream(seed, "stand-ins"))
+        asking = crowd.features[high_second(crowd, self.high)]
+        if not len(asking):
+            raise OptionError(f"--people: must be enough for a high-achieving student in {N2}, got {self.people}.")
+        return Query(asking[:STAND_INS], goal=H1, share=ENOUGH)
 
     def world(self, arm: Arm, seed: int) -> World:
         """Return an arm's world."""
-        district = self.district
+        district, query = self.district, self.query(seed)
+        together = [Collective(STUDENTS, query, Perturb(self.budget), share=self.share, who=H1)]
+        alone = [Applicants(hours=self.budget, share=self.share, high=self.high, since=self.since - 1)]
+        acts_together = self.policy(arm) is not None
         return World(
             arrivals=district,
             operator=Operator(
@@ -104,20 +137,22 @@ class SchoolSettings:
                 window_rule(self.window),
                 defence=ClippedInfluence(self.most) if arm.defended else None,
             ),
-            others=[
-                Students(
-                    district,
-                    arm.way,
-                    hours=self.budget,
-                    share=self.share,
-                    guided=self.guided,
-                    high=self.high,
-                    since=self.since - 1,
-                )
-            ],
-            labels="keep",  # nobody is labelled by the world: students hand in what is on record, whatever they move
+            collective=together if acts_together else None,
+            others=alone if arm.way == INDIVIDUALS else [],
+            query=None if acts_together else query,
+            labels="keep",  # hours have no effect on success, so what is on record does not depend on them
             history=district.history(stream(seed, "history"), self.window),
         )
+
+    def policy(self, arm: Arm) -> Any:
+        """Return what an arm's collective does; None where there is none."""
+        district, since = self.district, self.since - 1
+        policies = {
+            SIGNAL: BySignal(district, since),
+            SIGNAL_IN_FULL: BySignal(district, since, in_full=True),
+            ALIKE: TheSameForAll(district, since),
+        }
+        return policies.get(arm.way)
 
 
 def window_rule(window: int) -> Any:
@@ -163,7 +198,7 @@ def run_school(settings: SchoolSettings, seed: int, on_stage: OnStage) -> Told:
             on_stage(f"district {repeat + 1}: {arm.words}", done, steps)
             world = settings.world(arm, 1000 * seed + repeat)
             years = []
-            for each in simulate(world, None, rounds=settings.rounds, seed=1000 * seed + repeat):
+            for each in simulate(world, settings.policy(arm), rounds=settings.rounds, seed=1000 * seed + repeat):
                 year, measured = seen(each, world.operator.model, arm, settings)
                 rows.append({"arm": arm.name, "repeat": repeat, "year": each.number + 1, **measured})
                 years.append(year)
@@ -176,7 +211,7 @@ def run_school(settings: SchoolSettings, seed: int, on_stage: OnStage) -> Told:
         "arms": {
             arm.name: {
                 "about": arm.words,
-                "years": [{"year": year, **means[arm.name, year]} for year in range(1, settings.rounds + 1)],
+                "years": [{"year": year, **known(means[arm.name, year])} for year in range(1, settings.rounds + 1)],
             }
             for arm in ARMS
         }
@@ -184,9 +219,9 @@ def run_school(settings: SchoolSettings, seed: int, on_stage: OnStage) -> Told:
     return Told(
         rows=rows,
         facts=facts,
-        header=("arm", "share of high-achieving N2 in H1", "activities' weight", "accuracy", "acting", "hours each"),
+        header=("arm", "high-achieving N2 in H1", "hour's weight", "accuracy", "acting", "hours", "changed in N1, N2"),
         lines=[_line(arm, means[arm.name, settings.rounds]) for arm in ARMS],
-        summary=_summary(settings, means),
+        summary=_summary(settings, means) + _mass_and_collateral(settings, rows, means),
         still=lambda: draw_school(settings, means, played),
         film=lambda number: draw_school_year(settings, played, number),
         frames=settings.rounds,
@@ -195,11 +230,12 @@ def run_school(settings: SchoolSettings, seed: int, on_stage: OnStage) -> Told:
 
 def seen(played: Round, model: Any, arm: Arm, settings: SchoolSettings) -> tuple[Year, dict[str, Any]]:
     """Return a year to be drawn, and what is measured of it: of how the class was assigned by the model it met."""
-    crowd, (students,) = played.crowd, played.acts
-    moves = np.zeros_like(crowd.features) if students.deed.moves is None else students.deed.moves
-    reported = crowd.features + moves
+    crowd, moves = played.crowd, np.zeros_like(played.crowd.features)
+    for act in played.acts:
+        if act.deed.moves is not None:
+            moves[act.mine] += act.deed.moves
     # Individuals change before they apply; a collective after it was assigned.
-    applied = reported if arm.way == "individual" else crowd.features
+    applied = crowd.features + moves if arm.way == INDIVIDUALS else crowd.features
     parameters = played.deployed.parameters
     assigned = predictions(model, parameters, applied) == FIRST
     plainly = predictions(model, parameters, crowd.features) == FIRST
@@ -213,8 +249,24 @@ def seen(played: Round, model: Any, arm: Arm, settings: SchoolSettings) -> tuple
         "per_hour": per_hour(model, parameters, settings.district),
         "acting": _mean(hours > 0),
         "hours": _mean(hours[hours > 0]),
+        **_recorded(played),
     }
-    return Year(crowd, reported, assigned, parameters, measured["share"]), measured
+    return Year(crowd, crowd.features + moves, assigned, parameters, measured["share"]), measured
+
+
+def _recorded(played: Round) -> dict[str, float]:
+    """Return what the world itself writes down: of the model after the year, and against the one had nobody acted."""
+    (outcome,), nothing = played.outcomes.values(), float("nan")
+    changed = {group: record.changed for group, record in played.groups.items()}
+    return {
+        "asked": _mean(outcome.reached),
+        "reached": float(outcome.success),
+        "critical_mass": played.critical_mass.get(STUDENTS, nothing),
+        "changed_N1": changed.get(N1, nothing),
+        "changed_N2": changed.get(N2, nothing),
+        "accuracy_fall": played.accuracy_fall,
+        "burden": sum(each.burden_mean for each in played.actors.values()),  # there is at most one
+    }
 
 
 def _mean(values: Any) -> float:
@@ -231,6 +283,7 @@ def _line(arm: Arm, measured: Mapping[str, Any]) -> tuple[str, ...]:
         f"{mean['accuracy']:.0%}",
         f"{mean['acting']:.0%}",
         f"{mean['hours']:.1f}" if mean["acting"] else "–",
+        f"{mean['changed_N1']:.0%}, {mean['changed_N2']:.0%}" if mean["acting"] else "–",
     )
 
 
@@ -251,6 +304,14 @@ def _summary(settings: SchoolSettings, means: Mapping[Any, Any]) -> list[str]:
         f"The weight of an hour of activities is {of('nobody', 'per_hour'):+.2f} without action, {weight} collective "
         "action.".replace("-", "−")
     )
+    signal, alike = of("collective", "acting"), of("collective, all alike", "acting")
+    said.append(
+        f"OAR's signal asks {signal:.0%} of students to leave out hours, {of('collective', 'burden'):.1f} a member on "
+        f"average. If all members leave out the same, {alike:.0%} do, {of('collective, all alike', 'burden'):.1f} a "
+        f"member, and the share is {of('collective, all alike'):.0%}; if those whom the signal asks leave out all that "
+        f"they may, it is {of('collective, in full'):.0%}, and an hour's weight "
+        f"{of('collective, in full', 'per_hour'):+.2f}.".replace("-", "−")
+    )
     if of("individual") >= of("collective"):
         said.append(
             "Individual action got more of those who asked in; it has to be repeated by every class, and leaves the "
@@ -266,6 +327,32 @@ def _summary(settings: SchoolSettings, means: Mapping[Any, Any]) -> list[str]:
             f"{of('nobody', 'accuracy'):.0%} without."
         )
     return said
+
+
+def _mass_and_collateral(
+    settings: SchoolSettings, rows: Sequence[Mapping[str, Any]], means: Mapping[Any, Any]
+) -> list[str]:
+    """Say how many members it takes, and what collective action does to others."""
+    first, last = min(settings.since, settings.rounds), settings.rounds
+    words = []
+    for year in dict.fromkeys((first, last)):
+        here = [row["critical_mass"] for row in rows if (row["arm"], row["year"]) == ("collective", year)]
+        some = [mass for mass in here if mass > 0]
+        parts = [
+            (here.count(0.0), "nobody is needed"),
+            (len(some), f"{np.mean(some or [0]):.0%} of members are enough"),
+            (sum(np.isnan(here)), "all of them are not enough"),
+        ]
+        told = ", ".join(f"in {count} of {len(here)} districts {what}" for count, what in parts if count)
+        words.append(f"in year {year}, {told}")
+    after = {name: part["mean"] for name, part in means["collective", last].items()}
+    better = "above" if after["accuracy_fall"] <= 0 else "below"
+    return [
+        f"For {ENOUGH:.0%} of those who ask to get {H1} after the year's refit: {'; '.join(words)}.",
+        f"With collective action {after['changed_N1']:.0%} of N1's students and {after['changed_N2']:.0%} of N2's are "
+        f"assigned otherwise than had nobody acted, and accuracy is {100 * abs(after['accuracy_fall']):.0f} points "
+        f"{better} what it would be.",
+    ]
 
 
 SCHOOL = Scenario(

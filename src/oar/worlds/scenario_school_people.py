@@ -14,7 +14,7 @@ neighbourhood, are a sign of the record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,10 @@ ACHIEVEMENT, ACTIVITIES = 0, 1
 
 @dataclass(frozen=True)
 class SchoolDistrict:
-    """Yearly classes of students; their codes are the truth: ℋ₁ for who would succeed there, whichever school it is.
+    """Yearly classes of students, of whom it depends on the deployed model which school they attend.
+
+    Who arrives has the truth as its code, ℋ₁ for who would succeed there, and its neighbourhood as its group. Once the
+    model has assigned schools, the code is what is on record, and the group is the school attended.
 
     Attributes:
         per_round: students a year.
@@ -39,6 +42,7 @@ class SchoolDistrict:
         bar: achievement at which success in ℋ₁ is an even chance.
         luck: standard deviation of what else decides success, in grade points.
         transfers: share of 𝒩₂ that attends ℋ₁ where schools are chosen by address; all of 𝒩₁ does.
+        guided: share of places that go by the model; all others go by address.
     """
 
     per_round: int = 400
@@ -47,6 +51,7 @@ class SchoolDistrict:
     bar: float = 6.0
     luck: float = 0.6
     transfers: float = 0.2
+    guided: float = 0.5
 
     classes = SCHOOLS
     names = FEATURES
@@ -57,8 +62,9 @@ class SchoolDistrict:
         """Refuse what is no district."""
         if isinstance(self.per_round, bool) or not isinstance(self.per_round, int) or self.per_round < 20:
             raise OptionError(f"people: must be a whole number of at least 20 students a year, got {self.per_round!r}.")
-        if not 0 <= self.transfers <= 1:
-            raise OptionError(f"transfers: must be a share from 0 to 1, got {self.transfers!r}.")
+        for name in ("transfers", "guided"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OptionError(f"{name}: must be a share from 0 to 1, got {getattr(self, name)!r}.")
         if not (min(self.hours) > 0 and self.luck > 0 and self.grades[1] > 0):
             raise OptionError("hours, luck and the spread of grades must be above 0.")
 
@@ -80,10 +86,20 @@ class SchoolDistrict:
         )
 
     def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
-        """Return the truth at these features: one's own where achievement is as it was, else the likelier school."""
-        likelier = np.where(features[:, ACHIEVEMENT] > self.bar, SCHOOLS.index(H1), SCHOOLS.index(H2))
+        """Return the label at these features: one's own where achievement is as it was, else the likelier one.
+
+        Nobody is on record as a success in ℋ₁ who attends ℋ₂.
+        """
+        first = (features[:, ACHIEVEMENT] > self.bar) & (crowd.groups[rows] != H2)
+        likelier = np.where(first, SCHOOLS.index(H1), SCHOOLS.index(H2))
         same = features[:, ACHIEVEMENT] == crowd.features[rows, ACHIEVEMENT]
         return np.where(same, crowd.codes[rows], likelier).astype(np.intp)
+
+    def decided(self, crowd: Crowd, predicted: Rows, number: int, rng: np.random.Generator) -> Crowd:
+        """Return the class as it is on record once it went to the schools that the model or its address gave it."""
+        guided = rng.random(crowd.size) < self.guided
+        attends = np.where(guided, predicted == SCHOOLS.index(H1), self.by_address(crowd, rng))
+        return replace(crowd, codes=self.on_record(crowd, attends), groups=np.where(attends, H1, H2))
 
     def by_address(self, crowd: Crowd, rng: np.random.Generator) -> np.ndarray:
         """Return who attends ℋ₁ where addresses decide: all of 𝒩₁, and of 𝒩₂ those who transfer."""

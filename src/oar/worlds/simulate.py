@@ -9,7 +9,6 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.acts import HandedIn
 from oar.worlds.collective import Acting
 from oar.worlds.critical import critical_mass
 from oar.worlds.crowds import Register
@@ -17,7 +16,7 @@ from oar.worlds.judging import Question, reading_model
 from oar.worlds.measuring import Ledger, filtered_of, measured
 from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
-from oar.worlds.step import Step, named, sound
+from oar.worlds.step import Step, before_decision, named, sound
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
 from oar.worlds.world import World
@@ -84,8 +83,9 @@ class Simulation:
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
+            *(one for one in world.others if before_decision(one)),
             *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
-            *world.others,
+            *(one for one in world.others if not before_decision(one)),
         )
         self._tables = Tables()
         self._running = self._run()
@@ -155,19 +155,21 @@ class Simulation:
             crowd = self._drawn("arrivals", number)
             step = Step(self, number, crowd, deployed, tuple(past), spent)
             acts = step.acts(state)
+            on_record = step.on_record(state, acts)
             handed = step.handed_in(acts, state)
             after = step.retrained(state, acts, handed)
-            if shadow is state and not any(act.acted(crowd) for act in acts):
+            if shadow is state and not any(act.acted(on_record) for act in acts):
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later = step.retrained(shadow, (), HandedIn(self.register.of_crowd(crowd), np.arange(crowd.size)))
+                later = step.retrained(shadow, (), step.handed_in((), shadow))
             masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
             for act in acts:
                 spent[act.name].add(crowd.persons[act.mine], act.lengths)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
+            states = state, after, later
             one = measured(
-                operator.model, self.questions, crowd, handed, acts, holdout, (state, after, later), ledger, number,
+                operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
                 critical_mass=masses,
                 spent={name: (one.persons, one.totals) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.errors import NumericsError, OARError
+from oar.errors import DataError, NumericsError, OARError
 from oar.people import Population
 from oar.worlds.acts import Act, HandedIn, done_by, handed_in, memberships
+from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.labels import labels_after
 from oar.worlds.parts import Crowd, Rows, State, View
 from oar.worlds.record import Spent
@@ -34,21 +35,47 @@ class Step:
         """Say who acts for whom."""
         self.simulation, self.number, self.crowd = simulation, number, crowd
         self._deployed, self._past, self._spent = deployed, past, spent
-        self._members = memberships(simulation.actors, crowd, number, lambda actor: simulation.lots(actor, number))
+        self._decides = depends_on_decisions(simulation.world.arrivals)
+        self._early = tuple(actor for actor in simulation.actors if before_decision(actor))
+        self._late = simulation.actors[len(self._early) :]
+        self._taken = self._members(self._early, crowd)
+        self._mine = None if self._decides else self._members(self._late, crowd)
+
+    def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
+        return memberships(actors, crowd, self.number, lambda actor: self.simulation.lots(actor, self.number), taken)
 
     def acts(self, state: State) -> tuple[Act, ...]:
-        """Return what everybody does if this is deployed."""
+        """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
+        early = self._done(self._early, self._taken, self.crowd, state)
+        for act in early:
+            if act.deed.codes is not None:
+                raise DataError(f"{act.name!r} in round {self.number}: hands in labels before there are any on record.")
+        crowd = self.on_record(state, early)
+        mine = self._members(self._late, crowd, self._taken) if self._mine is None else self._mine
+        return early + self._done(self._late, mine, crowd, state)
+
+    def _done(self, actors: Sequence[Any], members: Sequence[Rows], crowd: Crowd, state: State) -> tuple[Act, ...]:
         return tuple(
-            done_by(actor, self._view(actor, mine, state))
-            for actor, mine in zip(self.simulation.actors, self._members, strict=True)
+            done_by(actor, self._view(actor, mine, crowd, state)) for actor, mine in zip(actors, members, strict=True)
         )
 
-    def _view(self, actor: Any, mine: Rows, state: State) -> View:
+    def on_record(self, state: State, acts: tuple[Act, ...]) -> Crowd:
+        """Return the crowd as it is on record once this model has decided about it, after who acts before that."""
+        if not self._decides:
+            return self.crowd
+        world, applied, early = self.simulation.world, self.crowd.features.copy(), {one.name for one in self._early}
+        for act in acts:
+            if act.name in early and act.deed.moves is not None:
+                applied[act.mine] += act.deed.moves
+        rng = stream(self.simulation.seed, "decided", self.number)
+        return once_decided(world.arrivals, world.operator.model, state, self.crowd, applied, self.number, rng)
+
+    def _view(self, actor: Any, mine: Rows, crowd: Crowd, state: State) -> View:
         stale = getattr(actor, "stale", 0)
         known = max(self.number - stale, 0)  # the round as of which it knows what is deployed
         return View(
             number=self.number,
-            crowd=self.crowd,
+            crowd=crowd,
             mine=mine,
             operator=self.simulation.world.operator,
             deployed=self._deployed[known] if stale else state,
@@ -60,15 +87,16 @@ class Step:
     def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
         """Return what the operator gets, if this is deployed."""
         world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
+        crowd = self.on_record(state, acts)
 
         def relabel(rows: Rows, features: Any) -> Rows:
             model = world.operator.model, state
-            return labels_after(world.labels, world.arrivals, self.crowd, rows, features, model, self.number, rng)
+            return labels_after(world.labels, world.arrivals, crowd, rows, features, model, self.number, rng)
 
-        return handed_in(self.simulation.register, self.crowd, acts, relabel)
+        return handed_in(self.simulation.register, crowd, acts, relabel)
 
     def retrained(
-        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act], Act] | None = None
+        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act, Crowd], Act] | None = None
     ) -> State:
         """Return what is deployed after the round; `some` says who of an act's members alone act, None for all.
 
@@ -77,10 +105,12 @@ class Step:
 
         def respond(other: State) -> Population:
             if not acts:
-                return handed.people
+                return self.handed_in((), other).people
             answers = self.acts(other)
-            chosen = answers if some is None else tuple(some(act) for act in answers)
-            return self.handed_in(chosen, other).people
+            if some is not None:
+                crowd = self.on_record(other, answers)
+                answers = tuple(some(act, crowd) for act in answers)
+            return self.handed_in(answers, other).people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
         found = named(f"round {self.number}", lambda: operator.retrain(state, handed.people, self.number, respond, rng))
@@ -93,6 +123,11 @@ class Step:
     def order(self, name: str, size: int) -> Rows:
         """Return a random order of a collective's members."""
         return stream(self.simulation.seed, "order", name, self.number).permutation(size)
+
+
+def before_decision(actor: Any) -> bool:
+    """Report whether somebody acts before the deployed model decides."""
+    return bool(getattr(actor, "before_decision", False))
 
 
 def named(where: str, work: Callable[[], State]) -> State:

@@ -8,6 +8,7 @@ from typing import Any
 
 from oar.errors import DataError, OptionError, with_near_names
 from oar.worlds.collective import Collective, check_name
+from oar.worlds.decisions import depends_on_decisions
 from oar.worlds.judging import check_model
 from oar.worlds.labels import check_labels
 
@@ -30,7 +31,8 @@ class World:
             before anybody moves.
         query: an oar.Query whose outcome is followed where there is no collective.
 
-    Who is a member of several actors is so of the first alone: collectives come before others, each in their order.
+    Who is a member of several actors is so of the first alone: collectives come before others, each in their order, and
+    before all of them who acts before a decision (`oar.worlds.parts.Deciding`).
     """
 
     arrivals: Any
@@ -58,6 +60,12 @@ class World:
         check_model(self.operator.model)
         check_labels(self.labels)
         object.__setattr__(self, "others", self._listed("others"))
+        early = [actor.name for actor in self.others if getattr(actor, "before_decision", False)]
+        if early and not depends_on_decisions(self.arrivals):
+            raise OptionError(
+                f"others: {early[0]!r} acts before a decision, and arrivals have none; give them a method decided, or "
+                "leave before_decision out."
+            )
         names = [actor.name for actor in (*self.collectives, *self.others)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
