@@ -23,7 +23,7 @@ reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
 	$(BIN)/oar reproduce --out $(OUT)
 
 test: $(STAMP)  ## Run all tests, doctests included
-	$(BIN)/python -m pytest -n 2 -q -rs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs  # a core each, whole files together
 
 lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

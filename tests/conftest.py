@@ -18,7 +18,7 @@ FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "rep
 
 @pytest.fixture(scope="module", autouse=True)
 def few_restarts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where a solver is left to choose, let it restart twice instead of up to 24 times; every kind of start is tried."""
+    """Where a solver is left to choose, let it restart twice, not up to 24 times; every kind of start is tried."""
     if request.path.parent.name not in FEW_RESTARTS:
         yield
         return

@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
     frame["approved"] = np.where(frame["income"] > 3000, "at once", frame["approved"])
     frame.to_csv(folder / "people.csv", index=False)
     values().to_csv(folder / "homes.csv", index=False)
-    numbers().to_csv(folder / "points.csv", index=False)
+    numbers(40).to_csv(folder / "points.csv", index=False)
     return folder
 
 

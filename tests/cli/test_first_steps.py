@@ -49,7 +49,7 @@ def test_a_schema_may_describe_what_is_left_out(folder):
 
 
 def test_truth_has_no_capitals(folder):
-    frame = people()
+    frame = people(30)
     frame.assign(approved=frame["approved"] == "yes").to_csv("truths.csv", index=False)
     for word in ("true", "True", "TRUE"):
         done("questions", "truths.csv", "--target", "approved", "--query", "1", "--goal", word, "--budget", "0.1")

@@ -25,7 +25,7 @@ FAST = ("nearest_centroid", "prototypes", "softmax", "svm", "naive_bayes")
 def few(keys):
     """Return quick settings with two budgets and a few models."""
     settings = extended_settings(quick=True)
-    loop = ProjectedGradient(max_steps=8, tolerance=1e-4)
+    loop = ProjectedGradient(max_steps=8, tolerance=1e-4, restarts=0)
     contenders = tuple(
         one if one.together == "exact" else dataclasses.replace(one, together=loop)
         for one in settings.contenders

@@ -20,6 +20,7 @@ from oar.plans.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
 BRISK = ProjectedGradient(max_steps=200, restarts=0)
+SHORT = ProjectedGradient(max_steps=8, restarts=0)  # for tests to which any plan will do
 
 
 def standard_iris():
@@ -203,7 +204,7 @@ def test_there_and_back(tmp_path, model):
     values = rng.normal(size=(60, 2))
     people = crowd(labels=values) if model.regresses else crowd()
     goal = [1.0, -1.0] if model.regresses else 1
-    card = solved(people, model, goal, budget=0.2, solver=BRISK).plan.card()
+    card = solved(people, model, goal, budget=0.2, solver=SHORT).plan.card()
     card.save(tmp_path / "card.json")
     loaded = oar.Card.load(tmp_path / "card.json")
     assert json.loads((tmp_path / "card.json").read_text())["version"] == 2
@@ -221,7 +222,7 @@ def test_there_and_back(tmp_path, model):
 )
 def test_nobodys_row_is_on_a_card(tmp_path, model):
     people = crowd(40)
-    result = solved(people, model, solver=ProjectedGradient(max_steps=40))
+    result = solved(people, model, solver=SHORT)
     result.plan.card().save(tmp_path / "card.json")
     text = (tmp_path / "card.json").read_text()
     content = json.loads(text)
@@ -244,13 +245,13 @@ def test_averages_over_few_people_are_not_published(model):
     labels = np.array([0] * 20 + [1] * 20 + [2] * (FEWEST - 1))
     few = oar.Population(np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None], labels)
     with pytest.raises(oar.DataError, match=f"at least {FEWEST} people .* got 4 in class 2; merge small classes"):
-        solved(few, model).plan.card()
+        solved(few, model, solver=SHORT).plan.card()
     weights = np.ones(60)
     weights[0] = 1e4  # nearly all of class 0's mean is one person's
     with pytest.raises(oar.DataError, match="got 1 in class 0"):
-        solved(crowd(weights=weights), model).plan.card()
-    assert solved(crowd(3 * FEWEST), model).plan.card().model == model.name
-    assert solved(few, SoftmaxRegression(0.1)).plan.card().model == "softmax-regression"
+        solved(crowd(weights=weights), model, solver=SHORT).plan.card()
+    assert solved(crowd(3 * FEWEST), model, solver=SHORT).plan.card().model == model.name
+    assert solved(few, SoftmaxRegression(0.1), solver=SHORT).plan.card().model == "softmax-regression"
 
 
 def test_directions_stand_for_at_least_five_movers():
@@ -375,7 +376,7 @@ def test_nearest_centroid_plans_can_be_followed_too():
 )
 def test_damaged_signal_cards_are_refused(tmp_path, change, message):
     path = tmp_path / "card.json"
-    solved(crowd()).plan.card().save(path)
+    solved(crowd(), solver=SHORT).plan.card().save(path)
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(oar.StorageError, match=message):
         oar.Card.load(path)
@@ -419,8 +420,8 @@ def wild_card(model, budget, norm, seed=0):
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_alone_and_among_others_everyone_finds_the_same_move(model, norm, monkeypatch):
     monkeypatch.setattr("oar.plans.response.MOST_STEPS", 40)  # rounding shows long before the search ends
-    people, card = crowd(size=7), wild_card(model, 50.0, norm)
-    together = card.responses(np.asarray(people.features), people.class_rows(), np.full(7, 50.0))
+    people, card = crowd(size=4), wild_card(model, 50.0, norm)
+    together = card.responses(np.asarray(people.features), people.class_rows(), np.full(4, 50.0))
     for row, label, move in zip(people.features, people.labels, together, strict=True):
         np.testing.assert_array_equal(card.respond(row, label), move)
 

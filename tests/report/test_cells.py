@@ -11,7 +11,7 @@ LOW, HIGH = np.array([-3.0, -2.0]), np.array([3.0, 4.0])
 
 
 def nearest(centroids, points):
-    return np.linalg.norm(points[:, None] - centroids, axis=2).argmin(axis=1)
+    return ((centroids**2).sum(axis=1) - 2 * points @ centroids.T).argmin(axis=1)  # less |point|², the same for all
 
 
 def area(polygon):

@@ -51,7 +51,7 @@ def computed(calculator, card, rows, targets, radii, kept=()):
 def test_moves_are_those_of_the_card(calculator, family, norm):
     for seed, size in enumerate((3, 12)):
         card = random_card(*FAMILIES[family], size, norm, seed)
-        members = random_members(card, 100, seed)
+        members = random_members(card, 50, seed)
         found, expected = computed(calculator, card, *members), card.responses(*members)
         assert np.abs(found - expected).max() < 1e-6
         assert np.abs(expected).max() > 0.1  # there is something to agree on
@@ -93,9 +93,9 @@ def test_moves_on_tables_are_those_of_the_card(calculator, family, norm):
     limited = family not in ("softmax, 3 classes", "ridge, 2 values")
     card = random_table_card(*FAMILIES[family], norm, seed=1, links=limited, rules=limited, scaled=family != "ridge")
     rng = np.random.default_rng(1)
-    rows = [random_row(rng) for _ in range(200)]
+    rows = [random_row(rng) for _ in range(100)]
     points = np.array([card.table.encoding.encode_row(row, "row") for row in rows])
-    _, targets, shares = random_members(card, 200, seed=1)
+    _, targets, shares = random_members(card, 100, seed=1)
     kept = ["savings", "town"] if norm == 1 else ["grade"] if norm == 2 else []
     radii = card.budget * shares
     expected, costs, _ = card.table_responses(points, targets, radii, card.table.room(points, kept))
@@ -105,7 +105,7 @@ def test_moves_on_tables_are_those_of_the_card(calculator, family, norm):
     assert [each["cost"] for each in found] == pytest.approx(costs, abs=1e-6)
     for answer, point, move in zip(found, points, expected, strict=True):
         assert answer["after"] == pytest.approx(as_typed(card.table.values_of(point + move)), abs=1e-6)
-    assert np.count_nonzero(expected.any(axis=1)) > 80  # there is something to agree on
+    assert np.count_nonzero(expected.any(axis=1)) > 40  # there is something to agree on
 
 
 def test_a_row_of_a_table_is_typed_and_answered(visit):

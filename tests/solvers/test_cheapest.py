@@ -123,16 +123,20 @@ def spread(values):
     return float(np.std(np.asarray(values, dtype=float)))
 
 
-def column_costs(frame, before, after, limits):
+def spreads_of(frame):
+    ranks = frame.assign(grade=frame["grade"].cat.codes)
+    return {name: spread(ranks[name]) for name in ("income", "children", "grade")}
+
+
+def column_costs(spreads, before, after, limits):
     found = []
     for name in SCHEMA.names:
         limit = limits.columns.get(name, Limit())
         if name in ("owns", "purpose"):
             found.append(limit.cost * (before[name] != after[name]))
             continue
-        ranks = frame["grade"].cat.codes if name == "grade" else frame[name]
         old, new = (GRADES.index(row[name]) if name == "grade" else row[name] for row in (before, after))
-        found.append(limit.cost * abs(new - old) / (limit.unit or spread(ranks)))
+        found.append(limit.cost * abs(new - old) / (limit.unit or spreads[name]))
     return np.array(found, dtype=float)
 
 
@@ -158,7 +162,7 @@ def link_rows(before, after, limits):
 
 def brute_force(frame, model, people, before, goal, limits, kind, within=None):
     """Return the lowest cost over all discrete values, each with its nearest income that reaches the goal."""
-    outputs = outputs_of(model, people)
+    outputs, spreads = outputs_of(model, people), spreads_of(frame)
     limit = limits.columns.get("income", Limit())
     low, high = (-np.inf if limit.lower is None else limit.lower), (np.inf if limit.upper is None else limit.upper)
     best = np.inf
@@ -184,7 +188,7 @@ def brute_force(frame, model, people, before, goal, limits, kind, within=None):
             incomes = [float(np.clip(before["income"], least, most))] if least <= most else []
         for income in incomes:
             end = after | {"income": income}
-            best = min(best, total(column_costs(frame, before, end, limits), end, before, limits, kind))
+            best = min(best, total(column_costs(spreads, before, end, limits), end, before, limits, kind))
     return best
 
 

@@ -16,6 +16,7 @@ import oar
 from oar.actions.limits import Limit, Limits
 from oar.audit import audit
 from oar.plans import MemberPlan
+from oar.solvers import FrankWolfe, ProjectedGradient
 
 RULES = (
     "if job == 'none' then income <= 18",
@@ -60,12 +61,12 @@ def test_rules_and_places_are_always_kept(what, rules, norm, number, plausible):
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_projected_gradients_keep_them_too(norm):
-    _, result = ask("collective", RULES[:5], norm, 3, oar.Plausible(3, 0.8), solver="projected-gradient")
+    _, result = ask("collective", RULES[:5], norm, 3, oar.Plausible(3, 0.8), solver=ProjectedGradient(max_steps=20))
     assert not result.audit.violations
     assert result.audit.movers
 
 
-@pytest.mark.parametrize("solver", ["projected-gradient", "frank-wolfe"])
+@pytest.mark.parametrize("solver", [ProjectedGradient(max_steps=20), FrankWolfe(max_steps=20)], ids=str)
 def test_tables_of_numbers_alone(solver):
     rng = np.random.default_rng(2)
     frame = pandas.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])

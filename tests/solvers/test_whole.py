@@ -80,7 +80,7 @@ def test_responses_are_close_to_the_best_of_all_whole_moves(norm, radius):
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_that_are_no_whole_number_of_steps_away_are_kept(norm, seed):
     rng = np.random.default_rng(seed)
-    frame = pandas.DataFrame({"k": rng.integers(0, 5, 40), "m": rng.normal(0, 40, 40).round(1), "t": np.arange(40) % 2})
+    frame = pandas.DataFrame({"k": rng.integers(0, 5, 24), "m": rng.normal(0, 40, 24).round(1), "t": np.arange(24) % 2})
     limits = {"k": Limit(upper=3.8), "m": Limit(lower=-60, upper=60, step=26)}
     people = oar.Population.from_frame(frame, "t")
     for model in (oar.NearestCentroid(), oar.SoftmaxRegression(l2=0.01)):

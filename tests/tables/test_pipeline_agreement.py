@@ -31,7 +31,7 @@ LIMITS = oar.Limits(
 
 def table(seed: int, values: bool) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    size = 40
+    size = 24
     frame = pd.DataFrame(
         {
             "income": rng.gamma(2.0, 1_500, size),

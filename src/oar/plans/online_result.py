@@ -12,8 +12,9 @@ from oar.errors import Status
 from oar.online.problem import OnlineProblem
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans.judged import Judged
 from oar.plans.online_plan import OnlinePlan
-from oar.plans.result import SAME, QueryOutcome
+from oar.plans.result import QueryOutcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,7 +174,7 @@ class OnlineAudit(ShownAsText):
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineResult:
+class OnlineResult(Judged):
     """The answer to `collective` for a problem over time: proposed by a solver, judged by a replay of all rounds."""
 
     problem: OnlineProblem
@@ -186,61 +187,6 @@ class OnlineResult:
         return self.proposal.plan
 
     @property
-    def loss_before(self) -> float:
-        """The goal loss without the plan (audited): after the last round, or its mean over rounds."""
-        return self.audit.loss_before
-
-    @property
-    def loss(self) -> float:
-        """The goal loss with the plan (audited): after the last round, or its mean over rounds."""
-        return self.audit.loss
-
-    @property
-    def prediction(self) -> Any:
-        """The query's label after the last round (audited)."""
-        return self.audit.prediction
-
-    @property
-    def success(self) -> bool:
-        """Whether the goal is reached, after the last round or after every one, with limits kept (audited)."""
-        return self.audit.success
-
-    @property
-    def exact(self) -> bool:
-        """Whether the plan is proved to be globally optimal."""
-        return self.proposal.exact
-
-    @property
-    def gap(self) -> float:
-        """First-order certificate: how much loss a linear model thinks could still be gained."""
-        return self.proposal.gap
-
-    @property
-    def bound(self) -> float:
-        """Proved lower bound on the loss of any moves within the limits."""
-        return self.proposal.bound
-
-    @property
-    def passes(self) -> int:
-        """How often the solver read all the data."""
-        return self.proposal.passes
-
-    @property
-    def status(self) -> Status:
-        """How the result stands; `status.advice` says what to do."""
-        if self.audit.violations:
-            return Status.REFUSED
-        if not self.audit.converged:
-            return Status.NOT_CONVERGED
-        if self.audit.success:
-            return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
-        if self.proposal.impossible:
-            return Status.IMPOSSIBLE
-        if not self.proposal.finished:
-            return Status.STOPPED_EARLY
-        return Status.IMPROVED if self.loss < self.loss_before else Status.NOT_IMPROVED
-
-    @property
     def explanation(self) -> str:
         """What happened, when the plan acts and why then, what binds and what would suffice."""
         if self.audit.violations:
@@ -249,11 +195,16 @@ class OnlineResult:
         asked = (
             "" if self.problem.goal_for == "last" else "The goal is for every round; what is lowered is the mean loss."
         )
-        fell = self.loss < self.loss_before - SAME * abs(self.loss_before)
-        lowered = f"The goal loss {'was lowered all the same' if fell else 'did not fall'}." if already else ""
         ended = proposal.ended if self.status is Status.STOPPED_EARLY else ""
         suffices = "" if already else proposal.suffices
-        sentences = (self.status.advice, asked, lowered, ended, proposal.why if self.audit.movers else "", suffices)
+        sentences = (
+            self.status.advice,
+            asked,
+            self.lowered_all_the_same,
+            ended,
+            proposal.why if self.audit.movers else "",
+            suffices,
+        )
         return " ".join(sentence for sentence in sentences if sentence)
 
     @property
@@ -291,14 +242,12 @@ class OnlineResult:
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
-        gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
-        gap = gap if self.gap < float("inf") else "no certificate"
         rounds = counted(len(self.audit.rounds), "round", "rounds")
         return (
             f"OnlineResult({self.status} over {rounds}: predicts {self.prediction!r}, goal "
             f"{self.problem.everyone.goal_words} for {goal_words(self.problem.goal_for)}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
-            f"{' (proved optimal)' if self.exact else ''}, {gap})"
+            f"{' (proved optimal)' if self.exact else ''}, {self.certificate})"
         )
 
 

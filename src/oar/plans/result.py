@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from oar.errors import Status
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans.judged import Judged
 from oar.plans.plan import Plan
 from oar.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SAME = 1e-9  # share of a loss by which it must change to have changed
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +156,7 @@ class Audit(ShownAsText):
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Judged):
     """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit."""
 
     problem: Problem
@@ -170,41 +169,6 @@ class Result:
         return self.proposal.plan
 
     @property
-    def loss_before(self) -> float:
-        """The goal loss before any move (audited)."""
-        return self.audit.loss_before
-
-    @property
-    def loss(self) -> float:
-        """The goal loss after the refit (audited)."""
-        return self.audit.loss
-
-    @property
-    def prediction(self) -> Any:
-        """The query's label after the refit (audited)."""
-        return self.audit.prediction
-
-    @property
-    def success(self) -> bool:
-        """Whether the refitted model strictly prefers the goal and every limit was kept (audited)."""
-        return self.audit.success
-
-    @property
-    def exact(self) -> bool:
-        """Whether the plan is proved to be globally optimal."""
-        return self.proposal.exact
-
-    @property
-    def gap(self) -> float:
-        """First-order certificate: how much loss a linear model thinks could still be gained."""
-        return self.proposal.gap
-
-    @property
-    def bound(self) -> float:
-        """Proved lower bound on the goal loss of any moves within the limits."""
-        return self.proposal.bound
-
-    @property
     def residual(self) -> float:
         """The norm of the training gradient at the solver's last refit: how well it was fitted."""
         return self.proposal.residual
@@ -215,26 +179,6 @@ class Result:
         return self.proposal.claimed_loss - self.loss_before
 
     @property
-    def passes(self) -> int:
-        """How often the solver read all the data (the audit adds one)."""
-        return self.proposal.passes
-
-    @property
-    def status(self) -> Status:
-        """How the result stands; `status.advice` says what to do."""
-        if self.audit.violations:
-            return Status.REFUSED
-        if not self.audit.converged:
-            return Status.NOT_CONVERGED
-        if self.audit.success:
-            return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
-        if self.proposal.impossible:
-            return Status.IMPOSSIBLE
-        if not self.proposal.finished:
-            return Status.STOPPED_EARLY
-        return Status.IMPROVED if self.loss < self.loss_before else Status.NOT_IMPROVED
-
-    @property
     def explanation(self) -> str:
         """What happened, what binds and what would suffice, in a few sentences."""
         if self.audit.violations:
@@ -243,12 +187,14 @@ class Result:
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
         already = self.status is Status.ALREADY
-        fell = self.loss < self.loss_before - SAME * abs(self.loss_before)
-        lowered = f"The goal loss {'was lowered all the same' if fell else 'did not fall'}." if already else ""
         suffices = "" if already else self.proposal.suffices
         promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
         promise = "" if self.proposal.promised else promise
-        return " ".join(sentence for sentence in (self.status.advice, lowered, ended, suffices, promise) if sentence)
+        return " ".join(
+            sentence
+            for sentence in (self.status.advice, self.lowered_all_the_same, ended, suffices, promise)
+            if sentence
+        )
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.
@@ -275,8 +221,6 @@ class Result:
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
-        gap = "gap < 1e-12" if self.gap < 1e-12 else f"gap {self.gap:.1e}"  # below that it is rounding
-        gap = gap if self.gap < float("inf") else "no certificate"
         levers, audit = self.problem.levers, self.audit
         changes = ""
         if levers is not None and levers.relabel is not None:
@@ -286,6 +230,6 @@ class Result:
         return (
             f"Result({self.status}: {self._predicts()}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
-            f"{' (proved optimal)' if self.exact else ''}, {gap}"
+            f"{' (proved optimal)' if self.exact else ''}, {self.certificate}"
             f"{'' if self.proposal.promised else '; an individual may do better'})"
         )
