@@ -99,16 +99,15 @@ def played(name, seed, settings=SMALL):
     return rounds, [seen(one, world.operator.model, arm, settings)[1] for one in rounds]
 
 
-SEEDS = (9101, 9102, 9103)  # which were not looked at when the scenario was made
+SEEDS = (9101, 9102)  # which were not looked at when the scenario was made
 TOGETHER = ("collective", "collective, all alike")
 
 
 @pytest.fixture(scope="module")
 def stories():
     """The arms that are drawn, and the rule of thumb."""
-    return {
-        seed: {name: played(name, seed) for name in ("nobody", "individual", "defended", *TOGETHER)} for seed in SEEDS
-    }
+    names = ("nobody", "individual", "defended", *TOGETHER)
+    return {seed: {name: played(name, seed) for name in names} for seed in SEEDS}
 
 
 def late(measured, what="share"):
@@ -203,8 +202,7 @@ def test_who_is_asked_to_leave_out_hours_helps_and_the_others_would_not():
 def test_hours_have_no_effect_on_what_is_on_record():
     settings = SchoolSettings(rounds=3, people=100, repeats=1, since=2)
     arm = BY_NAME["individual"]
-    worlds = (settings.world(arm, 9106) for _ in range(2))
-    kept, true = (dataclasses.replace(world, labels=labels) for world, labels in zip(worlds, ("keep", "oracle")))
+    kept, true = (dataclasses.replace(settings.world(arm, 9106), labels=labels) for labels in ("keep", "oracle"))
     for one, other in zip(simulate(kept, rounds=3), simulate(true, rounds=3), strict=True):
         assert (one.batch.labels == other.batch.labels).all()
         assert (one.state.flat == other.state.flat).all()
@@ -228,7 +226,7 @@ def test_individuals_are_those_who_were_refused_and_go_as_far_as_they_must(stori
 
 def test_who_took_up_hours_is_assigned_by_them(stories):
     """Of those whose place goes by the model, who took up hours attends ℋ₁; so more do than had they stayed."""
-    rounds, _ = stories[SEEDS[2]]["individual"]
+    rounds, _ = stories[SEEDS[0]]["individual"]
     here = [one.on_record.groups[one.acts[0].mine[one.acts[0].lengths > 0]] == H1 for one in rounds]
     attending = np.concatenate(here)
     assert attending.mean() > 0.45  # half by the model, and a fifth of the others by transfer; else a tenth
@@ -264,8 +262,8 @@ def test_what_is_told_is_what_was_measured():
         "least": min(shares),
         "greatest": max(shares),
     }
-    again = SCHOOL.run(settings, 4, lambda *stage: None)
-    assert repr(again.rows) == repr(told.rows)
+    again = SCHOOL.run(dataclasses.replace(settings, repeats=1), 4, lambda *stage: None)
+    assert repr(again.rows) == repr([row for row in told.rows if not row["repeat"]])
     assert H1 in told.summary[0]
 
 
