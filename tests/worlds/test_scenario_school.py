@@ -7,9 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from oar.errors import OptionError
-from oar.worlds.scenario_school import ARMS, SCHOOL, STUDENTS, SchoolSettings, seen
+from oar.worlds.scenario_school import SCHOOL, seen
 from oar.worlds.scenario_school_actors import FIRST, high_second
 from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, H2, N1, N2, SCHOOLS, SchoolDistrict
+from oar.worlds.scenario_school_worlds import ARMS, STUDENTS, SchoolSettings
 from oar.worlds.simulate import simulate
 
 BY_NAME = {arm.name: arm for arm in ARMS}

@@ -15,7 +15,8 @@ from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, N1, N2
 
 if TYPE_CHECKING:
     from oar.pictures.figures import Figure
-    from oar.worlds.scenario_school import Played, SchoolSettings, Year
+    from oar.worlds.scenario_school import Played, Year
+    from oar.worlds.scenario_school_worlds import SchoolSettings
 
 FIRST = 0
 PLACE_1, PLACE_2, SCHOOL_1 = r"$\mathcal{N}_1$", r"$\mathcal{N}_2$", r"$\mathcal{H}_1$"
