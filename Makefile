@@ -22,8 +22,9 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
 	$(BIN)/oar reproduce --out $(OUT)
 
+# Two workers with one thread each have a core each; stealing work keeps most modules, and their fixtures, in one.
 test: $(STAMP)  ## Run all tests, doctests included
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs  # a core each, whole files together
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
 lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -24,8 +24,7 @@ def training_of(model, size, outputs, seed=0):
     return LinearTraining(model, features, targets, weights / weights.sum())
 
 
-@pytest.mark.parametrize("size", [1, 30, 1_300])
-@pytest.mark.parametrize("outputs", [2, 3])
+@pytest.mark.parametrize(("size", "outputs"), [(1, 2), (30, 3), (1_300, 2), (1_300, 3)])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_numpy_and_compiled_passes_agree(model, outputs, size, monkeypatch):
     """Also where few people are more than a compiled chunk holds."""
