@@ -84,10 +84,6 @@ def _share(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def _percent(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.0%}"
-
-
 def credit_summary(settings: CreditSettings, means: Means, overall: Means) -> list[str]:
     """Say what came out, and what did not."""
 
@@ -123,17 +119,18 @@ def _by_itself(settings: CreditSettings, overall: Means) -> list[str]:
     """Say what the applicant can do by itself, and what the collective's help costs beside that."""
     shortest = own(overall, OWN_SHORTEST)["burden"]["mean"]
     if math.isnan(shortest):
-        return ["Without any help the applicant is never refused here, and need not do anything."]
+        return ["In no year has the applicant both need of a way to credit by itself and one to go."]
 
     def kept(way: str) -> str:
-        nobody = own(overall, way)["first"]["mean"]
-        every = " / ".join(_percent(own(overall, way, labels, 1.0)["first"]["mean"]) for labels in POLICIES)
-        return f"{_percent(nobody)} of later refits ({every} if everybody else follows advice and labels {KINDS})"
+        nobody = own(overall, way)["success"]["mean"]
+        every = " / ".join(f"{own(overall, way, labels, 1.0)['success']['mean']:.0%}" for labels in POLICIES)
+        return f"{nobody:.0%} of all refits ({every} if everybody else follows advice and labels {KINDS})"
 
     said = [
-        f"By itself, the applicant has credit at once for a cost of {own_effort(settings, overall, OWN_SHORTEST):.2f}, "
-        "the shortest way over what it may change in the year in which it is first refused "
-        f"({shortest:.2f} on average over all such years), and it keeps it after {kept(OWN_SHORTEST)}."
+        "By itself, the applicant has credit at once for a cost of "
+        f"{own_effort(settings, overall, OWN_SHORTEST):.2f}, the shortest way over what it may change in the year in "
+        f"which it is first refused ({shortest:.2f} on average over all such years). If it stays there, it has "
+        f"credit after {kept(OWN_SHORTEST)}."
     ]
     members, alone = collective_effort(settings, overall), own_effort(settings, overall, AS_A_MEMBER)
     if alone > 0:
@@ -141,7 +138,7 @@ def _by_itself(settings: CreditSettings, overall: Means) -> list[str]:
     if members > 0:
         helped = overall[NEW, None, KEEP, None, HELPED[1]]["success"]["mean"]
         said.append(
-            f"The collective gets it credit after {_percent(helped)} of refits, and its members together go "
+            f"The collective gets it credit after {helped:.0%} of all refits, and its members together go "
             f"{members / settings.rounds:.1f} a year, {members:.0f} in {settings.rounds} years: {members / alone:,.0f} "
             f"times as far as the applicant's {alone:.2g}."
         )
