@@ -67,6 +67,7 @@ def test_the_flower_is_refused_in_a_batch_of_every_size(seed):
 def test_proofs_are_counted_where_there_can_be_any(told):
     (sentence,) = (one for one in told.summary if "proved" in one)
     tried = [row for row in told.rows if row["arm"] == "features" and row["budget"] > 0]
+    tried = [row for row in tried if (row["people"], row["share"]) != (2, 0.25)]  # of two, a quarter is nobody
     proved = sum(not row["success"] for row in tried)
     assert sentence.startswith(f"In {proved} of the {len(tried)} cases")
     assert [arm.name for arm in BatchNormSettings().arms if arm.provable] == ["features", "hidden"]

@@ -307,7 +307,9 @@ def _summary(settings: BatchNormSettings, rows: list[dict[str, Any]]) -> list[st
         )
     said.append("None of these flowers was called right already, before anybody moved, in a batch of any size.")
     provable = {arm.name for arm in settings.arms if arm.provable}
-    tried = [row for row in rows if row["arm"] in provable and row["budget"] > 0]
+    tried = [
+        row for row in rows if row["arm"] in provable and row["budget"] > 0 and round(row["share"] * row["people"]) > 0
+    ]
     said.append(
         f"In {sum(row['impossible'] for row in tried)} of the {len(tried)} cases with one normalised layer in which "
         "others may move, it is proved that no moves within the limits are enough"
