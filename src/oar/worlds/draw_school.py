@@ -37,7 +37,7 @@ LIGHT: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (1, 1)), "linewidth":
 TICK: dict[str, Any] = {"marker": "_", "markersize": 4, "markeredgewidth": 1.0, "linestyle": "none"}
 KEYS: dict[str, dict[str, Any]] = {
     "boundary of year 1": {"linestyle": ":", "color": "black", "linewidth": 1.0},
-    "boundary if nobody acts": LIGHT,
+    "district defends, nobody acts": LIGHT,
     "hours taken up before applying": {"color": VERMILLION, "linewidth": 0.8},
     "hours left out a year later": {"color": GREEN, "linewidth": 0.8, "marker": "_", "markersize": 5},
 }
@@ -88,11 +88,12 @@ def _accuracies(settings: SchoolSettings, means: Mapping[Any, Any]) -> str:
     nobody, alone, together, defended, baseline = (
         f"{means[name, settings.rounds]['accuracy']['mean']:.0%}" for name in (*LOOKS, BASELINE)
     )
-    return (
-        f"Accuracy (who would succeed in {SCHOOL_1}), year {settings.rounds}: if nobody acts {nobody}, and {baseline} "
-        f"if the district defends itself; with individual action {alone}; with under-reporting {together}, and "
-        f"{defended} if the district defends itself."
-    )
+    told = f"if nobody acts {nobody}, and {baseline} if the district defends itself"
+    if _first_acting(means) is not None:
+        told += (
+            f"; with individual action {alone}; with under-reporting {together}, and {defended} if it defends itself"
+        )
+    return f"Accuracy (who would succeed in {SCHOOL_1}), year {settings.rounds}: {told}."
 
 
 def _draw_demands(axes: Any, settings: SchoolSettings, played: Mapping[str, Played]) -> None:
@@ -154,11 +155,12 @@ def draw_school_year(
     for axes in panels[1]:
         axes.set_xlabel("achievement (grade points)", fontsize=LETTERS["label"])
     for axes in panels[:, 0]:
-        axes.set_ylabel("activities when applying (hours a week)", fontsize=LETTERS["label"])
+        axes.set_ylabel("activities when applying (hours a week)", fontsize=LETTERS["note"])
     begins = _first_acting(means)
     acting = "nobody acts" if begins is None or number + 1 < begins else f"acting since year {begins}"
+    opening = "Year" if settings.repeats == 1 else "First district, year"
     figure.suptitle(
-        f"Year {number + 1} of {settings.rounds} ({acting}): the model assigns {SCHOOL_1} in the coloured area",
+        f"{opening} {number + 1} of {settings.rounds} ({acting}): the model assigns {SCHOOL_1} in the coloured area",
         fontsize=LETTERS["title"] + 0.5,
         y=0.985,
     )
