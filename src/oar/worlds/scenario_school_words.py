@@ -141,6 +141,8 @@ def _compared(story: _Story) -> list[str]:
             said.append("Collective action got more of them in than individual action.")
         if alone == together:
             said.append("Individual and collective action got equally many of them in.")
+        right = [f"{story.of(arm, 'accuracy'):.0%} with {arm} action" for arm in ("individual", COLLECTIVE)]
+        said.append(f"Accuracy, of all assignments, is {' and '.join(right)}.")
     if "individual" in story.acted:
         stays = ", and leaves the proxy in the model" * (
             "individual" in story.felt and story.of("individual", "per_hour") > 0
