@@ -158,11 +158,11 @@ def test_stale_collectives_see_older_models() -> None:
     seen: list[tuple[int, Any, int]] = []
 
     def look(view: Any) -> Deed:
-        seen.append((view.number, view.deployed, len(view.past)))
+        seen.append((view.number, view.deployed.flat.tolist(), len(view.past)))
         return Deed()
 
     rounds = list(simulate(world(us(stale=2), arrivals=Blobs(MEANS, 20, drift=[1.0, 0.0])), look, rounds=4))
-    deployed = [rounds[0].deployed, *(one.state for one in rounds)]
+    deployed = [rounds[0].deployed.flat.tolist(), *(one.state.flat.tolist() for one in rounds)]
     assert [view[1] for view in seen] == [deployed[0], deployed[0], deployed[0], deployed[1]]
     assert [view[2] for view in seen] == [1, 1, 1, 2]
 
@@ -243,7 +243,7 @@ def broken(deed: Deed, told: str) -> Any:
     ("deed", "told"),
     [
         broken(Deed(moves=np.full((15, 2), 0.36)), r"each moves at most 0.5, got 0.509117 for member 0 \(person"),
-        broken(Deed(moves=np.zeros((3, 2))), r"moves must be of shape \(15, 2\)"),
+        broken(Deed(moves=np.zeros((3, 2))), r"moves must be numbers of shape \(15, 2\)"),
         broken(Deed(moves=np.full((15, 2), np.nan)), "moves must be finite"),
         broken(Deed(codes=np.ones(15, dtype=int)), "may have at most 0 other labels"),
         broken(Deed(codes=np.full(15, 7)), "codes must be class codes 0 to 1"),

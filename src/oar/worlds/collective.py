@@ -16,7 +16,7 @@ from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
 from oar.worlds.parts import Array, Arrivals, Caps, Crowd, Deed, Rows, View
-from oar.worlds.refusals import refuse, together
+from oar.worlds.refusals import allowed, together
 
 
 @with_near_names
@@ -148,6 +148,7 @@ class Acting:
 
     def act(self, view: View) -> Deed:
         """Return what members do: what the policy says, but for defectors and noise."""
+        rng = view.rng.spawn(1)[0]  # whatever the policy draws, or does to its own, the same people fall short
         shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
         asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
         if not isinstance(asked, Deed):
@@ -155,13 +156,13 @@ class Acting:
                 f"policy: must return an oar.worlds.Deed(…) for {self.name!r} in round {view.number}, got an object of "
                 f"type {type(asked).__name__}."
             )
-        refuse(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
-        return self._as_done(asked, view)
+        asked, _ = allowed(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
+        return self._as_done(asked, view, rng)
 
-    def _as_done(self, deed: Deed, view: View) -> Deed:
+    def _as_done(self, deed: Deed, view: View, rng: np.random.Generator) -> Deed:
         defection, noise = self.collective.defection, self.collective.noise
         if defection:
-            stays = np.asarray(view.rng.random(view.mine.size) < defection)
+            stays = np.asarray(rng.random(view.mine.size) < defection)
             deed = dataclasses.replace(
                 deed,
                 moves=None if deed.moves is None else np.where(stays[:, None], 0.0, deed.moves),
@@ -169,9 +170,7 @@ class Acting:
                 leaves=None if deed.leaves is None else deed.leaves & ~stays,
             )
         if noise and deed.moves is not None:
-            errors = view.rng.standard_normal(deed.moves.shape) * (
-                noise * self.caps.budget / np.sqrt(deed.moves.shape[1])
-            )
+            errors = rng.standard_normal(deed.moves.shape) * (noise * self.caps.budget / np.sqrt(deed.moves.shape[1]))
             moved = np.asarray(deed.moves.any(axis=1))
             moves = deed.moves + np.where(moved[:, None], errors, 0.0)
             deed = dataclasses.replace(deed, moves=within(moves, self.caps, view))

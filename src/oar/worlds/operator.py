@@ -20,6 +20,7 @@ from oar.people import Population
 from oar.worlds.crowds import pooled
 from oar.worlds.judging import check_model, flat
 from oar.worlds.parts import Respond, State
+from oar.worlds.sealing import sealed
 
 FEWEST = 8  # chunks of people that a growing training set is filled up to; then twice as many, and so on
 SEED = 0  # of what a defence draws for the history, which no world has a stream for
@@ -57,7 +58,7 @@ class Operator:
 
     def begin(self, history: Population) -> State:
         """Fit the model to what was there."""
-        people = self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people
+        people = sealed(self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people)
         parameters = self.model.fit(people)
         return State(parameters, flat(parameters), memory=self._remembered((people,)))
 
@@ -68,7 +69,7 @@ class Operator:
         retrains = self.defence.retrains(number, rng)
         prepared = self.defence.prepared(batch, self.model, state.parameters, rng)
         kept = None if prepared.kept.all() else prepared.kept
-        read = (*state.memory, prepared.people)
+        read = (*state.memory, sealed(prepared.people))
         memory = self._remembered(read)
         if not retrains:
             return State(state.parameters, state.flat, retrained=False, kept=kept, memory=memory)

@@ -16,6 +16,7 @@ from oar.worlds.judging import Question, reading_model
 from oar.worlds.measuring import Ledger, filtered_of, measured
 from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
+from oar.worlds.sealing import sealed
 from oar.worlds.step import Step, before_decision, named, sound
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
@@ -132,9 +133,8 @@ class Simulation:
     def _population(self, argument: str) -> Population:
         """Return who was there before round 0: given, or drawn as people of round 0 are."""
         given = self.world.history
-        if given is not None:
-            return self.register.of_crowd(self.register.read(given, argument))
-        return self.register.of_crowd(self._drawn(argument, 0))
+        crowd = self._drawn(argument, 0) if given is None else self.register.read(given, argument)
+        return sealed(self.register.of_crowd(crowd))
 
     def lots(self, actor: Any, number: int) -> np.random.Generator:
         """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
@@ -171,7 +171,7 @@ class Simulation:
             one = measured(
                 operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
                 critical_mass=masses,
-                spent={name: (one.persons, one.totals) for name, one in spent.items()},
+                spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
                 filtered=filtered_of(after, handed),
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.labels import labels_after
 from oar.worlds.parts import Crowd, Rows, State, View
 from oar.worlds.record import Spent
+from oar.worlds.sealing import sealed
 from oar.worlds.streams import stream
 
 if TYPE_CHECKING:
@@ -139,11 +141,14 @@ def named(where: str, work: Callable[[], State]) -> State:
 
 
 def sound(state: State, number: int) -> State:
-    """Return what was deployed; raise where it is not made of finite numbers."""
+    """Return what was deployed, as the world's own; raise where it is not made of finite numbers.
+
+    What the operator keeps for itself is its own affair.
+    """
     if not np.isfinite(state.flat).all():
         where = "before round 0" if number < 0 else f"round {number}"
         raise NumericsError(
             f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
             "a larger penalty, or check the rule with oar.testing.check_rule."
         )
-    return state
+    return replace(state, parameters=sealed(state.parameters), flat=sealed(state.flat), kept=sealed(state.kept))
