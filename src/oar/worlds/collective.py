@@ -15,6 +15,7 @@ from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Arrivals, Caps, Crowd, Deed, Rows, View
 from oar.worlds.refusals import allowed, together
 
@@ -29,8 +30,8 @@ class Collective:
         query: an oar.Query: who asks, and for what.
         action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
             oar.Withhold with `most`, or a list of them. Who takes part is said by `share` and `who`.
-        share: the share of arrivals who are members in round 0. A person who comes again stays a member as long as
-            adoption does not fall.
+        share: the share of arrivals who are members in round 0: each is one if its own lot is below it, so how many
+            they are varies. A person who comes again stays a member as long as adoption does not fall.
         growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].
         defection: how probable it is that a member does nothing, in each round.
         noise: how inexactly members who move do so: a normal error is added to each move, whose length is on average
@@ -103,14 +104,12 @@ class Collective:
         return float(min(max(adoption, 0.0), 1.0))
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return who belongs to it: of those who may, the share whose own lots are lowest.
+        """Return who belongs to it: of those who may, whose own lots are below the adoption.
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
         able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
-        count = round(self.adoption(number) * able.size)
-        lots = _lots(crowd.persons[able], int(rng.integers(2**63)))
-        return np.sort(able[np.argsort(lots, kind="stable")[:count]])
+        return drawn_share(self.adoption(number), able, crowd, rng)
 
     def _may(self, crowd: Crowd) -> list[bool]:
         return [group == self.who for group in crowd.groups.tolist()]
@@ -189,16 +188,6 @@ def room_of(caps: Caps, view: View) -> Array:
         return room
     left = np.maximum(caps.total - (0.0 if view.spent is None else view.spent), 0.0)
     return np.minimum(room, left / together(np.ones(view.mine.size), view))
-
-
-def _lots(persons: Rows, key: int) -> Array:
-    """Return a number in [0, 1) for each person, as if drawn: SplitMix64 of who it is (Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        mixed = persons.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        mixed ^= mixed >> np.uint64(31)
-    return mixed.astype(np.float64) / 2.0**64
 
 
 def check_name(name: Any, argument: str) -> None:

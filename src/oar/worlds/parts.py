@@ -205,7 +205,8 @@ class Actor(Protocol):
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return positions of those in the crowd for whom it acts in this round.
 
-        `rng` is this actor's own, and another one in every round; that of a collective is the same in every round.
+        `rng` is this actor's own, and the same in every round: with lots that are a person's own (`oar.worlds.lots`)
+        whoever comes again is drawn again.
         """
         ...
 

@@ -136,10 +136,9 @@ class Simulation:
         crowd = self._drawn(argument, 0) if given is None else self.register.read(given, argument)
         return sealed(self.register.of_crowd(crowd))
 
-    def lots(self, actor: Any, number: int) -> np.random.Generator:
-        """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
-        names = ("members", actor.name) if isinstance(actor, Acting) else ("members", actor.name, number)
-        return stream(self.seed, *names)
+    def lots(self, actor: Any) -> np.random.Generator:
+        """Return the random numbers by which an actor's members are drawn: the same in every round."""
+        return stream(self.seed, "members", actor.name)
 
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)

@@ -44,7 +44,7 @@ class Step:
         self._mine = None if self._decides else self._members(self._late, crowd)
 
     def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
-        return memberships(actors, crowd, self.number, lambda actor: self.simulation.lots(actor, self.number), taken)
+        return memberships(actors, crowd, self.number, self.simulation.lots, taken)
 
     def acts(self, state: State) -> tuple[Act, ...]:
         """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
