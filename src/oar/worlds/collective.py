@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,12 +136,21 @@ class CollectiveView(View):
     rounds: int
 
 
+def is_policy(value: Any) -> bool:
+    """Report whether this is a policy: a function of a view, or something that begins as one in every simulation."""
+    return not isinstance(value, type) and (callable(value) or hasattr(value, "begin"))
+
+
 class Acting:
     """A collective that follows a policy: an actor of the world."""
 
-    def __init__(self, collective: Collective, policy: Policy, setting: dict[str, Any]) -> None:
-        """`setting` is what the world knows and the policy may: arrivals, labels and rounds."""
-        self.collective, self.policy, self.setting = collective, policy, setting
+    def __init__(self, collective: Collective, policy: Any, setting: Mapping[str, Any]) -> None:
+        """`setting` is what the world knows and the policy may: arrivals, labels and rounds.
+
+        Policies that remember begin afresh.
+        """
+        self.collective, self.setting = collective, setting
+        self.policy: Policy = policy.begin() if hasattr(policy, "begin") else policy
         self.name, self.caps, self.members = collective.name, collective.caps, collective.members
         self.stale = collective.stale
 

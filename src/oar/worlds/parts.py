@@ -197,6 +197,9 @@ class Actor(Protocol):
 
     One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
     then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+
+    One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
+    "arrivals" and "labels", and how many "rounds" there are.
     """
 
     name: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.collective import Acting
+from oar.worlds.collective import Acting, is_policy
 from oar.worlds.critical import critical_mass
 from oar.worlds.crowds import Register
 from oar.worlds.judging import Question, reading_model
@@ -84,9 +84,9 @@ class Simulation:
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
-            *(one for one in world.others if before_decision(one)),
-            *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
-            *(one for one in world.others if not before_decision(one)),
+            *(_in_world(one, setting) for one in world.others if before_decision(one)),
+            *(Acting(one, policies[one.name], setting) for one in world.collectives),
+            *(_in_world(one, setting) for one in world.others if not before_decision(one)),
         )
         self._tables = Tables()
         self._running = self._run()
@@ -195,7 +195,7 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     if missing or unknown:
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
-        if not callable(one) and not hasattr(one, "begin"):
+        if not is_policy(one):
             raise OptionError(
                 f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
                 f"{one!r} for {name!r}."
@@ -203,6 +203,6 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     return given
 
 
-def _begun(policy: Any) -> Any:
-    """Return a policy for one simulation: those that remember begin afresh."""
-    return policy.begin() if hasattr(policy, "begin") else policy
+def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:
+    """Return who acts in one simulation; some ask what kind of a world it is."""
+    return actor.in_world(setting) if hasattr(actor, "in_world") else actor
