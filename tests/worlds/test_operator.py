@@ -62,6 +62,34 @@ def test_without_a_refit_data_are_kept_and_nothing_changes() -> None:
     assert_allclose(found[last].state.parameters.positions[0], features[labels == 0].mean(axis=0))
 
 
+class InPlace:
+    """Half of the way towards zero, by changing what was deployed before."""
+
+    name, reads, returns = "in place", 1, slice(None)
+
+    def update(self, update: Any) -> Any:
+        update.before[:] *= 0.5
+        return update.before[self.returns]
+
+    def pull_back(self, update: Any, after: Any, adjoint: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_rule_that_works_in_place_changes_nothing_that_is_recorded() -> None:
+    first, second, _ = rounds(Operator(oar.NearestCentroid(), InPlace()))
+    assert_allclose(first.deployed.flat, 2 * first.state.flat)
+    assert_allclose(first.shift, np.linalg.norm(first.state.flat))
+    assert_allclose(second.deployed.parameters.positions, first.state.parameters.positions)
+    assert_allclose(second.shift, 0.5 * first.shift)
+
+
+def test_a_rule_of_the_wrong_length_is_refused_by_name() -> None:
+    rule = InPlace()
+    rule.returns = slice(1, None)
+    with pytest.raises(oar.DataError, match=r"round 0, the bank: rule: in place must return 6 parameters, got shape"):
+        rounds(Operator(oar.NearestCentroid(), rule, name="the bank"))
+
+
 def test_rules_that_do_not_fit() -> None:
     with pytest.raises(oar.OptionError, match="a scaler changes"):
         Operator(oar.models.Scaled(oar.SoftmaxRegression()), GradientSteps(0.1))

@@ -279,7 +279,7 @@ class NaNs:
 
 
 def test_rules_that_break_and_streams_that_end() -> None:
-    with pytest.raises(oar.NumericsError, match="round 1: .*not finite"):
+    with pytest.raises(oar.NumericsError, match="round 1, operator: .*not finite"):
         simulate(world(operator=Operator(NEAREST, NaNs())), rounds=3).table()
     people = ([[0.0, 0.0], [1.0, 1.0]], [0, 1])
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
@@ -292,7 +292,7 @@ def test_rules_that_break_and_streams_that_end() -> None:
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
         operator=Operator(NEAREST, Window(1)),
     )  # fmt: skip
-    with pytest.raises(oar.DataError, match=r"round 1: .*nobody of class 1"):
+    with pytest.raises(oar.DataError, match=r"round 1, operator: .*nobody of class 1"):
         simulate(one_class, rounds=2).table()
     whole = world(arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people)
     assert len(simulate(whole, rounds=2).table()) == 2  # everything so far has every class

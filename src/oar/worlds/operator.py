@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oar.defences.base import Defence, as_defence
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.models.linear import Linear
 from oar.models.linear_training import CHUNK, FEW
 from oar.online import FullRefit
@@ -88,9 +88,12 @@ class Operator:
         newest[people.size - read[-1].size :] = True
         if isinstance(self.model, Linear) and self.rule.reads is None:
             people, newest = _filled_up(people, newest, len(people.classes))
-        before = state.flat if shares_units(self.model) else None
+        before = np.array(state.flat) if shares_units(self.model) else None  # its own copy: a rule may work in place
         update = update_of(self.model, people, newest, number, before)
-        return own_form(update.training, np.asarray(self.rule.update(update)))
+        count, found = update.training.parameter_count, np.array(self.rule.update(update), dtype=np.float64)
+        if found.shape != (count,):
+            raise DataError(f"rule: {self.rule.name} must return {count} parameters, got shape {found.shape}.")
+        return own_form(update.training, found)
 
 
 def _filled_up(people: Population, newest: Any, outputs: int) -> tuple[Population, Any]:

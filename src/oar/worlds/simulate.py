@@ -17,7 +17,7 @@ from oar.worlds.measuring import Ledger, filtered_of, measured
 from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
 from oar.worlds.sealing import sealed
-from oar.worlds.step import Step, before_decision, named, sound
+from oar.worlds.step import Step, before_decision, deployed
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
 from oar.worlds.world import World
@@ -146,13 +146,13 @@ class Simulation:
 
     def _run(self) -> Iterator[Round]:
         operator = self.world.operator
-        state = sound(named("before round 0", lambda: operator.begin(self._history)), -1)
-        deployed, past, shadow = {0: state}, [self._history], state
+        state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
+        known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
             crowd = self._drawn("arrivals", number)
-            step = Step(self, number, crowd, deployed, tuple(past), spent)
+            step = Step(self, number, crowd, known, tuple(past), spent)
             acts = step.acts(state)
             on_record = step.on_record(state, acts)
             handed = step.handed_in(acts, state)
@@ -175,8 +175,8 @@ class Simulation:
                 filtered=filtered_of(after, handed),
             )  # fmt: skip
             state, shadow = after, later
-            deployed[number + 1] = state
-            deployed.pop(number - longest, None)  # nobody acts on anything older
+            known[number + 1] = state
+            known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
                 past.append(handed.people)
             self._tables.add(one)
