@@ -1,7 +1,8 @@
 """The plain operator: a model, a rule by which it is updated, and whatever defends it.
 
 It keeps what its rule reads and no more: everything so far for a full refit, the newest batches for a window, and
-nothing but θ for the others.
+nothing but θ for the others. Where a defence leaves out updates, what has arrived since the last one is kept too, and
+is one batch to the next: no rule loses what was handed in meanwhile.
 """
 
 from __future__ import annotations
@@ -65,22 +66,27 @@ class Operator:
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
-        """Update the model by the rule; where the defence says that there is no refit, only the data are kept."""
+        """Update the model by the rule; where the defence says that there is no refit, only the data are kept.
+
+        All that has arrived since the last update is then one batch to the next one, the newest.
+        """
         retrains = self.defence.retrains(number, rng)
         prepared = self.defence.prepared(batch, self.model, state.parameters, rng)
         kept = None if prepared.kept.all() else prepared.kept
-        read = (*state.memory, sealed(prepared.people))
-        memory = self._remembered(read)
+        earlier, newest = state.memory, prepared.people
+        if not state.retrained:  # what came last still waits for an update
+            earlier, newest = earlier[:-1], pooled((earlier[-1], newest))
+        read = (*earlier, sealed(newest))
         if not retrains:
-            return State(state.parameters, state.flat, retrained=False, kept=kept, memory=memory)
+            return State(state.parameters, state.flat, retrained=False, kept=kept, memory=self._remembered(read, 0))
         parameters = self._updated(state, read, number)
-        return State(parameters, flat(parameters), kept=kept, memory=memory)
+        return State(parameters, flat(parameters), kept=kept, memory=self._remembered(read))
 
-    def _remembered(self, read: tuple[Population, ...]) -> tuple[Population, ...]:
-        """Return the batches that the next update reads, beside its own."""
+    def _remembered(self, read: tuple[Population, ...], more: int = 1) -> tuple[Population, ...]:
+        """Return the batches that the next update reads, beside those that are still to come: 1, or 0 if one waits."""
         if self.rule.reads is None:
             return read
-        return read[len(read) - min(self.rule.reads - 1, len(read)) :]
+        return read[len(read) - min(self.rule.reads - more, len(read)) :]
 
     def _updated(self, state: State, read: tuple[Population, ...], number: int) -> Any:
         people = pooled(read)
