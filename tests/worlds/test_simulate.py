@@ -132,8 +132,8 @@ def test_members_stay_members_as_adoption_grows() -> None:
     arrivals = FromBatches([people] * 4, persons=True)
     made = world(us(share=0.25, growth=0.25), arrivals=arrivals, history=people, holdout=people)
     members = [set(one.acts[0].mine) for one in simulate(made, DoNothing(), rounds=4)]
-    assert [len(some) for some in members] == [10, 20, 30, 40]
-    assert members[0] < members[1] < members[2] < members[3]
+    assert members[0] < members[1] < members[2] < members[3] == set(range(40))
+    assert [len(some) for some in members[:3]] == pytest.approx([10, 20, 30], abs=3 * np.sqrt(40 / 4))
 
 
 def test_members_of_a_group() -> None:
@@ -158,11 +158,11 @@ def test_stale_collectives_see_older_models() -> None:
     seen: list[tuple[int, Any, int]] = []
 
     def look(view: Any) -> Deed:
-        seen.append((view.number, view.deployed, len(view.past)))
+        seen.append((view.number, view.deployed.flat.tolist(), len(view.past)))
         return Deed()
 
     rounds = list(simulate(world(us(stale=2), arrivals=Blobs(MEANS, 20, drift=[1.0, 0.0])), look, rounds=4))
-    deployed = [rounds[0].deployed, *(one.state for one in rounds)]
+    deployed = [rounds[0].deployed.flat.tolist(), *(one.state.flat.tolist() for one in rounds)]
     assert [view[1] for view in seen] == [deployed[0], deployed[0], deployed[0], deployed[1]]
     assert [view[2] for view in seen] == [1, 1, 1, 2]
 
@@ -243,7 +243,7 @@ def broken(deed: Deed, told: str) -> Any:
     ("deed", "told"),
     [
         broken(Deed(moves=np.full((15, 2), 0.36)), r"each moves at most 0.5, got 0.509117 for member 0 \(person"),
-        broken(Deed(moves=np.zeros((3, 2))), r"moves must be of shape \(15, 2\)"),
+        broken(Deed(moves=np.zeros((3, 2))), r"moves must be numbers of shape \(15, 2\)"),
         broken(Deed(moves=np.full((15, 2), np.nan)), "moves must be finite"),
         broken(Deed(codes=np.ones(15, dtype=int)), "may have at most 0 other labels"),
         broken(Deed(codes=np.full(15, 7)), "codes must be class codes 0 to 1"),
@@ -254,7 +254,7 @@ def broken(deed: Deed, told: str) -> Any:
 )
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 def test_the_world_refuses_what_exceeds_the_limits(deed: Deed, told: str, noise: float) -> None:
-    simulation = simulate(world(us(noise=noise)), lambda view: deed, rounds=2)
+    simulation = simulate(world(us(noise=noise, share=1.0), arrivals=Blobs(MEANS, 15)), lambda view: deed, rounds=2)
     with pytest.raises(oar.DataError, match=rf"'us' in round 0: {told}"):
         next(simulation)
 
@@ -279,7 +279,7 @@ class NaNs:
 
 
 def test_rules_that_break_and_streams_that_end() -> None:
-    with pytest.raises(oar.NumericsError, match="round 1: .*not finite"):
+    with pytest.raises(oar.NumericsError, match="round 1, operator: .*not finite"):
         simulate(world(operator=Operator(NEAREST, NaNs())), rounds=3).table()
     people = ([[0.0, 0.0], [1.0, 1.0]], [0, 1])
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
@@ -292,7 +292,7 @@ def test_rules_that_break_and_streams_that_end() -> None:
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
         operator=Operator(NEAREST, Window(1)),
     )  # fmt: skip
-    with pytest.raises(oar.DataError, match=r"round 1: .*nobody of class 1"):
+    with pytest.raises(oar.DataError, match=r"round 1, operator: .*nobody of class 1"):
         simulate(one_class, rounds=2).table()
     whole = world(arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people)
     assert len(simulate(whole, rounds=2).table()) == 2  # everything so far has every class

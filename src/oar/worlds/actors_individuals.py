@@ -22,10 +22,10 @@ from oar.worlds.actors_common import (
     check_share,
     check_size,
     code_of,
-    drawn,
     refuse_values,
 )
 from oar.worlds.judging import predictions
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 
@@ -37,7 +37,7 @@ class StrategicIndividuals:
     goes that way and a hair further; everyone else stays.
 
     Args:
-        share: of those who arrive, drawn at random in each round.
+        share: of those who arrive who are such people, by lots that they keep.
         goal: the label that each of them wants for itself.
         budget: how far each can move.
         norm: 1, 2 or numpy.inf.
@@ -67,7 +67,7 @@ class StrategicIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), crowd, rng)
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Cross where it is possible and worth it."""
@@ -83,7 +83,7 @@ class AdvisedIndividuals:
     """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
 
     Args:
-        share: of those who arrive, drawn at random in each round, who ask for advice.
+        share: of those who arrive who ask for advice, by lots that they keep.
         goal: the label that each of them wants for itself.
         budget: how far each can move; whoever has no way within it gets no advice.
         norm: 1, 2 or numpy.inf.
@@ -117,7 +117,7 @@ class AdvisedIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), crowd, rng)
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Advise everyone who has a way, and move those who follow."""

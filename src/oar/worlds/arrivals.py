@@ -14,6 +14,7 @@ from oar.errors import DataError, OptionError, choose
 from oar.people.labels import LabelCoding, label_array
 from oar.worlds.crowds import crowd_of, some_of
 from oar.worlds.parts import Array, Crowd, Rows
+from oar.worlds.sealing import sealed
 
 Labelling = Callable[[Array], Any]
 WAYS = ("resample", "walk")
@@ -184,7 +185,7 @@ class FromBatches:
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
         self.dimensions, self.names = first.features.shape[1], first.names
-        self._crowds = [self._recoded(crowd, number) for number, crowd in enumerate(crowds)]
+        self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
         self._label = _labelling(label)
 
     def _recoded(self, crowd: Crowd, number: int) -> Crowd:

@@ -10,6 +10,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.people import Population
 from oar.worlds.parts import Array, Crowd, Rows
+from oar.worlds.sealing import sealed
 
 EVERYONE = "everyone"  # the group of all, where no groups are given
 
@@ -114,7 +115,7 @@ class Register:
         return Crowd(crowd.features, codes, self.classes, crowd.groups, crowd.persons, crowd.weights, self.names)
 
     def check(self, crowd: Crowd, number: int) -> Crowd:
-        """Return who arrived; raise where they do not fit this world."""
+        """Return who arrived, as the world's own; raise where they do not fit this world."""
         where = f"arrivals, round {number}"
         if tuple(crowd.classes) != self.classes or crowd.features.shape[1:] != (self.dimensions,):
             raise DataError(
@@ -125,7 +126,7 @@ class Register:
             raise DataError(f"{where}: somebody must arrive, got nobody.")
         if not np.isfinite(crowd.features).all():
             raise DataError(f"{where}: features must be finite, got some that are not.")
-        return crowd
+        return sealed(crowd)
 
 
 def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:

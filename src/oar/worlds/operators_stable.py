@@ -109,7 +109,7 @@ class PerformativelyStable:
             found = flat(parameters)
             if not np.isfinite(found).all():
                 raise NumericsError(
-                    f"operator: {self.name} diverges in step {len(moved) + 1}; give a smaller rate, or more l2."
+                    f"parameters: diverge in step {len(moved) + 1} of a round; give a smaller rate, or more l2."
                 )
             moved.append(float(np.linalg.norm(found - state.flat)))
             state = State(parameters, found, memory=Settled(tuple(moved), left <= self.tolerance))

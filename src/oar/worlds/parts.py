@@ -197,6 +197,9 @@ class Actor(Protocol):
 
     One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
     then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+
+    One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
+    "arrivals" and "labels", and how many "rounds" there are.
     """
 
     name: str
@@ -205,7 +208,8 @@ class Actor(Protocol):
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return positions of those in the crowd for whom it acts in this round.
 
-        `rng` is this actor's own, and another one in every round; that of a collective is the same in every round.
+        `rng` is this actor's own, and the same in every round: with lots that are a person's own (`oar.worlds.lots`)
+        whoever comes again is drawn again.
         """
         ...
 

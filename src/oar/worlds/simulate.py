@@ -9,14 +9,15 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.collective import Acting
+from oar.worlds.collective import Acting, is_policy
 from oar.worlds.critical import critical_mass
 from oar.worlds.crowds import Register
 from oar.worlds.judging import Question, reading_model
 from oar.worlds.measuring import Ledger, filtered_of, measured
 from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
-from oar.worlds.step import Step, before_decision, named, sound
+from oar.worlds.sealing import sealed
+from oar.worlds.step import Step, before_decision, deployed
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
 from oar.worlds.world import World
@@ -83,9 +84,9 @@ class Simulation:
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
-            *(one for one in world.others if before_decision(one)),
-            *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
-            *(one for one in world.others if not before_decision(one)),
+            *(_in_world(one, setting) for one in world.others if before_decision(one)),
+            *(Acting(one, policies[one.name], setting) for one in world.collectives),
+            *(_in_world(one, setting) for one in world.others if not before_decision(one)),
         )
         self._tables = Tables()
         self._running = self._run()
@@ -132,14 +133,12 @@ class Simulation:
     def _population(self, argument: str) -> Population:
         """Return who was there before round 0: given, or drawn as people of round 0 are."""
         given = self.world.history
-        if given is not None:
-            return self.register.of_crowd(self.register.read(given, argument))
-        return self.register.of_crowd(self._drawn(argument, 0))
+        crowd = self._drawn(argument, 0) if given is None else self.register.read(given, argument)
+        return sealed(self.register.of_crowd(crowd))
 
-    def lots(self, actor: Any, number: int) -> np.random.Generator:
-        """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
-        names = ("members", actor.name) if isinstance(actor, Acting) else ("members", actor.name, number)
-        return stream(self.seed, *names)
+    def lots(self, actor: Any) -> np.random.Generator:
+        """Return the random numbers by which an actor's members are drawn: the same in every round."""
+        return stream(self.seed, "members", actor.name)
 
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)
@@ -147,13 +146,13 @@ class Simulation:
 
     def _run(self) -> Iterator[Round]:
         operator = self.world.operator
-        state = sound(named("before round 0", lambda: operator.begin(self._history)), -1)
-        deployed, past, shadow = {0: state}, [self._history], state
+        state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
+        known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
             crowd = self._drawn("arrivals", number)
-            step = Step(self, number, crowd, deployed, tuple(past), spent)
+            step = Step(self, number, crowd, known, tuple(past), spent)
             acts = step.acts(state)
             on_record = step.on_record(state, acts)
             handed = step.handed_in(acts, state)
@@ -171,13 +170,13 @@ class Simulation:
             one = measured(
                 operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
                 critical_mass=masses,
-                spent={name: (one.persons, one.totals) for name, one in spent.items()},
+                spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
                 filtered=filtered_of(after, handed),
             )  # fmt: skip
             state, shadow = after, later
-            deployed[number + 1] = state
-            deployed.pop(number - longest, None)  # nobody acts on anything older
+            known[number + 1] = state
+            known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
                 past.append(handed.people)
             self._tables.add(one)
@@ -196,7 +195,7 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     if missing or unknown:
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
-        if not callable(one) and not hasattr(one, "begin"):
+        if not is_policy(one):
             raise OptionError(
                 f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
                 f"{one!r} for {name!r}."
@@ -204,6 +203,6 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     return given
 
 
-def _begun(policy: Any) -> Any:
-    """Return a policy for one simulation: those that remember begin afresh."""
-    return policy.begin() if hasattr(policy, "begin") else policy
+def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:
+    """Return who acts in one simulation; some ask what kind of a world it is."""
+    return actor.in_world(setting) if hasattr(actor, "in_world") else actor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.labels import labels_after
 from oar.worlds.parts import Crowd, Rows, State, View
 from oar.worlds.record import Spent
+from oar.worlds.sealing import sealed
 from oar.worlds.streams import stream
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Step:
         self._mine = None if self._decides else self._members(self._late, crowd)
 
     def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
-        return memberships(actors, crowd, self.number, lambda actor: self.simulation.lots(actor, self.number), taken)
+        return memberships(actors, crowd, self.number, self.simulation.lots, taken)
 
     def acts(self, state: State) -> tuple[Act, ...]:
         """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
@@ -113,8 +115,8 @@ class Step:
             return self.handed_in(answers, other).people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
-        found = named(f"round {self.number}", lambda: operator.retrain(state, handed.people, self.number, respond, rng))
-        return sound(found, self.number)
+        where = f"round {self.number}"
+        return deployed(operator, where, lambda: operator.retrain(state, handed.people, self.number, respond, rng))
 
     def reached(self, name: str, state: State) -> bool:
         """Report whether a model gives a collective's query its goal."""
@@ -130,20 +132,21 @@ def before_decision(actor: Any) -> bool:
     return bool(getattr(actor, "before_decision", False))
 
 
-def named(where: str, work: Callable[[], State]) -> State:
-    """Return what the operator does; an error says in which round."""
+def deployed(operator: Any, where: str, work: Callable[[], State]) -> State:
+    """Return what an operator deploys, as the world's own; errors say where, and which operator's it is.
+
+    What the operator keeps in memory is its own affair.
+    """
+    who = f"{where}, {getattr(operator, 'name', type(operator).__name__)}"
     try:
-        return work()
+        state = work()
     except OARError as error:
-        raise type(error)(f"{where}: {error}") from error
-
-
-def sound(state: State, number: int) -> State:
-    """Return what was deployed; raise where it is not made of finite numbers."""
+        raise type(error)(f"{who}: {error}") from error
+    if not isinstance(state, State):
+        raise DataError(f"{who}: must return an oar.worlds.State(…), got an object of type {type(state).__name__}.")
     if not np.isfinite(state.flat).all():
-        where = "before round 0" if number < 0 else f"round {number}"
         raise NumericsError(
-            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
-            "a larger penalty, or check the rule with oar.testing.check_rule."
+            f"{who}: the update gives parameters that are not finite numbers; take smaller steps, a larger penalty, or "
+            "check the rule with oar.testing.check_rule."
         )
-    return state
+    return replace(state, parameters=sealed(state.parameters), flat=sealed(state.flat), kept=sealed(state.kept))
