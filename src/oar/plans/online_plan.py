@@ -167,9 +167,10 @@ def fingerprint(problem: OnlineProblem) -> str:
     persons = np.empty(0) if stream.who is None else stream.who
     for part in (stream.people.features, stream.when, persons, everyone.asked.points):
         digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+    shared = problem.shared if isinstance(problem.shared, bool) else problem.shared.tolist()
     words = (
         stream.people.size, stream.people.dimensions, [str(label) for label in stream.people.labels.tolist()],
-        problem.model.name, problem.rule.name, problem.goal_for, problem.shared, everyone.goal_words,
+        problem.model.name, problem.rule.name, problem.goal_for, shared, everyone.goal_words,
     )  # fmt: skip
     digest.update(json.dumps(words).encode())
     return digest.hexdigest()
