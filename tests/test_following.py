@@ -31,6 +31,14 @@ def test_where_all_is_as_expected_the_plan_comes_true(each, shared):
     np.testing.assert_allclose(oar.follow(each, oar.Reality()).plan.each, oar.collective(each).plan.each, atol=1e-9)
 
 
+def test_what_is_left_of_a_total_is_what_is_planned_with():
+    """Those who act early are read in every refit, so that early rounds take what rounds may, and leave the rest."""
+    problem = three_rounds(oar.NearestCentroid(), FullRefit(), 1.4 * BUDGET, goal_for="every")
+    followed, planned = oar.follow(problem, oar.Reality()), oar.collective(problem)
+    np.testing.assert_allclose(planned.plan.efforts(), 6 * BUDGET * np.array([1.0, 0.4, 0.0]), atol=1e-5)
+    np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-6)
+
+
 def test_planning_again_beats_planning_once_where_not_all_follow():
     """Budgets are shared and nothing is forgotten: who did not follow in one round can still act in the next."""
     problem = three_rounds(oar.NearestCentroid(), FullRefit(), shared=True, goal_for="every")

@@ -24,6 +24,7 @@ from oar.worlds import (
     simulate,
 )
 from oar.worlds.foresight import problem_ahead
+from oar.worlds.policies_planned import _Signals
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
 QUERY = np.array([0.8, 0.2])
@@ -103,6 +104,28 @@ def test_plans_know_that_a_total_is_spent_once(share: float, total: float) -> No
         assert_allclose(last.acts[0].lengths, 0.6)
         assert_allclose(before.acts[0].lengths, total - 0.6, atol=1e-12)
         assert_allclose(last.spent["us"][1], total)
+
+
+def test_a_class_of_whom_some_act_early_and_some_late_spends_it_all() -> None:
+    """The average of such moves is a part of the budget in both rounds; the second is not cut for the first."""
+    made = world(NEAREST, FullRefit(), total=0.6, rounds=2, same=True)
+    policy = _Signals(*_half_early_half_late(made), 0.0)
+    for one in simulate(made, lambda view: policy.answered(view, view.number), rounds=2, critical_masses=False):
+        assert_allclose(one.acts[0].deed.moves, np.tile([0.3, 0.0], (24, 1)), atol=1e-12)
+
+
+def _half_early_half_late(made: World) -> tuple[Any, np.ndarray]:
+    """A problem of two rounds, and a plan in which half of every class go right by all that they have in each."""
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append(problem_ahead(view, 2, "last", real=False))
+        return Deed()
+
+    next(simulate(made, look, rounds=2))
+    each = np.zeros((seen[0].stream.people.size, 2))
+    each[:12, 0] = each[24 + 12 : 48, 0] = 0.6
+    return seen[0], each
 
 
 def test_a_total_is_planned_for_with_signals_too() -> None:

@@ -175,6 +175,7 @@ class _Pieces:
 
 def _prices(pieces: _Pieces, caps: Array, mine: Rows, budgets: Array) -> Array:
     """Return the price (m,) at which everyone's rows, none longer than its cap, are together as long as its budget."""
+    caps = np.where(caps < budgets[mine], caps, np.inf)  # a cap as large as the total never binds alone
     prices = low = np.zeros(budgets.size)
     high = np.zeros(budgets.size)
     np.maximum.at(high, mine, pieces.highest)
