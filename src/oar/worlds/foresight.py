@@ -16,7 +16,7 @@ from oar.online.binding import shares_units
 from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
-from oar.worlds.crowds import Register, pooled
+from oar.worlds.crowds import Register, pooled, register_for
 from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.parts import Array, Crowd, Rows
 
@@ -42,7 +42,7 @@ def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool
 
 def register_of(view: CollectiveView) -> Register:
     """Return what makes populations of this world's classes and features."""
-    return Register(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
+    return register_for(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
 
 
 def _read_before(view: CollectiveView) -> tuple[Population, ...]:

@@ -187,6 +187,11 @@ def _summary(settings: SchoolSettings, means: Mapping[Any, Any]) -> list[str]:
         said.append("Collective action did not raise the share here.")
     if of("defended") >= of("collective"):
         said.append("The defence did not lower the share here.")
+    if of("defended, all alike") > of("defended"):
+        said.append(
+            "The signal does not know what the defence does to data: against it, all alike get more, "
+            f"{of('defended, all alike'):.0%}."
+        )
     if of("defended, nobody", "accuracy") < of("nobody", "accuracy"):
         said.append(
             f"The defence costs: where nobody acts, accuracy is {of('defended, nobody', 'accuracy'):.0%} with it and "
