@@ -187,4 +187,17 @@ def test_a_start_is_taken_in_any_form_and_checked():
         walk = online.Walk(problem(RULES["steps"], given=stream(history=False), start=given))
         assert np.allclose(walk.first, first, atol=1e-14)
     with pytest.raises(oar.DataError, match="start: must be the model's 6 parameters"):
-        online.Walk(problem(RULES["steps"], start=[1.0])).forward()
+        problem(RULES["steps"], start=[1.0])
+    transposed = centroids.positions.T
+    with pytest.raises(oar.DataError, match=r"start: must have the model's own shape \(3, 2\).*got shape \(2, 3\)"):
+        problem(RULES["steps"], start=transposed)
+    with pytest.raises(oar.DataError, match="start: must have the model's own shape"):
+        problem(RULES["steps"], oar.SoftmaxRegression(0.1), start=np.zeros((9, 1)))
+
+
+def test_a_network_that_nothing_retrains_is_refused():
+    fixed = oar.models.TestTimeBatchNorm([oar.models.BatchNorm([1.0, 1.0]), oar.models.Dense(np.eye(3, 2))])
+    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain, got test-time-batch-"):
+        problem(online.FullRefit(), fixed)
+    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain"):
+        oar.worlds.Operator(fixed)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from oar.errors import DataError, OptionError, choose
 from oar.models import Scaled
 from oar.online.acting import everyones_action
-from oar.online.binding import shares_units
-from oar.online.needs import check_every_class, check_weights
+from oar.online.binding import bind, flat_form, shares_units
+from oar.online.needs import check_every_class, check_retrained, check_weights
 from oar.online.rule import Rule
 from oar.online.stream import HISTORY, Stream
 from oar.problem import Problem, Query
@@ -71,8 +71,12 @@ class OnlineProblem:
                 "stream: must have plain features, got a table with a schema, whose limits are not known over time; "
                 "hand in its coordinates (people.features) with its labels."
             )
+        check_retrained(self.model)
         _ = self.everyone
         self._check_rule()
+        if self.start is not None:
+            read = self.stream.people.some(self.stream.read_by(self.rule.reads, 0))
+            flat_form(bind(self.model, read), self.start, "start")
         if self.has_totals:
             self._check_shared()
 

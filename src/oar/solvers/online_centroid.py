@@ -136,10 +136,8 @@ def _proved(problem: OnlineProblem, reaches: list[Reach]) -> tuple[float, bool, 
     """Return the mean of the rounds' own optima, whether one of them alone is out of reach, and what would suffice."""
     everyone = problem.everyone
     losses = [float(reach.loss(reach.radii)) for reach in reaches]
-    impossible = any(bool(reach.lead(reach.radii) <= 0) for reach in reaches)
+    impossible = any(reach.out_of_reach(reach.radii, everyone.query.probability) for reach in reaches)
     suffices = what_suffices(everyone, reaches[0]) if len(reaches) == 1 and _one_limit(problem) else ""
-    if everyone.query.probability is not None:  # what suffices for being predicted need not suffice for that
-        impossible, suffices = impossible or max(losses) > -np.log(everyone.query.probability), ""
     return float(np.mean(losses)), impossible, suffices[:1].upper() + suffices[1:]
 
 
