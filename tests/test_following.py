@@ -1,5 +1,7 @@
 """Following plans against what really happens: budgets are kept, and planning again beats planning once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planning_worlds import BUDGET, three_rounds
@@ -80,6 +82,19 @@ def test_nobody_spends_more_than_it_has(norm, shared):
         assert spent.max() <= most * (1 + 1e-9)
         assert spent.max() > 0.5 * most
         assert not followed.audit.violations
+
+
+@pytest.mark.parametrize("replan", [True, False])
+def test_who_is_there_twice_in_a_round_has_one_budget(replan):
+    given = three_rounds(oar.NearestCentroid(), FullRefit(), goal_for="every")
+    who = np.tile([0, 0, 1, 2, 2, 3], 3)
+    stream = Stream(given.stream.people, given.stream.when, who)
+    problem = replace(given, stream=stream, shared=1.5 * BUDGET)
+    followed = oar.follow(problem, oar.Reality(adoption=0.8, noise=2.0, seed=2), replan=replan)
+    spent = np.bincount(who, weights=np.linalg.norm(followed.plan.each, axis=1))
+    assert spent.max() <= 1.5 * BUDGET * (1 + 1e-9)
+    assert spent.min() > 0.5 * BUDGET
+    assert not followed.audit.violations
 
 
 def test_what_really_happens_can_be_any_function(each):
