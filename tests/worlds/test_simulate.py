@@ -14,6 +14,7 @@ from oar.worlds import (
     Blobs,
     Caps,
     Collective,
+    CompetingCollective,
     Deed,
     DoNothing,
     FromBatches,
@@ -64,9 +65,9 @@ def test_nothing_runs_before_it_is_asked_for() -> None:
             return super().draw(number, rng)
 
     simulation = simulate(world(arrivals=Counted(MEANS, 10)), rounds=3)
-    drawn.clear()
+    assert drawn == [0, 0]  # those of round 0, and the history: as they are needed to check what is asked
     assert next(simulation).number == 0
-    assert max(drawn) == 0
+    assert drawn == [0, 0, 0]  # the holdout; those of round 0 are there
     assert simulation.table()["round"].tolist() == [0, 1, 2]
     assert simulation.table()["round"].tolist() == [0, 1, 2]  # once more, without running anything
     assert list(simulation) == []
@@ -285,8 +286,11 @@ def test_rules_that_break_and_streams_that_end() -> None:
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
     simulation = simulate(short, rounds=3)
     assert [next(simulation).number, next(simulation).number] == [0, 1]
-    with pytest.raises(oar.DataError, match="ends before round 2"):
-        next(simulation)
+    for _ in range(2):
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            next(simulation)
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            simulation.table()
     assert len(simulate(short, rounds=2).table()) == 2
     one_class = world(
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
@@ -331,6 +335,9 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: world(operator=Operator(oar.models.Ridge())), "must predict classes"),
         (lambda: world(operator=Operator(NEAREST, Window)), "rule: must be one of"),
         (lambda: world(arrivals=FromBatches([([[0.0], [1.0]], [0, 1])])), "history: must be given"),
+        (lambda: world(us(who="nobody here")), r"groups \[0, 1\], got 'nobody here'"),
+        (lambda: grouped(FromPopulation(FEW, 2, groups=["a", "b"])), r"groups \['a', 'b'\], got 'c' for 'us'"),
+        (lambda: grouped(FromBatches([FEW, FEW], groups=[["a", "a"], ["b", "a"]])), r"groups \['a', 'b'\], got 'c'"),
         (lambda: simulate(world(operator=Operator(NEAREST, Window(5))), rounds=2), "newest 5 batches.*only 3"),
         (lambda: simulate(world(history=([[0.0]], [0])), rounds=1), "history: must have the arrivals' 2 features"),
         (lambda: simulate(world(query=oar.Query([0.0, 0.0], goal=7)), rounds=1), "goal: must be one of the classes"),
@@ -340,6 +347,28 @@ def test_rules_that_break_and_streams_that_end() -> None:
 def test_worlds_that_cannot_be(run: Any, told: str) -> None:
     with pytest.raises(oar.OARError, match=told):
         run()
+
+
+FEW = (np.array([[0.0, 0.0], [1.0, 1.0]]), [0, 1])
+
+
+def grouped(arrivals: Any) -> Any:
+    """Members are to come from group c, of a competitor."""
+    them = CompetingCollective(us(who="c"), DoNothing())
+    return simulate(world(others=[them], arrivals=arrivals, history=FEW, holdout=FEW), rounds=1)
+
+
+def test_an_interrupted_simulation_is_not_a_short_one() -> None:
+    def stopped(view: Any) -> Deed:
+        if view.number:
+            raise KeyboardInterrupt
+        return Deed()
+
+    simulation = simulate(world(us()), stopped, rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        simulation.table()
+    with pytest.raises(oar.DataError, match="interrupted in round 1 of 3; call simulate again"):
+        simulation.by_actor()
 
 
 def test_operators_may_look_ahead_through_responses() -> None:

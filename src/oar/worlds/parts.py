@@ -51,7 +51,11 @@ class Crowd:
 
 
 class Arrivals(Protocol):
-    """Where people come from. The same round, seed and size give the same people."""
+    """Where people come from. The same round, seed and size give the same people.
+
+    Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
+    whose members are to come from another one is then refused.
+    """
 
     classes: tuple[Any, ...]
 

@@ -26,7 +26,9 @@ from oar.worlds.world import World
 def simulate(
     world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
-    """Return the rounds of a world, one at a time: nothing runs before a round is asked for.
+    """Return the rounds of a world, one at a time: no round runs before it is asked for.
+
+    Only the people of round 0, and a history that is drawn, are drawn at once, so that they can be checked.
 
     Args:
         world: a `World`.
@@ -73,7 +75,7 @@ class Simulation:
         self._critical_masses = critical_masses
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
         self.register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
-        self.register.check(first, 0)
+        self._first = self.register.check(first, 0)
         self._history = self._population("history")
         self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
         model, every_class = reading_model(world.operator.model), self.register.every_class
@@ -90,14 +92,28 @@ class Simulation:
         )
         self._tables = Tables()
         self._running = self._run()
+        self._failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Round]:
         """Return itself: rounds are yielded once."""
         return self
 
     def __next__(self) -> Round:
-        """Run the next round."""
-        return next(self._running)
+        """Run the next round; where one has failed, say so again rather than end there."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return next(self._running)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self._failed = error
+            raise
+        except BaseException:
+            self._failed = DataError(
+                f"simulation: was interrupted in round {self._tables.seen} of {self.rounds}; call simulate again."
+            )
+            raise
 
     def table(self, progress: bool | None = None) -> Any:
         """Run the rounds that are left, and return one row a round and collective as a DataFrame.
@@ -151,7 +167,7 @@ class Simulation:
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
-            crowd = self._drawn("arrivals", number)
+            crowd = self._drawn("arrivals", number) if number else self._first
             step = Step(self, number, crowd, known, tuple(past), spent)
             acts = step.acts(state)
             on_record = step.on_record(state, acts)
