@@ -69,6 +69,7 @@ def test_nothing_runs_before_it_is_asked_for() -> None:
     assert next(simulation).number == 0
     assert drawn == [0, 0, 0]  # the holdout; those of round 0 are there
     assert simulation.table()["round"].tolist() == [0, 1, 2]
+    assert drawn[3:] == [1, 1, 2, 2]  # the holdout of each round is drawn as its people are
     assert simulation.table()["round"].tolist() == [0, 1, 2]  # once more, without running anything
     assert list(simulation) == []
 
@@ -155,6 +156,23 @@ def test_defectors_do_nothing_and_noise_stays_in_the_budget() -> None:
     assert np.abs(noisy.deed.moves - plain.deed.moves).max() > 0.1
 
 
+def test_defectors_hand_in_their_own_labels_and_do_not_leave() -> None:
+    action = [oar.Relabel(most=400), oar.Withhold(most=400)]
+    made = world(us(share=1.0, defection=0.3, action=action), arrivals=Blobs(MEANS, 400))
+
+    def levers(view: Any) -> Deed:
+        leaves = np.arange(view.mine.size) % 2 == 0
+        return Deed(codes=1 - view.crowd.codes[view.mine], leaves=leaves)
+
+    one = next(simulate(made, levers, rounds=1))
+    act, done = one.acts[0], one.actors["us"]
+    changed = act.deed.codes != one.crowd.codes
+    assert done.relabelled == changed.sum() == pytest.approx(280, abs=4 * np.sqrt(0.21 * 400))
+    assert act.deed.leaves.tolist() == (changed & (np.arange(400) % 2 == 0)).tolist()
+    stays = ~act.deed.leaves
+    assert one.batch.labels.tolist() == np.where(changed, 1 - one.crowd.codes, one.crowd.codes)[stays].tolist()
+
+
 def test_stale_collectives_see_older_models() -> None:
     seen: list[tuple[int, Any, int]] = []
 
@@ -188,6 +206,14 @@ def test_a_person_who_is_there_twice_has_one_total() -> None:
     made = world(us(share=1.0, total=0.5), arrivals=FromPopulation(people, 12), history=people)
     one = next(simulate(made, OneShot(), rounds=1))
     assert_allclose(one.spent["us"][1], 0.5)
+
+    def each_as_far(view: Any) -> Deed:
+        return Deed(moves=np.tile([0.3, 0.0], (view.mine.size, 1)))
+
+    twice = np.bincount(one.crowd.persons).max()
+    assert twice > 1
+    with pytest.raises(oar.DataError, match=rf"in all rounds together at most 0.5, got {0.3 * twice:.6g} for member"):
+        next(simulate(made, each_as_far, rounds=1))
 
 
 def test_several_collectives_have_a_row_each() -> None:

@@ -95,6 +95,8 @@ class State:
         retrained: whether this round changed it.
         kept: which of the round's people were used in training, (n,) bool; None means all.
         memory: whatever the operator itself keeps from round to round.
+        learned_from: where it was trained on an answer of `Respond` rather than on what was handed in, that answer:
+            the round is then recorded as people answered there.
     """
 
     parameters: Any
@@ -102,6 +104,7 @@ class State:
     retrained: bool = True
     kept: NDArray[np.bool_] | None = None
     memory: Any = None
+    learned_from: Population | None = None
 
 
 class Respond(Protocol):

@@ -169,32 +169,32 @@ class Simulation:
         for number in range(self.rounds):
             crowd = self._drawn("arrivals", number) if number else self._first
             step = Step(self, number, crowd, known, tuple(past), spent)
-            acts = step.acts(state)
-            on_record = step.on_record(state, acts)
-            handed = step.handed_in(acts, state)
-            after = step.retrained(state, acts, handed)
-            if shadow is state and not any(act.acted(on_record) for act in acts):
+            first = step.done(state)
+            after, answers = step.retrained(state, first)
+            done = next((one for one in answers if one.handed.people is after.learned_from), first)
+            acting = set().union(*(one.acting for one in (first, *answers)))
+            if shadow is state and not acting:
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later = step.retrained(shadow, (), step.handed_in((), shadow))
-            masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
-            for act in acts:
+                later, _ = step.retrained(shadow, step.idle(shadow))
+            masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
+            for act in done.acts:
                 spent[act.name].add(crowd.persons[act.mine], act.lengths)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             states = state, after, later
             one = measured(
-                operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
+                operator.model, self.questions, crowd, done, holdout, states, ledger, number,
                 critical_mass=masses,
                 spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
-                filtered=filtered_of(after, handed),
+                filtered=filtered_of(after, done.handed),
             )  # fmt: skip
             state, shadow = after, later
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
-                past.append(handed.people)
+                past.append(done.handed.people)
             self._tables.add(one)
             yield one
 
