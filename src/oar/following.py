@@ -255,16 +255,22 @@ class _Story:
         past = (stream.when >= 0) & (stream.when < number)
         budgets = np.where(past, 0.0, self._left())
         people = stream.people.with_features(self.features + np.where(past[:, None], self.moves, 0.0))
-        return replace(self.problem, stream=replace(stream, people=people), action=Perturb(budgets, norm=self.norm))
+        shared = self.problem.shared if isinstance(self.problem.shared, bool) else self._unspent()
+        action = Perturb(budgets, norm=self.norm)
+        return replace(self.problem, stream=replace(stream, people=people), action=action, shared=shared)
 
     def _left(self) -> Array:
-        """Return how far each row may still move (n,): its budget, or what its person has not spent."""
-        stream = self.problem.stream
-        if not self.problem.shared or stream.who is None:
-            return self.allowed
-        _, persons = np.unique(stream.who, return_inverse=True)
+        """Return how far each row may still move (n,): its budget, and no more than its person has not spent."""
+        return np.minimum(self.allowed, self._unspent())
+
+    def _unspent(self) -> Array:
+        """Return what whose row it is may still move in all rounds together (n,); ∞ where rounds share nothing."""
+        totals, who = self.problem.totals, self.problem.stream.who
+        if who is None or not self.problem.has_totals:
+            return totals
+        _, persons = np.unique(who, return_inverse=True)
         spent = np.bincount(persons, weights=self.norm.length(self.moves))
-        return np.where(self.allowed > 0, np.maximum(self.allowed - spent[persons], 0.0), 0.0)
+        return np.maximum(totals - spent[persons], 0.0)
 
     def act(self, number: int, plan: OnlinePlan, promised: float, reality: Any) -> None:
         """Ask for a round's moves, and write down what came of it."""

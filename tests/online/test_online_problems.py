@@ -57,6 +57,19 @@ def test_shared_budgets_need_persons_whose_budgets_agree():
     assert problem(online.FullRefit(), given=who, shared=True, action=resting).shared
 
 
+def test_totals_beside_budgets_for_rounds():
+    who = stream(who=True)
+    given = problem(online.FullRefit(), given=who, shared=1.5, action=[*2 * [oar.Perturb(1.0)], oar.Perturb(0.0)])
+    assert np.array_equal(given.totals, np.where(given.radii > 0, 1.5, 0.0))
+    assert np.isinf(problem(online.FullRefit(), given=who).totals[who.when >= 0]).all()
+    totals = np.ones(who.people.size)
+    totals[0] = 2.0
+    with pytest.raises(oar.DataError, match="shared: must be the same in all rounds of a person .* 1 and 2 for person"):
+        problem(online.FullRefit(), given=who, shared=totals)
+    with pytest.raises(oar.OptionError, match="shared: needs to know who is the same person"):
+        problem(online.FullRefit(), shared=1.5)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -65,6 +78,9 @@ def test_shared_budgets_need_persons_whose_budgets_agree():
         ({"rule": 3}, "rule: must be one of oar.online's .* has no name"),
         ({"goal_for": "any"}, "goal_for: must be one of 'last', 'every'"),
         ({"shared": "yes"}, "shared: must be True or False"),
+        ({"shared": -1.0}, "shared: must be .* a number ≥ 0, .* got -1.0"),
+        ({"shared": np.inf}, "shared: must be"),
+        ({"shared": [1.0, 2.0]}, r"shared: must be .* got shape \(2,\)"),
         ({"given": [1]}, "stream: must be an oar.online.Stream"),
         ({"action": oar.Relabel(most=1)}, r"action: must be an oar.Perturb\(…\) over time"),
         ({"action": oar.Perturb(1.0, participants=oar.Best(2))}, "action: oar.Best is not chosen over time"),
@@ -171,4 +187,17 @@ def test_a_start_is_taken_in_any_form_and_checked():
         walk = online.Walk(problem(RULES["steps"], given=stream(history=False), start=given))
         assert np.allclose(walk.first, first, atol=1e-14)
     with pytest.raises(oar.DataError, match="start: must be the model's 6 parameters"):
-        online.Walk(problem(RULES["steps"], start=[1.0])).forward()
+        problem(RULES["steps"], start=[1.0])
+    transposed = centroids.positions.T
+    with pytest.raises(oar.DataError, match=r"start: must have the model's own shape \(3, 2\).*got shape \(2, 3\)"):
+        problem(RULES["steps"], start=transposed)
+    with pytest.raises(oar.DataError, match="start: must have the model's own shape"):
+        problem(RULES["steps"], oar.SoftmaxRegression(0.1), start=np.zeros((9, 1)))
+
+
+def test_a_network_that_nothing_retrains_is_refused():
+    fixed = oar.models.TestTimeBatchNorm([oar.models.BatchNorm([1.0, 1.0]), oar.models.Dense(np.eye(3, 2))])
+    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain, got test-time-batch-"):
+        problem(online.FullRefit(), fixed)
+    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain"):
+        oar.worlds.Operator(fixed)

@@ -53,14 +53,47 @@ def test_a_plan_is_kept_in_a_file_for_its_own_problem(late, tmp_path):
     again = oar.OnlinePlan.load(path, late.problem)
     np.testing.assert_array_equal(again.each, late.plan.each)
     assert oar.audit(again).loss == late.loss
-    other = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6), shared=True, query=(0.6, 0.4))
-    with pytest.raises(oar.DataError, match="must be the one that the plan"):
-        oar.OnlinePlan.load(path, other)
+    for changes in ({"shared": True, "query": (0.6, 0.4)}, {"shared": 0.3}):
+        other = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6), **changes)
+        with pytest.raises(oar.DataError, match="must be the one that the plan"):
+            oar.OnlinePlan.load(path, other)
     with pytest.raises(oar.StorageError, match="does not exist"):
         oar.OnlinePlan.load(tmp_path / "none.npz", late.problem)
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
     with pytest.raises(oar.StorageError, match="no plan over time"):
         oar.OnlinePlan.load(tmp_path / "other.npz", late.problem)
+
+
+def test_a_plan_for_other_settings_is_refused(tmp_path):
+    """Every setting that a plan depends on tells problems apart; a problem that is made again is the same."""
+
+    def made(weights=None, rule=None, model=None, start=None, **asked):
+        rule, model = rule or ExponentialMeans(0.6), model or oar.SoftmaxRegression(0.1)
+        people = oar.Population([[0.0], [2.0], [0.1], [2.2]], ["no", "yes"] * 2, weights)
+        stream = Stream(people, np.repeat([0, 1], 2), np.array([0, 1, 0, 1]))
+        limits = {name: asked.pop(name) for name in ("budget", "norm", "participants") if name in asked}
+        shared = asked.pop("shared", False)
+        action = oar.Perturb(limits.pop("budget", 0.4), **limits)
+        return OnlineProblem(stream, model, rule, oar.Query([0.9], "yes", **asked), action, shared=shared, start=start)
+
+    path = tmp_path / "plan.npz"
+    oar.OnlinePlan(made(), np.zeros((4, 1))).save(path)
+    oar.OnlinePlan.load(path, made())
+    for other in (
+        {"weights": [1.0, 1.0, 2.0, 1.0]},
+        {"rule": ExponentialMeans(0.5)},
+        {"rule": FineTune(0.6)},
+        {"model": oar.SoftmaxRegression(0.2)},
+        {"start": np.zeros(2)},
+        {"budget": 0.5},
+        {"budget": [0.4, 0.4, 0.4, 0.3]},
+        {"norm": 1},
+        {"participants": [True, True, True, False]},
+        {"shared": True},
+        {"probability": 0.6},
+    ):
+        with pytest.raises(oar.DataError, match="with other people, model, rule, query, goal or limits"):
+            oar.OnlinePlan.load(path, made(**other))
 
 
 def test_signals_are_kept_too(tmp_path):

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import oar
 from oar.worlds import Blobs, FromBatches, FromPopulation
+from oar.worlds.crowds import pooled
 
 PEOPLE = (np.arange(12.0).reshape(6, 2), ["no", "yes", "no", "yes", "no", "yes"])
 MEANS = [[0.0, 0.0], [4.0, 0.0]]
@@ -101,3 +102,13 @@ def test_batches_agree_on_classes_and_end() -> None:
 def test_arrivals_that_cannot_be(make: Any, told: str) -> None:
     with pytest.raises(oar.OARError, match=told):
         make()
+
+
+def test_batches_are_pooled_with_the_labels_that_they_have() -> None:
+    rows = np.zeros((2, 1))
+    for labels in ([0, 1], [False, True], [0.0, 1.0]):
+        batch = oar.Population(rows, labels)
+        both = pooled((batch, batch))
+        assert both.classes == batch.classes
+        assert [type(label) for label in both.classes] == [type(label) for label in batch.classes]
+        assert both.labels.tolist() == labels * 2

@@ -57,10 +57,12 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
 def _shared(problem: OnlineProblem, moves: Array) -> list[str]:
     """Return in words who spends more over all rounds than it may, where budgets are shared."""
     who = problem.stream.who
-    if not problem.shared or who is None:
+    if problem.shared is False or who is None:
         return []
     lengths = np.linalg.norm(moves, ord=problem.everyone.allowance.norm.p, axis=1)
     allowed = problem.everyone.allowance.everyones(who.size)
+    if problem.shared is not True:
+        allowed = np.where(allowed > 0, problem.shared, 0.0)
     found = []
     for person in np.unique(who[lengths > 0]):
         mine = who == person

@@ -53,9 +53,18 @@ def flat_form(training: Any, given: Any, argument: str) -> Array:
         given = given.positions
     if isinstance(given, np.ndarray | list) or not hasattr(training, "flat"):
         try:
-            flat = np.array(given, dtype=np.float64).ravel()
+            array = np.array(given, dtype=np.float64)
         except (TypeError, ValueError):
             raise DataError(f"{argument}: must be numbers, got an object of type {type(given).__name__}.") from None
+        flat = array.ravel()
+        if array.ndim > 1 and flat.size == training.parameter_count:
+            own = own_form(training, flat)
+            shape = np.shape(own.positions) if isinstance(own, Centroids) else np.shape(own)
+            if shape and shape != array.shape:  # as of a matrix that was transposed
+                raise DataError(
+                    f"{argument}: must have the model's own shape {shape}, or be one vector of {flat.size} numbers, "
+                    f"got shape {array.shape}."
+                )
     else:
         flat = np.array(training.flat(given))
     if flat.shape != (training.parameter_count,) or not np.isfinite(flat).all():

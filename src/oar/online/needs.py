@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
+from oar.models import TestTimeBatchNorm
 from oar.online.stream import HISTORY, Stream
 
 Array = NDArray[np.float64]
@@ -21,6 +22,15 @@ def round_words(number: int) -> str:
     ('round 2', 'the history')
     """
     return "the history" if number == HISTORY else f"round {number}"
+
+
+def check_retrained(model: Any) -> None:
+    """Raise for a model that nothing is retrained of."""
+    if isinstance(model, TestTimeBatchNorm):
+        raise OptionError(
+            f"model: must be one that rounds of data retrain, got {model.name}, a fixed network that is normalised by "
+            "one batch; ask about that batch with oar.Problem."
+        )
 
 
 def check_classes(rule: str, totals: Array, classes: tuple[Any, ...], number: int) -> None:

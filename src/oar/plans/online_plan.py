@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from oar.errors import DataError, StorageError
 from oar.files import read_npz, replace_atomically
 from oar.online.problem import OnlineProblem
 from oar.people.wording import counted
+from oar.plans.online_fingerprint import fingerprint
 from oar.version import __version__
 
 Array = NDArray[np.float64]
@@ -137,7 +137,8 @@ class OnlinePlan:
             raise StorageError(f"{path} is of the format {head['format']!r}, and this version reads {FORMAT!r}.")
         if made_for != fingerprint(problem):
             raise DataError(
-                f"problem: must be the one that the plan in {path} was made for, got another stream, query or goal."
+                f"problem: must be the one that the plan in {path} was made for, got one with other people, "
+                "model, rule, query, goal or limits."
             )
         return cls(problem, each, _signals(arrays, problem.stream.rounds))
 
@@ -158,18 +159,3 @@ def _signals(arrays: dict[str, NDArray], rounds: int) -> tuple[tuple[tuple[Array
     for (number, _), name in names:
         found[number].append((arrays[name][0], arrays[name][1]))
     return tuple(map(tuple, found)) if names else ()
-
-
-def fingerprint(problem: OnlineProblem) -> str:
-    """Return what tells one problem over time from another: its people, who arrives when, who asks, and for what."""
-    stream, everyone = problem.stream, problem.everyone
-    digest = hashlib.sha256()
-    persons = np.empty(0) if stream.who is None else stream.who
-    for part in (stream.people.features, stream.when, persons, everyone.asked.points):
-        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-    words = (
-        stream.people.size, stream.people.dimensions, [str(label) for label in stream.people.labels.tolist()],
-        problem.model.name, problem.rule.name, problem.goal_for, problem.shared, everyone.goal_words,
-    )  # fmt: skip
-    digest.update(json.dumps(words).encode())
-    return digest.hexdigest()

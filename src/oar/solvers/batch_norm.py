@@ -34,6 +34,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm_unit import Extreme, Unit, highest, lowest
 from oar.solvers.member_limits import Limits
+from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import Exact
 
 Array = NDArray[np.float64]
@@ -240,8 +241,8 @@ def _least_loss(problem: Problem, pushed: Pushed) -> float:
 
 def _never(problem: Problem, pushed: Pushed) -> bool:
     """Report whether it is proved that no moves within the limits reach the goal."""
-    if problem.query.probability is not None and _least_loss(problem, pushed) > -np.log(problem.query.probability):
-        return True
+    if problem.query.probability is not None:  # which can be had where another class is always the likelier
+        return _least_loss(problem, pushed) > -np.log(problem.query.probability) + PROBABLE
     return bool((_most_leads(problem, pushed) <= 0).any())
 
 

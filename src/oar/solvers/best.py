@@ -51,7 +51,8 @@ def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
     members, proved, possible = best_members(problem, reach, number)
     found = propose(problem.with_action(participants=members, seed=None))
     if not query:
-        return _honest(found, problem, proved=proved and found.exact, impossible=proved and not possible)
+        never = not possible if problem.query.probability is None else found.impossible  # by the least loss of all
+        return _honest(found, problem, proved=proved and found.exact, impossible=proved and never)
     tried = [members]
     for _ in range(ROUNDS):  # the best members where the query now is
         members = best_members(problem, _from_there(reach, found), number)[0]
@@ -59,7 +60,7 @@ def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
             break
         tried.append(members)
         found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
-    impossible = bool(reach.lead(reach.relaxed) <= 0)  # even if all of them moved
+    impossible = reach.out_of_reach(reach.relaxed, problem.query.probability)  # even if all of them moved
     return _honest(replace(found, bound=float(reach.loss(reach.relaxed))), problem, impossible=impossible)
 
 

@@ -9,7 +9,7 @@ from oar.models.nearest_centroid import goal_loss
 from oar.plans import ClassPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.own_region import shortest_move_into
-from oar.solvers.reach import Array, Reach, reach_of, smallest_scale
+from oar.solvers.reach import Array, Reach, reach_of, smallest_scale, smallest_scale_for
 
 
 def solve(problem: Problem) -> Proposal:
@@ -40,8 +40,6 @@ def propose(
     bound = float(reach.loss(reach.relaxed))
     gap = reach.gap(directions, query_move)
     impossible, suffices = prospects(problem, reach)
-    if problem.query.probability is not None:  # what suffices for being predicted need not suffice for that
-        impossible, suffices = impossible or bound > -np.log(problem.query.probability), ""
     return Proposal(
         plan=ClassPlan(problem, query_move, directions),
         solver=solver,
@@ -62,11 +60,11 @@ def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
     """Say whether it is proved that these limits cannot reach the goal, and what would.
 
     Members alone: the exact optimum decides. The query alone: the exact distance to the goal's region does. Both: the
-    relaxation can prove it.
+    relaxation can prove it. Where a probability is asked for, the least loss decides in place of the nearest centroid.
     """
+    impossible = reach.out_of_reach(reach.relaxed, problem.query.probability)
     if not reach.members:
-        return own_prospects(reach)
-    impossible = bool(reach.lead(reach.relaxed) <= 0)
+        return own_prospects(reach) if problem.query.probability is None else (impossible, "")
     enough = what_suffices(problem, reach)
     if reach.query:
         return impossible, f"Even if the query stays where it is, {enough}"
@@ -87,6 +85,8 @@ def own_prospects(reach: Reach) -> tuple[bool, str]:
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
     """Say which budget of the members would be enough (at optimal moves), or why none is."""
+    if problem.query.probability is not None:
+        return _what_makes_probable(problem, reach, problem.query.probability)
     scale, blocker = smallest_scale(reach)
     if scale == np.inf:
         return f"no budget is enough with these participants: {why_never(problem, reach, blocker)}"
@@ -94,6 +94,20 @@ def what_suffices(problem: Problem, reach: Reach) -> str:
     if not problem.allowance.single:
         return f"optimal moves reach the goal with budgets more than {scale:.6g} times as large{binding}."
     return f"optimal moves reach the goal with any budget above {scale:.6g}{binding}."
+
+
+def _what_makes_probable(problem: Problem, reach: Reach, probability: float) -> str:
+    """Say which budget of the members makes the goal as probable as it must be, or how far none gets."""
+    scale, least = smallest_scale_for(reach, -float(np.log(probability)))
+    if scale == np.inf:
+        return (
+            f"no budget is enough with these participants: however far they move, the goal is no more than "
+            f"{np.exp(-least):.6g} probable; let members of more classes take part."
+        )
+    said = f"optimal moves make the goal {probability:g} probable with"
+    if not problem.allowance.single:
+        return f"{said} budgets more than {scale:.6g} times as large."
+    return f"{said} any budget above {scale:.6g}."
 
 
 def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:

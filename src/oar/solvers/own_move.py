@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
+from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Objective, Rows, minimise
 
@@ -68,8 +69,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
 
 def _never(problem: Problem, training: Any, fit: Fit, found: OwnMove, bound: float) -> bool:
     """Report whether it is proved that no move within the query's budget gets the goal, as probable as it must be."""
-    if problem.query.probability is not None and bound > -np.log(problem.query.probability):
-        return True
+    if problem.query.probability is not None:  # which can be had where another class is always the likelier
+        return bool(bound > -np.log(problem.query.probability) + PROBABLE)
     return out_of_reach(problem, training.matrix(fit.parameters), found.move)
 
 

@@ -23,6 +23,7 @@ from oar.models.nearest_centroid import Centroids, NearestCentroid, goal_loss, l
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
+PROBABLE = 1e-8  # audits take a probability for reached that is short by a billionth of itself
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
 
@@ -75,6 +76,16 @@ class Reach:
     def lead(self, radii: Array) -> Array:
         """Return min_{c≠g} d_c − tie_c − d_g (...) at the best moves: the goal is reached where this is above 0."""
         return margin(self.distances(radii) - self.ties, self.goal)
+
+    def out_of_reach(self, radii: Array, probability: float | None = None) -> bool:
+        """Report whether no moves within radii (k,) make the goal win, or as probable as it must be.
+
+        The loss is −log p(goal), so that moves of the least loss are those of the largest p: they decide whether p can
+        be had, which may be so where another class is always nearer.
+        """
+        if probability is None:
+            return bool(self.lead(radii) <= 0)
+        return bool(self.loss(radii) > -np.log(probability) + PROBABLE + self.ties.max())
 
     def directions(self) -> Array:
         """Return the optimal unit moves (k, d): class c's members move by their own budget times row c."""
@@ -270,3 +281,30 @@ def _duel_scale(reach: Reach, code: int, goal_distance: float, distance: float) 
     while lead(high) < 0:
         high *= 2
     return float(brentq(lead, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500))
+
+
+def smallest_scale_for(reach: Reach, loss: float) -> tuple[float, float]:
+    """Return the infimum of the scales at which the least loss is at most `loss`, and what it falls to in the end.
+
+    It never rises with the scale. In the end all who can move are infinitely far away, and the goal is as near as it
+    can come; the scale is inf where even that is not enough.
+    """
+    distances = euclidean(reach.offsets)
+    still = [code for code in reach.others if reach.unit[code] == 0]
+    nearest = 0.0 if reach.unit[reach.goal] > 0 else float(distances[reach.goal])
+    least = float(np.logaddexp.reduce([0.0, *(nearest - distances[still])]))
+    if least >= loss * (1 - 1e-12):  # so near, rounding would decide
+        return np.inf, least
+
+    def short(scale: float) -> float:
+        return float(reach.loss(reach.unit * scale)) - loss
+
+    if short(0.0) <= 0:
+        return 0.0, least
+
+    from scipy.optimize import brentq
+
+    high = float(distances.max()) + 1.0
+    while short(high) > 0:
+        high *= 2
+    return float(brentq(short, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500)), least

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,17 @@ class Register:
         return sealed(crowd)
 
 
+def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:
+    """Return the register of these classes and features, which is made once: operators pool batches in every refit."""
+    return _register(classes, tuple(type(label) for label in classes), dimensions, names)
+
+
+@lru_cache(maxsize=16)
+def _register(classes: tuple[Any, ...], kinds: tuple[type, ...], dimensions: int, names: Any) -> Register:
+    """`kinds` tell labels apart that are equal, such as 1 and True."""
+    return Register(classes, dimensions, names)
+
+
 def pooled(batches: tuple[Population, ...]) -> Population:
     """Return the people of several batches, which have the same features and classes, as one population."""
     if len(batches) == 1:
@@ -142,4 +154,4 @@ def pooled(batches: tuple[Population, ...]) -> Population:
         weights = np.concatenate([np.ones(batch.size) if batch.weights is None else batch.weights for batch in batches])
     features = np.concatenate([np.asarray(batch.features) for batch in batches])
     codes = np.concatenate([batch.codes(0, batch.size) for batch in batches])
-    return Register(first.classes, first.dimensions, first.names).people(features, codes, weights)
+    return register_for(first.classes, first.dimensions, first.names).people(features, codes, weights)

@@ -20,6 +20,7 @@ from oar.goals.wishes import ClassWish
 from oar.models import NearestCentroid
 from oar.models.linear import Linear
 from oar.models.nearest_centroid import Centroids, loss_and_margin, rival_ties
+from oar.online.needs import check_retrained
 from oar.people import Population
 from oar.problem import Problem, Query
 from oar.worlds.parts import Array, Rows
@@ -111,6 +112,7 @@ def check_model(model: Any) -> None:
     """Raise unless a model predicts classes."""
     if getattr(model, "regresses", False):
         raise OptionError(f"model: must predict classes in a world, got {model.name}, which predicts values.")
+    check_retrained(model)
 
 
 def reading_model(model: Any) -> Any:

@@ -10,6 +10,7 @@ and what they see is what is on record then. Actors with `before_decision` act f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -147,6 +148,7 @@ class View:
         past: what was handed in in earlier rounds, oldest first, history before round 0 included.
         rng: this actor's own random numbers: the same in the same round, however often it is asked.
         spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
+        spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
     """
 
     number: int
@@ -157,6 +159,7 @@ class View:
     past: tuple[Population, ...]
     rng: np.random.Generator
     spent: Array | None = None
+    spent_by: Callable[[Rows], Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)

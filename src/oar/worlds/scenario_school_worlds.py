@@ -43,6 +43,7 @@ ARMS = (
     Arm("collective, in full", SIGNAL_IN_FULL, False, "collective, up to its budget"),
     Arm("collective, all alike", ALIKE, False, "collective, all alike"),
     Arm("defended", SIGNAL, True, "collective, district defends"),
+    Arm("defended, all alike", ALIKE, True, "all alike, district defends"),
     Arm("defended, nobody", NOBODY, True, "nobody acts, district defends"),
 )
 

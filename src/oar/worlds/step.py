@@ -84,6 +84,7 @@ class Step:
             past=self._past[: known + 1],
             rng=stream(self.simulation.seed, "actor", actor.name, self.number),
             spent=self._spent[actor.name].of(self.crowd.persons[mine]),
+            spent_by=self._spent[actor.name].of,
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
