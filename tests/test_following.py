@@ -1,5 +1,7 @@
 """Following plans against what really happens: budgets are kept, and planning again beats planning once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planning_worlds import BUDGET, three_rounds
@@ -19,7 +21,8 @@ def each():
 
 
 def test_where_all_is_as_expected_the_plan_comes_true(each, shared):
-    for problem in (each, shared):
+    both = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.5), 1.4 * BUDGET)
+    for problem in (each, shared, both):
         planned = oar.collective(problem)
         for replan in (True, False):
             followed = oar.follow(problem, oar.Reality(), replan=replan)
@@ -28,6 +31,14 @@ def test_where_all_is_as_expected_the_plan_comes_true(each, shared):
             assert followed.replanned == replan
             np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-9)
     np.testing.assert_allclose(oar.follow(each, oar.Reality()).plan.each, oar.collective(each).plan.each, atol=1e-9)
+
+
+def test_what_is_left_of_a_total_is_what_is_planned_with():
+    """Those who act early are read in every refit, so that early rounds take what rounds may, and leave the rest."""
+    problem = three_rounds(oar.NearestCentroid(), FullRefit(), 1.4 * BUDGET, goal_for="every")
+    followed, planned = oar.follow(problem, oar.Reality()), oar.collective(problem)
+    np.testing.assert_allclose(planned.plan.efforts(), 6 * BUDGET * np.array([1.0, 0.4, 0.0]), atol=1e-5)
+    np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-6)
 
 
 def test_planning_again_beats_planning_once_where_not_all_follow():
@@ -60,16 +71,38 @@ def test_planning_again_beats_planning_once_where_others_come_than_expected():
     np.testing.assert_array_equal(again.problem.stream.people.features, features)
 
 
-@pytest.mark.parametrize("norm", [1, 2, np.inf])
-def test_nobody_spends_more_than_it_has(norm):
+@pytest.mark.parametrize(("norm", "shared"), [(1, True), (2, True), (np.inf, True), (2, 1.4 * BUDGET)])
+def test_nobody_spends_more_than_it_has(norm, shared):
     """Shared budgets, noise that would carry people too far, and some who do not follow."""
-    problem = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.3), shared=True, goal_for="every", norm=norm)
+    problem = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.3), shared, goal_for="every", norm=norm)
+    most = BUDGET if shared is True else shared
     for replan in (True, False):
         followed = oar.follow(problem, oar.Reality(adoption=0.7, noise=0.5, seed=1), replan=replan)
         spent = np.bincount(problem.stream.who, weights=np.linalg.norm(followed.plan.each, ord=norm, axis=1))
-        assert spent.max() <= BUDGET * (1 + 1e-9)
-        assert spent.max() > 0.5 * BUDGET
+        assert spent.max() <= most * (1 + 1e-9)
+        assert spent.max() > 0.5 * most
         assert not followed.audit.violations
+
+
+def test_who_is_there_twice_in_a_round_has_one_budget():
+    given = three_rounds(oar.NearestCentroid(), FullRefit(), goal_for="every")
+    who = np.tile([0, 0, 1, 2, 2, 3], 3)
+    problem = replace(given, stream=Stream(given.stream.people, given.stream.when, who), shared=1.5 * BUDGET)
+    each = np.zeros((18, 2))
+    each[2:, 0] = 0.9 * BUDGET  # more than they have; but the first asks for nothing in the first round
+    told = []
+
+    def as_far_as_allowed(round_):
+        told.append(round_)
+        return oar.Happened(round_.expected, round_.left[:, None] * [1.0, 0.0])
+
+    followed = oar.follow(problem, as_far_as_allowed, replan=False, plan=oar.OnlinePlan(problem, each))
+    np.testing.assert_allclose(told[0].left / BUDGET, [0.75, 0.75, 1.0, 0.75, 0.75, 1.0])
+    np.testing.assert_allclose(told[0].asked[:, 0] / BUDGET, [0.0, 0.0, 0.9, 0.75, 0.75, 0.9])
+    spent = np.bincount(who, weights=np.linalg.norm(followed.plan.each, axis=1))
+    np.testing.assert_allclose(spent, 1.5 * BUDGET)
+    assert not followed.audit.violations
+    assert not oar.follow(problem, oar.Reality(adoption=0.8, noise=2.0, seed=2)).audit.violations
 
 
 def test_what_really_happens_can_be_any_function(each):

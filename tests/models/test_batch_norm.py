@@ -304,3 +304,11 @@ def test_a_batch_of_one_who_weighs_nothing_more_than_others(batch):
     result = oar.collective(problem)
     assert result.loss <= result.loss_before
     assert not result.audit.violations
+
+
+def test_a_network_of_layers_is_on_no_card():
+    model = TestTimeBatchNorm([BatchNorm([1.0]), Dense([[-1.0], [1.0]])], classes=["no", "yes"])
+    people = oar.Population(np.linspace(-1, 1, 9)[:, None], ["unlabelled"] * 9)
+    result = oar.collective(oar.Problem(people, model, oar.Query([-0.1], "yes"), oar.Perturb(0.4)), progress=False)
+    with pytest.raises(oar.DataError, match="which is more than a name and a few settings"):
+        result.plan.card()

@@ -57,6 +57,19 @@ def test_shared_budgets_need_persons_whose_budgets_agree():
     assert problem(online.FullRefit(), given=who, shared=True, action=resting).shared
 
 
+def test_totals_beside_budgets_for_rounds():
+    who = stream(who=True)
+    given = problem(online.FullRefit(), given=who, shared=1.5, action=[*2 * [oar.Perturb(1.0)], oar.Perturb(0.0)])
+    assert np.array_equal(given.totals, np.where(given.radii > 0, 1.5, 0.0))
+    assert np.isinf(problem(online.FullRefit(), given=who).totals[who.when >= 0]).all()
+    totals = np.ones(who.people.size)
+    totals[0] = 2.0
+    with pytest.raises(oar.DataError, match="shared: must be the same in all rounds of a person .* 1 and 2 for person"):
+        problem(online.FullRefit(), given=who, shared=totals)
+    with pytest.raises(oar.OptionError, match="shared: needs to know who is the same person"):
+        problem(online.FullRefit(), shared=1.5)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -65,6 +78,9 @@ def test_shared_budgets_need_persons_whose_budgets_agree():
         ({"rule": 3}, "rule: must be one of oar.online's .* has no name"),
         ({"goal_for": "any"}, "goal_for: must be one of 'last', 'every'"),
         ({"shared": "yes"}, "shared: must be True or False"),
+        ({"shared": -1.0}, "shared: must be .* a number ≥ 0, .* got -1.0"),
+        ({"shared": np.inf}, "shared: must be"),
+        ({"shared": [1.0, 2.0]}, r"shared: must be .* got shape \(2,\)"),
         ({"given": [1]}, "stream: must be an oar.online.Stream"),
         ({"action": oar.Relabel(most=1)}, r"action: must be an oar.Perturb\(…\) over time"),
         ({"action": oar.Perturb(1.0, participants=oar.Best(2))}, "action: oar.Best is not chosen over time"),

@@ -53,9 +53,10 @@ def test_a_plan_is_kept_in_a_file_for_its_own_problem(late, tmp_path):
     again = oar.OnlinePlan.load(path, late.problem)
     np.testing.assert_array_equal(again.each, late.plan.each)
     assert oar.audit(again).loss == late.loss
-    other = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6), shared=True, query=(0.6, 0.4))
-    with pytest.raises(oar.DataError, match="must be the one that the plan"):
-        oar.OnlinePlan.load(path, other)
+    for changes in ({"shared": True, "query": (0.6, 0.4)}, {"shared": 0.3}):
+        other = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6), **changes)
+        with pytest.raises(oar.DataError, match="must be the one that the plan"):
+            oar.OnlinePlan.load(path, other)
     with pytest.raises(oar.StorageError, match="does not exist"):
         oar.OnlinePlan.load(tmp_path / "none.npz", late.problem)
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))

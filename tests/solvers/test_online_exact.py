@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import oar
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream, Window
+from oar.plans.online_plan import OnlinePlan
 
 RULES = {
     "full refit": FullRefit(),
@@ -80,13 +82,14 @@ def four_people(rule, shared, goal_for="last", query=0.8):
 def all_plans(rounds, shared, steps):
     """Rows of both rounds for all plans in which each person uses shares of its budget on a grid."""
     shares = np.linspace(-1, 1, steps)
-    pairs = [(a, b) for a, b in itertools.product(shares, shares) if not shared or abs(a) + abs(b) <= 1 + 1e-9]
+    most = {False: 2, True: 1}.get(shared, shared / BUDGET)
+    pairs = [(a, b) for a, b in itertools.product(shares, shares) if abs(a) + abs(b) <= most + 1e-9]
     each = BUDGET * np.array(pairs)
     chosen = np.stack(np.meshgrid(*4 * [np.arange(len(pairs))], indexing="ij")).reshape(4, -1)
     return [rounds[t][:, None] + each[chosen][:, :, t : t + 1] for t in (0, 1)]
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, True, 1.5 * BUDGET])
 @pytest.mark.parametrize("name", RULES)
 def test_four_people_in_two_rounds(name, shared):
     """In one dimension, with budgets for each round or shared, the grid holds the optimum itself."""
@@ -99,7 +102,7 @@ def test_four_people_in_two_rounds(name, shared):
     assert result.loss == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, True, 1.5 * BUDGET])
 @pytest.mark.parametrize("name", RULES)
 def test_a_goal_for_every_round(name, shared):
     """The mean of both rounds' losses: by gradients, no worse than the grid, and not below the proved bound."""
@@ -114,6 +117,81 @@ def test_a_goal_for_every_round(name, shared):
     assert result.success == all(result.rounds["success"])
     assert result.loss == pytest.approx(result.rounds["loss"].mean())
     assert result.gap <= 1e-6
+
+
+def test_totals_of_unlike_people_and_rounds_with_budgets_of_their_own():
+    """Against linear programming: how far class means can go is Σ |ω| ‖δ‖, within a person's total and rows' caps."""
+    rng = np.random.default_rng(11)
+    rounds, size = 3, 5
+    batches = [(rng.normal(0, 0.1, (size, 1)) + [[0], [0], [3], [3], [3]], ["no", "no", *3 * ["yes"]]) for _ in "abc"]
+    weights = rng.uniform(0.5, 2.0, (rounds, size))
+    stream = Stream.of_batches(
+        [oar.Population(*batch, weights[number]) for number, batch in enumerate(batches)], who=True
+    )
+    caps, totals = rng.uniform(0.1, 0.4, (rounds, size)), rng.uniform(0.2, 0.9, size)
+    actions = [oar.Perturb(cap) for cap in caps]
+    rule = ExponentialMeans(0.6)
+    problem = OnlineProblem(
+        stream, oar.NearestCentroid(), rule, oar.Query([1.2], "yes"), actions, shared=np.tile(totals, rounds)
+    )
+    result = oar.collective(problem)
+    codes = np.array([0, 0, 1, 1, 1])
+    memory = np.array([0.16, 0.24, 0.6])  # of rounds, by hand
+    omega = memory[:, None] * weights / (weights @ np.eye(2)[codes])[:, codes]
+    radii = np.zeros(2)
+    for person in range(size):
+        found = linprog(
+            -omega[:, person], np.ones((1, rounds)), [totals[person]], bounds=[(0, c) for c in caps[:, person]]
+        )
+        radii[codes[person]] -= found.fun
+    means = np.array(
+        [(omega[:, codes == c] * np.array([rows for rows, _ in batches])[:, codes == c, 0]).sum() for c in (0, 1)]
+    )
+    near, away = abs(means[1] - 1.2) - radii[1], abs(means[0] - 1.2) + radii[0]
+    assert result.exact
+    assert result.loss == pytest.approx(np.logaddexp(0.0, near - away), abs=1e-12)
+    lengths = np.abs(result.plan.each).reshape(rounds, size)
+    assert (lengths <= caps * (1 + 1e-12)).all()
+    assert (lengths.sum(axis=0) <= totals * (1 + 1e-12)).all()
+    by_gradients = oar.collective(problem, solver="projected-gradient")
+    assert by_gradients.loss == pytest.approx(result.loss, abs=1e-6)
+    assert by_gradients.gap < 1e-6
+
+
+@pytest.mark.parametrize("shared", [True, 3.0])
+def test_who_may_not_act_where_its_weight_is_largest_acts_elsewhere(shared):
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], who=True)
+    budgets = [oar.Perturb(3.0), oar.Perturb(0.0)]
+    for rule in (FullRefit(), ExponentialMeans(0.9)):
+        problem = OnlineProblem(stream, oar.NearestCentroid(), rule, oar.Query([2.1], "a"), budgets, shared=shared)
+        result = oar.collective(problem)
+        assert result.exact
+        np.testing.assert_allclose(np.abs(result.plan.each.ravel()), [3.0, 3.0, 0.0, 0.0], atol=1e-12)
+        assert result.success
+        assert result.loss == pytest.approx(result.bound, abs=1e-12)
+
+
+def test_the_audit_calls_people_by_one_name():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], history=batch, who=[[70, 71], [71, 70]])
+    problem = OnlineProblem(
+        stream, oar.NearestCentroid(), FullRefit(), oar.Query([2.3], "a"), oar.Perturb(BUDGET), shared=True
+    )
+    told = oar.audit(OnlinePlan(problem, np.array([[0.0], [0.0], [2.0], [0.0], [0.0], [1.0]]))).violations
+    assert told[0] == "person 71 in round 1 moves by 2, limit 0.4"
+    assert told[1] == "row 5 of the history moves by 1, limit 0"
+    assert told[2] == "person 71 moves by 2 over all rounds, limit 0.4"
+
+
+def test_the_audit_measures_caps_and_totals():
+    problem, _ = four_people(FullRefit(), 1.5 * BUDGET)
+    each = np.full((8, 1), 0.75 * BUDGET)
+    assert not oar.audit(OnlinePlan(problem, each)).violations
+    each[0] = 0.8 * BUDGET  # of person 0's total
+    assert "person 0 moves by 0.62 over all rounds, limit 0.6" in oar.audit(OnlinePlan(problem, each)).violations[0]
+    each[0], each[4] = 1.1 * BUDGET, 0.0
+    assert len(oar.audit(OnlinePlan(problem, each)).violations) == 1  # its round's budget alone
 
 
 def test_it_is_impossible_for_every_round_if_it_is_for_one():
@@ -181,3 +259,24 @@ def test_rows_that_weigh_nothing_stay_and_gradient_steps_that_overshoot_are_turn
     assert result.loss == pytest.approx(result.proposal.claimed_loss, abs=1e-10)  # the rule itself was run again
     others = oar.collective(problem, solver="projected-gradient")
     assert result.loss <= others.loss + 1e-9
+
+
+def test_weights_are_told_whichever_way_they_pull():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], history=batch, who=True)
+    query, action = oar.Query([2.3], "a"), oar.Perturb(0.5)
+    problem = OnlineProblem(stream, oar.NearestCentroid(), GradientSteps(4.5), query, action, shared=True)
+    # Steps of 4.5 · ½ take a centroid 2.25 of the way to the mean: −1.25 of what it was, twice.
+    told = "acts in round 0 alone: round 0's data weigh 2.81 in the last model, round 1's 2.25."
+    assert told in oar.collective(problem).explanation
+
+
+def test_why_it_is_not_exact_names_what_would_be():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    problem = OnlineProblem(
+        Stream.of_batches([batch]), oar.SoftmaxRegression(), FullRefit(), oar.Query([2.3], "a"), oar.Perturb(BUDGET)
+    )
+    with pytest.raises(
+        oar.OptionError, match=r"gradient steps, fine-tuning\), .* got softmax-regression with full refit"
+    ):
+        oar.collective(problem, solver="exact")

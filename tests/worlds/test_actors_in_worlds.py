@@ -13,7 +13,7 @@ import oar
 from oar.defences import Delayed, TrimmedCentroids
 from oar.models import SoftmaxRegression
 from oar.online import Window
-from oar.worlds import Blobs, Collective, Operator, World, simulate
+from oar.worlds import Blobs, Collective, Deed, Operator, PlanOnce, Replan, World, simulate
 from oar.worlds.actors import (
     AdvisedIndividuals,
     CompetingCollective,
@@ -101,6 +101,27 @@ def test_a_competitor_must_be_a_collective_with_a_policy() -> None:
         CompetingCollective("them")
     with pytest.raises(oar.errors.DataError, match="policy: must be a function"):
         CompetingCollective(RIVALS, policy=3)
+
+
+def test_a_competitor_sees_the_world_that_it_is_in() -> None:
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append((view.labels, view.rounds, view.arrivals, view.collective))
+        return Deed()
+
+    made = world(MODELS["centroids"], CompetingCollective(RIVALS, look), labels="oracle")
+    simulate(made, rounds=2).table()
+    assert seen == [("oracle", 2, made.arrivals, RIVALS)] * 2
+
+
+def test_a_competitor_plans_as_any_collective_does() -> None:
+    """Alone among `others` it gets its query what it gets as the world's collective, and begins afresh every time."""
+    for policy in (PlanOnce(), Replan(horizon=2)):
+        us = World(Blobs([[1.5, 0.0], [-1.5, 0.0]], 30), Operator(MODELS["centroids"]), RIVALS, labels="keep")
+        expected = simulate(us, policy, rounds=2, seed=5).table()["loss"].tolist()
+        among_others = world(MODELS["centroids"], CompetingCollective(RIVALS, policy))
+        assert losses(among_others) == expected == losses(among_others)
 
 
 def test_a_competitor_pulls_its_levers() -> None:

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import oar
 from oar.defences import Delayed
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, Window
-from oar.worlds import Blobs, Operator, World, simulate
+from oar.worlds import Blobs, FromBatches, Operator, World, simulate
 
 MEANS = [[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
 
@@ -60,6 +60,60 @@ def test_without_a_refit_data_are_kept_and_nothing_changes() -> None:
     last = max(number for number, one in enumerate(found) if one.retrained)
     features, labels = read(found[: last + 1], None)
     assert_allclose(found[last].state.parameters.positions[0], features[labels == 0].mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    "rule", [ExponentialMeans(0.5), Window(1), Window(2), GradientSteps(0.4), FullRefit()], ids=str
+)
+def test_what_arrives_while_nothing_is_updated_is_one_batch_to_the_next_update(rule: Any) -> None:
+    """Two updates in six rounds are those of two rounds of thrice as many people."""
+    shifts = np.array([0.0, 10.0, 20.0, 5.0, -5.0, 0.0])
+    base = np.array([[0.0, 1.0], [2.0, 0.0], [0.5, 0.5], [1.5, -1.0]])
+    codes, history = np.array([0, 1, 0, 1]), (np.array([[0.0, 0.0], [1.0, 1.0]]), [0, 1])
+    batches = [(base + shift, codes) for shift in shifts]
+    together = [tuple(np.concatenate(part) for part in zip(*some, strict=True)) for some in (batches[:3], batches[3:])]
+
+    def found(given: Any, defence: Any) -> list[Any]:
+        operator = Operator(oar.NearestCentroid(), rule, defence)
+        world = World(FromBatches(given), operator, labels="keep", history=history, holdout=history)
+        return list(simulate(world, rounds=len(given)))
+
+    late, long = found(batches, Delayed(3)), found(together, None)
+    assert [one.retrained for one in late] == [False, False, True] * 2
+    for one, same in ((late[2], long[0]), (late[5], long[1])):
+        assert_allclose(one.state.flat, same.state.flat)
+    if isinstance(rule, ExponentialMeans):
+        start, means = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[0.25, 0.75], [1.75, -0.5]]) + 10.0
+        assert_allclose(late[2].state.parameters.positions, (start + means) / 2)
+    assert rule.reads is None or len(late[-1].state.memory) == rule.reads - 1
+
+
+class InPlace:
+    """Half of the way towards zero, by changing what was deployed before."""
+
+    name, reads, returns = "in place", 1, slice(None)
+
+    def update(self, update: Any) -> Any:
+        update.before[:] *= 0.5
+        return update.before[self.returns]
+
+    def pull_back(self, update: Any, after: Any, adjoint: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_rule_that_works_in_place_changes_nothing_that_is_recorded() -> None:
+    first, second, _ = rounds(Operator(oar.NearestCentroid(), InPlace()))
+    assert_allclose(first.deployed.flat, 2 * first.state.flat)
+    assert_allclose(first.shift, np.linalg.norm(first.state.flat))
+    assert_allclose(second.deployed.parameters.positions, first.state.parameters.positions)
+    assert_allclose(second.shift, 0.5 * first.shift)
+
+
+def test_a_rule_of_the_wrong_length_is_refused_by_name() -> None:
+    rule = InPlace()
+    rule.returns = slice(1, None)
+    with pytest.raises(oar.DataError, match=r"round 0, the bank: rule: in place must return 6 parameters, got shape"):
+        rounds(Operator(oar.NearestCentroid(), rule, name="the bank"))
 
 
 def test_rules_that_do_not_fit() -> None:

@@ -7,10 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import oar
-from oar.online import FullRefit, GradientSteps, Window
+from oar.online import ExponentialMeans, FullRefit, GradientSteps, Window
 from oar.worlds import (
     Blobs,
     Collective,
+    Deed,
     DoNothing,
     FromBatches,
     FromPopulation,
@@ -22,6 +23,8 @@ from oar.worlds import (
     World,
     simulate,
 )
+from oar.worlds.foresight import problem_ahead
+from oar.worlds.policies_planned import _Signals
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
 QUERY = np.array([0.8, 0.2])
@@ -33,9 +36,11 @@ def batch(seed: int, size: int = 24) -> tuple[np.ndarray, np.ndarray]:
     return MEANS[codes] + np.random.default_rng(seed).normal(size=(size, 2)), codes
 
 
-def world(model: Any, rule: Any, share: float = 1.0, budget: float = 0.6, rounds: int = 3, **settings: Any) -> World:
+def world(
+    model: Any, rule: Any, share: float = 1.0, budget: float = 0.6, rounds: int = 3, same: bool = False, **settings: Any
+) -> World:
     collective = Collective("us", oar.Query(QUERY, goal=1), oar.Perturb(budget), share=share, **settings)
-    batches = [batch(seed) for seed in range(1, rounds + 1)]
+    batches = [batch(1 if same else seed) for seed in range(1, rounds + 1)]
     arrivals = FromBatches(batches, persons=True)
     return World(arrivals, Operator(model, rule), collective, labels="keep", history=batch(0), holdout=batch(9))
 
@@ -84,6 +89,133 @@ def test_plans_begin_afresh_in_every_simulation() -> None:
     assert first.equals(again)
     fewer = simulate(world(NEAREST, FullRefit(), share=0.2), policy, rounds=2, seed=3).table()
     assert fewer["burden_total"].iloc[0] < first["burden_total"].iloc[0]
+
+
+@pytest.mark.parametrize("total", [0.6, 0.9])
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_plans_know_that_a_total_is_spent_once(share: float, total: float) -> None:
+    """Where the operator forgets it is spent as late as rounds' budgets let it; what is promised comes true."""
+    made = world(NEAREST, ExponentialMeans(0.5), share=share, total=total, rounds=4, same=True)
+    at_once = simulate(made, OneShot(), rounds=4, critical_masses=False).table()["loss"].iloc[-1]
+    for policy in (PlanOnce(), Replan(horizon=4)):
+        *_, before, last = simulate(made, policy, rounds=4, critical_masses=False)
+        assert_allclose(last.outcomes["us"].loss, last.actors["us"].note["promised"], rtol=1e-9)
+        assert last.outcomes["us"].loss < at_once - 0.05
+        assert_allclose(last.acts[0].lengths, 0.6)
+        assert_allclose(before.acts[0].lengths, total - 0.6, atol=1e-12)
+        assert_allclose(last.spent["us"][1], total)
+
+
+def test_a_class_of_whom_some_act_early_and_some_late_spends_it_all() -> None:
+    """The average of such moves is a part of the budget in both rounds; the second is not cut for the first."""
+    made = world(NEAREST, FullRefit(), total=0.6, rounds=2, same=True)
+    policy = _Signals(*_half_early_half_late(made), 0.0)
+    for one in simulate(made, lambda view: policy.answered(view, view.number), rounds=2, critical_masses=False):
+        assert_allclose(one.acts[0].deed.moves, np.tile([0.3, 0.0], (24, 1)), atol=1e-12)
+
+
+def _half_early_half_late(made: World) -> tuple[Any, np.ndarray]:
+    """A problem of two rounds, and a plan in which half of every class go right by all that they have in each."""
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append(problem_ahead(view, 2, "last", real=False))
+        return Deed()
+
+    next(simulate(made, look, rounds=2))
+    each = np.zeros((seen[0].stream.people.size, 2))
+    each[:12, 0] = each[24 + 12 : 48, 0] = 0.6
+    return seen[0], each
+
+
+def test_a_total_is_planned_for_with_signals_too() -> None:
+    made = world(SOFTMAX, GradientSteps(0.3), total=0.9, same=True)
+    once, again, at_once = (
+        list(simulate(made, policy, rounds=3, critical_masses=False))
+        for policy in (PlanOnce(), Replan(horizon=3), OneShot())
+    )
+    assert at_once[-1].outcomes["us"].loss - again[-1].outcomes["us"].loss > 1e-4
+    assert at_once[-1].outcomes["us"].loss - once[-1].outcomes["us"].loss > 1e-4
+    assert max(one.spent["us"][1].max() for one in (*once, *again)) <= 0.9 * (1 + 1e-9)
+
+
+def test_problems_ahead_have_what_is_left_and_the_share_of_members() -> None:
+    """Persons 0 to 23 come again, and four of them spend."""
+    made = world(NEAREST, FullRefit(), share=0.5, total=1.0, same=True)
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append((view, problem_ahead(view, view.rounds - view.number, "last", real=True)))
+        moves = np.zeros((view.mine.size, 2))
+        moves[:4, 0] = 0.25 * (1 + np.arange(4) % 2) * (view.number < 2)
+        return Deed(moves=moves)
+
+    list(simulate(made, look, rounds=3, critical_masses=False))
+    for number, (view, problem) in enumerate(seen):
+        rows = [problem.stream.rows(later) for later in range(problem.rounds)]
+        spent = np.zeros(24)
+        spent[view.mine[:4]] = number * 0.25 * np.array([1, 2, 1, 2])
+        for here in rows:
+            acts = np.isin(np.arange(24), view.mine)  # who is a member stays one
+            assert_allclose(problem.totals[here], np.where(acts & (spent < 1), 1.0 - spent, 0.0))
+            assert_allclose(problem.radii[here], np.where(acts, np.minimum(0.6, 1.0 - spent), 0.0))
+            assert_allclose(problem.stream.who[here], np.arange(24))
+
+
+def test_who_comes_again_later_has_spent_what_it_spent() -> None:
+    collective = Collective("us", oar.Query(QUERY, goal=1), oar.Perturb(0.6), total=1.0)
+    arrivals = FromBatches(
+        [batch(seed) for seed in (1, 2, 3)], persons=[np.arange(24), 24 + np.arange(24), np.arange(24)]
+    )
+    made = World(
+        arrivals, Operator(NEAREST, FullRefit()), collective, labels="keep", history=batch(0), holdout=batch(9)
+    )
+    ahead = {}
+
+    def look(view: Any) -> Deed:
+        ahead[view.number] = problem_ahead(view, 3 - view.number, "last", real=True)
+        moves = np.zeros((view.mine.size, 2))
+        moves[5, 0] = 0.6
+        return Deed(moves=moves if view.number == 0 else None)
+
+    list(simulate(made, look, rounds=3, critical_masses=False))
+    problem = ahead[1]
+    assert_allclose(problem.totals[problem.stream.rows(0)], 1.0)
+    assert_allclose(problem.totals[problem.stream.rows(1)], np.where(np.arange(24) == 5, 0.4, 1.0))
+
+
+def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_their_own_round() -> None:
+    collective = Collective("us", oar.Query(QUERY, goal=1), oar.Perturb(0.6), share=0.25, growth=0.25, total=0.4)
+    made = World(Blobs(MEANS, 400), Operator(NEAREST, FullRefit()), collective, labels="keep")
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append(problem_ahead(view, view.rounds, "last", real=False))
+        return Deed()
+
+    next(simulate(made, look, rounds=3))
+    acting = [np.count_nonzero(seen[0].radii[seen[0].stream.rows(number)]) for number in range(3)]
+    assert_allclose(acting, [100, 200, 300], atol=40)  # four standard deviations
+    assert seen[0].radii.max() == 0.4
+    found = oar.collective(seen[0], progress=False)
+    assert (found.plan.efforts() > 0.35 * np.array(acting)).all()  # everybody new has all of it
+
+
+def test_members_join_as_adoption_grows_and_stay() -> None:
+    made = world(NEAREST, FullRefit(), share=0.25, growth=0.25, same=True)
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append((view.mine, problem_ahead(view, view.rounds, "last", real=True)))
+        return Deed()
+
+    next(simulate(made, look, rounds=3))
+    ((mine, problem),) = seen
+    acting = [set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) for number in range(3)]
+    assert set(mine) == acting[0]
+    assert acting[0] < acting[1]
+    assert acting[0] < acting[2]
+    assert_allclose([len(some) for some in acting[1:]], [12, 18], atol=6)  # lots of who is no member yet are not known
 
 
 def test_looking_ahead_draws_those_who_will_come() -> None:

@@ -41,6 +41,39 @@ def test_more_budget_and_more_people_who_act_never_hurt(told):
             assert found[-1, -1] > found[-1, 0] + 0.1
 
 
+def test_no_success_was_there_before_anybody_moved(told):
+    for row in told.rows:
+        assert row["probability_before"] < 0.5
+        assert row["gain"] == row["probability"] - row["probability_before"]
+        if row["budget"] == 0:
+            assert not row["success"]
+            assert row["gain"] == pytest.approx(0, abs=1e-12)
+    shown = told.still().axes[2]  # the panel of batch sizes shows what moves add, not where batches begin
+    frozen = next(line for line in shown.lines if line.get_label() == "frozen statistics")
+    assert np.abs(frozen.get_ydata()).max() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_flower_is_refused_in_a_batch_of_every_size(seed):
+    settings = BatchNormSettings(people=40, hidden=0, repeats=2)
+    for _, case in zip(range(2), cases(settings, seed), strict=False):
+        for size in settings.sizes:
+            for arm in case.models:
+                audit = case.planned(arm, Point(size, 1.0, 0.0)).audit
+                assert not audit.success
+                assert audit.queries[0].probability <= case.highest_before(settings.sizes) + 1e-9 < 0.5
+
+
+def test_proofs_are_counted_where_there_can_be_any(told):
+    (sentence,) = (one for one in told.summary if "proved" in one)
+    tried = [row for row in told.rows if row["arm"] == "features" and row["budget"] > 0]
+    tried = [row for row in tried if (row["people"], row["share"]) != (2, 0.25)]  # of two, a quarter is nobody
+    proved = sum(not row["success"] for row in tried)
+    assert sentence.startswith(f"In {proved} of the {len(tried)} cases")
+    assert [arm.name for arm in BatchNormSettings().arms if arm.provable] == ["features", "hidden"]
+    assert any("already" in one for one in told.summary)
+
+
 def test_with_frozen_statistics_nobody_can_do_anything(told):
     for row in rows_of(told, "frozen"):
         assert row["probability"] == row["probability_before"] < 0.5

@@ -7,23 +7,20 @@ import pytest
 
 import oar
 from oar.errors import OptionError
+from oar.worlds.labels import KEEP, ORACLE, RELABEL
 from oar.worlds.scenario_credit import (
     CREDIT,
-    KEEP,
     NEW,
     NICE,
-    ORACLE,
-    RELABEL,
     SAME,
     SHORTEST,
     Case,
     CreditSettings,
     advised,
-    asked,
-    asking,
     cases,
 )
-from oar.worlds.scenario_credit_people import BAD, GOOD, loans, nearest_granted
+from oar.worlds.scenario_credit_applicant import AS_A_MEMBER, ITSELF, OWN_SHORTEST, ByItself, asked, own_way
+from oar.worlds.scenario_credit_people import BAD, GOOD, asking, loans, nearest_granted
 
 SMALL = CreditSettings(rounds=3, people=200, repeats=1)
 
@@ -151,20 +148,90 @@ def test_a_collective_helps_the_applicant_who_asks(weights):
     assert np.mean(together) > np.mean(alone) + 0.05
 
 
+FIXED = ("age", "personal_status", "foreign_worker", "dependents", "credit_history")
+
+
+def test_the_applicants_own_way_is_the_shortest_over_what_it_may_change(weights):
+    table = loans()
+    asks = table.features[asking()]
+    way = own_way(weights, asks)
+    assert (asks + way) @ weights[:-1] + weights[-1] > 0
+    assert (asks + 0.999 * way) @ weights[:-1] + weights[-1] < 0
+    fixed = np.array([name.split("=")[0] in FIXED for name in table.names])
+    assert not way[fixed].any()
+    # Hölder: no shorter move of the others closes the gap.
+    missing = -(asks @ weights[:-1] + weights[-1])
+    assert np.linalg.norm(way) == pytest.approx(missing / np.linalg.norm(weights[:-1][~fixed]), rel=1e-6)
+    assert own_way(weights, asks + 1.001 * way) is None  # granted already
+    assert (
+        own_way(np.append(np.where(fixed, weights[:-1], 0.0), -9.0), asks) is None
+    )  # nothing that it may change counts
+
+
+@pytest.mark.parametrize("labels", [KEEP, ORACLE])
+def test_what_the_applicant_gets_by_itself_is_what_the_models_of_the_years_say(labels):
+    """The same world once more, with where it went as the query."""
+    case = Case(NEW, NICE, labels, 1.0)
+    rows = [row for row in advised(SMALL, case, 8804)[0] if row.get("helped") == ITSELF]
+    asks = loans().features[asking()]
+    world = SMALL.world(NEW, labels, [case.actor()])
+    places = {}
+    for each in oar.simulate(world, rounds=SMALL.rounds, seed=8804):
+        way = own_way(each.deployed.parameters[0], asks)
+        for kind in (OWN_SHORTEST, AS_A_MEMBER):
+            (row,) = (one for one in rows if (one["year"], one["advice"]) == (each.number + 1, kind))
+            length = None if way is None else np.linalg.norm(way) if kind == OWN_SHORTEST else SMALL.budget
+            assert row["burden"] == pytest.approx(length)
+            went = way is not None and kind not in places
+            if went:
+                places[kind] = asks + way * (length / np.linalg.norm(way))
+            assert row["effort"] == pytest.approx(length if went else 0.0)
+            at = each.state.parameters[0]
+            logit = places.get(kind, asks) @ at[:-1] + at[-1]
+            assert row["chance"] == pytest.approx(1 / (1 + np.exp(-logit)))
+            assert row["success"] == (logit > 0)
+    assert len(places) == 2
+    assert len(rows) == 2 * SMALL.rounds
+    assert all(sum(row["effort"] for row in rows if row["advice"] == kind) > 0 for kind in places)  # it goes once
+
+
+def test_an_applicant_whom_the_model_grants_credit_need_not_go(weights):
+    from types import SimpleNamespace
+
+    state = SimpleNamespace(parameters=weights[None])
+    granted = loans().features[np.argmax(loans().features @ weights[:-1])]
+    rows = list(
+        ByItself(granted, 0.5).year(oar.SoftmaxRegression(l2=1e-2), SimpleNamespace(deployed=state, state=state))
+    )
+    assert [(row["burden"], row["next"], row["first"], row["effort"]) for row in rows] == [(None, None, None, 0.0)] * 2
+    assert all(row["success"] == 1 for row in rows)
+
+
 def test_every_case_is_told():
     assert len(set(cases())) == len(list(cases())) == 30
     stages = []
     told = CREDIT.run(SMALL, 5, lambda *stage: stages.append(stage))
     assert stages[-1] == ("drawing", 33, 33)
-    assert len(told.rows) == 20 * 1 + 10 * 3 + 3 * 3
+    assert len(told.rows) == 20 * 1 + 10 * 3 * (1 + 2) + 3 * 3  # advice, the applicant's own two ways, and its helpers
+    efforts = told.facts["applicant"]["effort over all years, in cost"]
+    ours = [row["effort"] for row in told.rows if row["helped"] == "collective"]
+    assert efforts["collective"] == pytest.approx(sum(ours))
+    assert sum(ours) <= 3 * 0.5 * 20 * (1 + 1e-9)  # a tenth of 200 people, 0.5 each, in three years
+    assert efforts[AS_A_MEMBER] == pytest.approx(0.5)
+    assert any(f"{sum(ours) / 0.5:,.0f} times as far" in sentence for sentence in told.summary)
     fact = next(
         fact
         for fact in told.facts["cases"]
-        if (fact["come"], fact.get("labels"), fact.get("adoption")) == (NEW, ORACLE, 1.0)
+        if (fact["come"], fact["labels"], fact.get("adoption"), fact.get("helped")) == (NEW, ORACLE, 1.0, None)
     )
-    nexts = [row["next"] for row in told.rows if (row["come"], row["labels"], row["adoption"]) == (NEW, ORACLE, 1.0)]
+    nexts = [
+        row["next"]
+        for row in told.rows
+        if (row["come"], row["labels"], row["adoption"], row["helped"]) == (NEW, ORACLE, 1.0, None)
+    ]
     assert fact["all years"]["next"]["mean"] == pytest.approx(np.mean(nexts))
-    assert len(told.lines) == 9
+    assert len(told.lines) == 15
+    told.still().draw_without_rendering()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from oar.errors import OptionError
-from oar.worlds.scenario_school import SCHOOL, seen
+from oar.pictures.colours import PURPLE
+from oar.worlds.judging import predictions
+from oar.worlds.scenario import averages
+from oar.worlds.scenario_school import MEASURES, SCHOOL, seen
 from oar.worlds.scenario_school_actors import FIRST, high_second
 from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, H2, N1, N2, SCHOOLS, SchoolDistrict
+from oar.worlds.scenario_school_words import summary
 from oar.worlds.scenario_school_worlds import ARMS, STUDENTS, SchoolSettings
 from oar.worlds.simulate import simulate
 
@@ -161,7 +165,8 @@ def test_what_students_hand_in(stories, name):
     for one in rounds:
         (act,) = one.acts
         assert set(one.on_record.groups[act.mine]) == {H1}
-        assert act.mine.size == round(SMALL.share * (one.on_record.groups == H1).sum())
+        able = (one.on_record.groups == H1).sum()
+        assert act.mine.size == pytest.approx(SMALL.share * able, abs=4 * np.sqrt(able / 4))
         moves = np.zeros((act.mine.size, 2)) if act.deed.moves is None else act.deed.moves
         hours = one.crowd.features[act.mine, ACTIVITIES]
         assert not moves[:, ACHIEVEMENT].any()
@@ -233,6 +238,33 @@ def test_who_took_up_hours_is_assigned_by_them(stories):
     assert attending.mean() > 0.45  # half by the model, and a fifth of the others by transfer; else a tenth
 
 
+@pytest.mark.parametrize("name", ["individual", "collective"])
+def test_shares_and_accuracy_are_those_of_the_assignment_that_was_made(name):
+    """Where all places go by the model, the school attended is the assignment; what is reported later is not."""
+    settings = dataclasses.replace(SMALL, rounds=4, guided=1.0)
+    arm, by_reports = BY_NAME[name], []
+    world = settings.world(arm, SEEDS[1])
+    model = world.operator.model
+    for one in simulate(world, settings.policy(arm), rounds=4, seed=SEEDS[1], critical_masses=False):
+        year, measured = seen(one, model, arm, settings)
+        attends, second = one.on_record.groups == H1, high_second(one.crowd, settings.high)
+        assert (year.assigned == attends).all()
+        assert (year.assigned == (predictions(model, one.deployed.parameters, year.applied) == FIRST)).all()
+        assert (year.reported == one.batch.features).all()
+        assert measured["share"] == year.share == attends[second].mean()
+        assert measured["accuracy"] == year.accuracy == (attends == (one.crowd.codes == FIRST)).mean()
+        other = one.crowd.features if name == "individual" else one.batch.features
+        mistaken = predictions(model, one.deployed.parameters, other) == FIRST
+        by_reports.append((mistaken[second].mean() != measured["share"], (mistaken != attends).any()))
+    assert np.any(by_reports, axis=0).all()  # it makes a difference by which features it is measured
+
+
+def test_a_budget_that_is_no_whole_number_of_steps_is_kept():
+    settings = SchoolSettings(rounds=2, people=300, repeats=1, since=1, budget=0.7)
+    rounds, _ = played("individual", SEEDS[1], settings)
+    assert {length for one in rounds for length in one.acts[0].lengths} == {0.0, 0.25, 0.5}
+
+
 @pytest.mark.parametrize("name", TOGETHER)
 def test_nearest_centroid_drops_the_proxy_too(name):
     settings = SchoolSettings(rounds=6, people=200, repeats=1, since=2, model="nearest-centroid", share=1.0)
@@ -266,6 +298,97 @@ def test_what_is_told_is_what_was_measured():
     again = SCHOOL.run(dataclasses.replace(settings, repeats=1), 4, lambda *stage: None)
     assert repr(again.rows) == repr([row for row in told.rows if not row["repeat"]])
     assert H1 in told.summary[0]
+    still, frame = told.still(), told.film(2)
+    (baseline,) = (line for line in still.axes[0].lines if line.get_color() == PURPLE and line.get_marker() == "None")
+    years = told.facts["arms"]["defended, nobody"]["years"]
+    assert list(baseline.get_ydata()) == [year["share"]["mean"] for year in years]
+    assert f"and {years[2]['accuracy']['mean']:.0%} if the district defends" in still.get_supxlabel().replace("\n", " ")
+    alone = next(row for row in told.rows if (row["arm"], row["year"], row["repeat"]) == ("defended, nobody", 3, 0))
+    words = f"if nobody acts: {alone['share']:.0%}, accuracy {alone['accuracy']:.0%}"
+    assert [words in [text.get_text() for text in axes.texts] for axes in frame.axes] == [False, False, False, True]
+    assert "when applying" in frame.axes[0].get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"rounds": 2}, "acting begins in year 3, after the last"),
+        ({"since": 1, "share": 0.0}, "the share of those who act is 0"),
+        ({"since": 1, "budget": 0.0}, "the budget is 0"),
+    ],
+)
+def test_where_nobody_acts_that_is_what_is_said(given, why):
+    told = SCHOOL.run(SchoolSettings(**{"rounds": 2, "people": 60, "repeats": 1, **given}), 4, lambda *stage: None)
+    first, *others = told.summary
+    assert first == f"Nobody acted in any arm: {why}. Arms differ by the defence alone."
+    assert len(others) == 3  # shares and weights where nobody acts, and what the defence costs
+    assert not any(word in " ".join(others) for word in ("ndividual", "ollective", "together", "members"))
+    assert "Nobody acted in any arm." in told.still().get_supxlabel()
+    assert "(nobody acts)" in told.film(1).get_suptitle()
+
+
+def told_of(settings, shares=None, idle=(), **more):
+    """The summary of made-up measurements: shares by arm, the same in every year; arms in which nobody acts."""
+    rows = [
+        {
+            **dict.fromkeys(MEASURES, 0.5),
+            "arm": arm.name,
+            "year": year,
+            "repeat": 0,
+            "share": (shares or {}).get(arm.name, 0.5),
+            "acting": 0.2 * (arm.way != "nobody" and arm.name not in idle and year >= settings.since),
+            **more,
+        }
+        for arm in ARMS
+        for year in range(1, settings.rounds + 1)
+    ]
+    return " ".join(summary(settings, rows, averages(rows, ("arm", "year"), MEASURES)))
+
+
+LONG = SchoolSettings(rounds=5, repeats=1)
+
+
+def test_what_is_equal_is_not_called_more():
+    said = told_of(LONG, accuracy_fall=0.0)
+    assert "Individual and collective action got equally many of them in." in said
+    assert "more of them in" not in said
+    assert "all alike get more" not in said
+    assert "Collective action did not raise the share here." in said
+    assert "The defence does not cost accuracy here: where nobody acts it is 50% with the defence, and 50%" in said
+    assert "within half a point of what it would be" in said
+
+
+def test_who_got_more_is_said():
+    assert "Individual action got more" in told_of(LONG, {"individual": 0.6})
+    said = told_of(LONG, {"collective": 0.6, "defended, all alike": 0.55}, accuracy_fall=0.03)
+    assert "Collective action got more" in said
+    assert "all alike get more, 55%" in said
+    assert "did not" not in said
+    assert "3 points below what it would be" in said
+    assert "leaves the proxy" in said
+    assert "leaves the proxy" not in told_of(LONG, per_hour=-0.1)
+
+
+def test_a_collective_that_acts_in_the_last_year_alone_is_not_compared():
+    said = told_of(dataclasses.replace(LONG, rounds=3))
+    assert "no class was assigned by a model that this reached" in said
+    assert "individuals do" in said
+    assert "together" not in said
+    assert "share here" not in said
+
+
+def test_arms_in_which_nobody_acts_are_not_compared():
+    said = told_of(LONG, {"individual": 0.6}, idle=("individual",))
+    assert "Nobody acted in some arms (individuals act)." in said
+    assert "Individual" not in said
+    assert "all of them are not enough" not in told_of(LONG, idle=("collective",), critical_mass=np.nan)
+    assert "all of them are not enough" in told_of(LONG, critical_mass=np.nan)
+
+
+def test_where_there_is_nobody_to_count_nothing_is_said_of_shares():
+    said = told_of(LONG, share=np.nan)
+    assert "no district has a high-achieving N2 student" in said
+    assert "nan" not in said
 
 
 @pytest.mark.parametrize(

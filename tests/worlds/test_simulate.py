@@ -14,6 +14,7 @@ from oar.worlds import (
     Blobs,
     Caps,
     Collective,
+    CompetingCollective,
     Deed,
     DoNothing,
     FromBatches,
@@ -64,10 +65,11 @@ def test_nothing_runs_before_it_is_asked_for() -> None:
             return super().draw(number, rng)
 
     simulation = simulate(world(arrivals=Counted(MEANS, 10)), rounds=3)
-    drawn.clear()
+    assert drawn == [0, 0]  # those of round 0, and the history: as they are needed to check what is asked
     assert next(simulation).number == 0
-    assert max(drawn) == 0
+    assert drawn == [0, 0, 0]  # the holdout; those of round 0 are there
     assert simulation.table()["round"].tolist() == [0, 1, 2]
+    assert drawn[3:] == [1, 1, 2, 2]  # the holdout of each round is drawn as its people are
     assert simulation.table()["round"].tolist() == [0, 1, 2]  # once more, without running anything
     assert list(simulation) == []
 
@@ -132,8 +134,8 @@ def test_members_stay_members_as_adoption_grows() -> None:
     arrivals = FromBatches([people] * 4, persons=True)
     made = world(us(share=0.25, growth=0.25), arrivals=arrivals, history=people, holdout=people)
     members = [set(one.acts[0].mine) for one in simulate(made, DoNothing(), rounds=4)]
-    assert [len(some) for some in members] == [10, 20, 30, 40]
-    assert members[0] < members[1] < members[2] < members[3]
+    assert members[0] < members[1] < members[2] < members[3] == set(range(40))
+    assert [len(some) for some in members[:3]] == pytest.approx([10, 20, 30], abs=3 * np.sqrt(40 / 4))
 
 
 def test_members_of_a_group() -> None:
@@ -154,15 +156,32 @@ def test_defectors_do_nothing_and_noise_stays_in_the_budget() -> None:
     assert np.abs(noisy.deed.moves - plain.deed.moves).max() > 0.1
 
 
+def test_defectors_hand_in_their_own_labels_and_do_not_leave() -> None:
+    action = [oar.Relabel(most=400), oar.Withhold(most=400)]
+    made = world(us(share=1.0, defection=0.3, action=action), arrivals=Blobs(MEANS, 400))
+
+    def levers(view: Any) -> Deed:
+        leaves = np.arange(view.mine.size) % 2 == 0
+        return Deed(codes=1 - view.crowd.codes[view.mine], leaves=leaves)
+
+    one = next(simulate(made, levers, rounds=1))
+    act, done = one.acts[0], one.actors["us"]
+    changed = act.deed.codes != one.crowd.codes
+    assert done.relabelled == changed.sum() == pytest.approx(280, abs=4 * np.sqrt(0.21 * 400))
+    assert act.deed.leaves.tolist() == (changed & (np.arange(400) % 2 == 0)).tolist()
+    stays = ~act.deed.leaves
+    assert one.batch.labels.tolist() == np.where(changed, 1 - one.crowd.codes, one.crowd.codes)[stays].tolist()
+
+
 def test_stale_collectives_see_older_models() -> None:
     seen: list[tuple[int, Any, int]] = []
 
     def look(view: Any) -> Deed:
-        seen.append((view.number, view.deployed, len(view.past)))
+        seen.append((view.number, view.deployed.flat.tolist(), len(view.past)))
         return Deed()
 
     rounds = list(simulate(world(us(stale=2), arrivals=Blobs(MEANS, 20, drift=[1.0, 0.0])), look, rounds=4))
-    deployed = [rounds[0].deployed, *(one.state for one in rounds)]
+    deployed = [rounds[0].deployed.flat.tolist(), *(one.state.flat.tolist() for one in rounds)]
     assert [view[1] for view in seen] == [deployed[0], deployed[0], deployed[0], deployed[1]]
     assert [view[2] for view in seen] == [1, 1, 1, 2]
 
@@ -187,6 +206,14 @@ def test_a_person_who_is_there_twice_has_one_total() -> None:
     made = world(us(share=1.0, total=0.5), arrivals=FromPopulation(people, 12), history=people)
     one = next(simulate(made, OneShot(), rounds=1))
     assert_allclose(one.spent["us"][1], 0.5)
+
+    def each_as_far(view: Any) -> Deed:
+        return Deed(moves=np.tile([0.3, 0.0], (view.mine.size, 1)))
+
+    twice = np.bincount(one.crowd.persons).max()
+    assert twice > 1
+    with pytest.raises(oar.DataError, match=rf"in all rounds together at most 0.5, got {0.3 * twice:.6g} for member"):
+        next(simulate(made, each_as_far, rounds=1))
 
 
 def test_several_collectives_have_a_row_each() -> None:
@@ -243,7 +270,7 @@ def broken(deed: Deed, told: str) -> Any:
     ("deed", "told"),
     [
         broken(Deed(moves=np.full((15, 2), 0.36)), r"each moves at most 0.5, got 0.509117 for member 0 \(person"),
-        broken(Deed(moves=np.zeros((3, 2))), r"moves must be of shape \(15, 2\)"),
+        broken(Deed(moves=np.zeros((3, 2))), r"moves must be numbers of shape \(15, 2\)"),
         broken(Deed(moves=np.full((15, 2), np.nan)), "moves must be finite"),
         broken(Deed(codes=np.ones(15, dtype=int)), "may have at most 0 other labels"),
         broken(Deed(codes=np.full(15, 7)), "codes must be class codes 0 to 1"),
@@ -254,7 +281,7 @@ def broken(deed: Deed, told: str) -> Any:
 )
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 def test_the_world_refuses_what_exceeds_the_limits(deed: Deed, told: str, noise: float) -> None:
-    simulation = simulate(world(us(noise=noise)), lambda view: deed, rounds=2)
+    simulation = simulate(world(us(noise=noise, share=1.0), arrivals=Blobs(MEANS, 15)), lambda view: deed, rounds=2)
     with pytest.raises(oar.DataError, match=rf"'us' in round 0: {told}"):
         next(simulation)
 
@@ -279,20 +306,23 @@ class NaNs:
 
 
 def test_rules_that_break_and_streams_that_end() -> None:
-    with pytest.raises(oar.NumericsError, match="round 1: .*not finite"):
+    with pytest.raises(oar.NumericsError, match="round 1, operator: .*not finite"):
         simulate(world(operator=Operator(NEAREST, NaNs())), rounds=3).table()
     people = ([[0.0, 0.0], [1.0, 1.0]], [0, 1])
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
     simulation = simulate(short, rounds=3)
     assert [next(simulation).number, next(simulation).number] == [0, 1]
-    with pytest.raises(oar.DataError, match="ends before round 2"):
-        next(simulation)
+    for _ in range(2):
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            next(simulation)
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            simulation.table()
     assert len(simulate(short, rounds=2).table()) == 2
     one_class = world(
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
         operator=Operator(NEAREST, Window(1)),
     )  # fmt: skip
-    with pytest.raises(oar.DataError, match=r"round 1: .*nobody of class 1"):
+    with pytest.raises(oar.DataError, match=r"round 1, operator: .*nobody of class 1"):
         simulate(one_class, rounds=2).table()
     whole = world(arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people)
     assert len(simulate(whole, rounds=2).table()) == 2  # everything so far has every class
@@ -331,6 +361,9 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: world(operator=Operator(oar.models.Ridge())), "must predict classes"),
         (lambda: world(operator=Operator(NEAREST, Window)), "rule: must be one of"),
         (lambda: world(arrivals=FromBatches([([[0.0], [1.0]], [0, 1])])), "history: must be given"),
+        (lambda: world(us(who="nobody here")), r"groups \[0, 1\], got 'nobody here'"),
+        (lambda: grouped(FromPopulation(FEW, 2, groups=["a", "b"])), r"groups \['a', 'b'\], got 'c' for 'us'"),
+        (lambda: grouped(FromBatches([FEW, FEW], groups=[["a", "a"], ["b", "a"]])), r"groups \['a', 'b'\], got 'c'"),
         (lambda: simulate(world(operator=Operator(NEAREST, Window(5))), rounds=2), "newest 5 batches.*only 3"),
         (lambda: simulate(world(history=([[0.0]], [0])), rounds=1), "history: must have the arrivals' 2 features"),
         (lambda: simulate(world(query=oar.Query([0.0, 0.0], goal=7)), rounds=1), "goal: must be one of the classes"),
@@ -340,6 +373,28 @@ def test_rules_that_break_and_streams_that_end() -> None:
 def test_worlds_that_cannot_be(run: Any, told: str) -> None:
     with pytest.raises(oar.OARError, match=told):
         run()
+
+
+FEW = (np.array([[0.0, 0.0], [1.0, 1.0]]), [0, 1])
+
+
+def grouped(arrivals: Any) -> Any:
+    """Members are to come from group c, of a competitor."""
+    them = CompetingCollective(us(who="c"), DoNothing())
+    return simulate(world(others=[them], arrivals=arrivals, history=FEW, holdout=FEW), rounds=1)
+
+
+def test_an_interrupted_simulation_is_not_a_short_one() -> None:
+    def stopped(view: Any) -> Deed:
+        if view.number:
+            raise KeyboardInterrupt
+        return Deed()
+
+    simulation = simulate(world(us()), stopped, rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        simulation.table()
+    with pytest.raises(oar.DataError, match="interrupted in round 1 of 3; call simulate again"):
+        simulation.by_actor()
 
 
 def test_operators_may_look_ahead_through_responses() -> None:

@@ -78,8 +78,8 @@ def check_critical_mass(
         assert count == reached.index(True)
 
 
-# Of members, these worlds need 0.4 and 0.6, 0.8 and more than all, more than all and 0.2, all and 0.2.
-@pytest.mark.parametrize("seed", [14, 16, 18, 13])
+# Of members, these worlds need 2/5 and 1/5, all 4 and more than all, more than all and 1/6, 4/5 and 3/5.
+@pytest.mark.parametrize("seed", [14, 16, 18, 50])
 @pytest.mark.parametrize("labels", ["keep", "relabel", "oracle"])
 def test_every_number_of_two_rounds(seed: int, labels: str) -> None:
     history, batches = drawn(seed, 6), [drawn(seed + 10, 6), drawn(seed + 20, 6)]
@@ -101,7 +101,8 @@ def test_every_number_of_two_rounds(seed: int, labels: str) -> None:
         rounds.append(one)
         rows, codes = batches[number]
         mine = one.acts[0].mine
-        assert mine.size == 5
+        size = mine.size
+        assert 3 <= size <= 6
         assert number == 0 or mine.tolist() == rounds[0].acts[0].mine.tolist()  # once a member, always one
         ways = np.where((codes[mine] == 1)[:, None], QUERY - rows[mine], rows[mine] - QUERY)
         moves = np.array([0.9 * BUDGET * way / math.hypot(*way) for way in ways])
@@ -116,7 +117,7 @@ def test_every_number_of_two_rounds(seed: int, labels: str) -> None:
         after, later = model.with_batch(features, handed), shadow.with_batch(rows, codes)
         spent[mine] += 0.9 * BUDGET
         advised.append(features[mine][1:])
-        promised.append(np.ones(4))
+        promised.append(np.ones(size - 1))
 
         assert_allclose(one.state.parameters.positions, after.means)
         assert_allclose(one.shadow.parameters.positions, later.means)
@@ -140,14 +141,14 @@ def test_every_number_of_two_rounds(seed: int, labels: str) -> None:
         valid = [(after.predicted(where) == what) for where, what in zip(advised, promised, strict=True)]
         assert_allclose(one.validity, np.concatenate(valid).mean())
         assert [(each.given, each.age, each.people) for each in one.advice] == [
-            (given, number - given, 4) for given in range(number + 1)
+            (given, number - given, size - 1) for given in range(number + 1)
         ]
         assert_allclose([each.valid for each in one.advice], [each.mean() for each in valid])
         done = one.actors[NAME]
-        assert (done.members, done.acting, done.moved, done.filtered) == (5, 5, 5, 0)
+        assert (done.members, done.acting, done.moved, done.filtered) == (size, size, size, 0)
         assert_allclose(
             [done.burden_mean, done.burden_max, done.burden_total, done.heaviest],
-            [0.9 * BUDGET, 0.9 * BUDGET, 4.5 * BUDGET, spent.max()],
+            [0.9 * BUDGET, 0.9 * BUDGET, 0.9 * size * BUDGET, spent.max()],
         )
         persons, totals = one.spent[NAME]
         assert persons.tolist() == np.flatnonzero(spent).tolist()
@@ -170,7 +171,8 @@ def check_table(simulation: Any, rounds: list[Any]) -> None:
     for column in ("members", "acting", "burden_mean", "burden_max", "burden_total", "heaviest", "filtered"):
         assert table[column].tolist() == [getattr(one.actors[NAME], column) for one in rounds]
     assert_allclose(table["critical_mass"], [one.critical_mass[NAME] for one in rounds])
-    assert table["advice"].tolist() == [4, 8]
+    told = rounds[0].acts[0].mine.size - 1
+    assert table["advice"].tolist() == [told, 2 * told]
     assert table["collateral_worst"].tolist() == [max(each.changed for each in one.groups.values()) for one in rounds]
     by_group = simulation.by_group()
     assert by_group["people"].tolist() == [5, 4, 5, 4]

@@ -17,7 +17,7 @@ def test_the_examples_run_and_say_what_they_are_about() -> None:
     for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
         exec(block, names)
     assert list(names["table"].columns) == list(COLUMNS)
-    assert [f"{share:.2f}" for share in names["kept"]] == ["1.00", "0.49", "0.00"]
+    assert [f"{share:.2f}" for share in names["kept"]] == ["1.00", "0.76", "0.00"]
     assert f"{names['true']:.2f}" == "1.00"
     assert len(names["mine"]) == 2
 

@@ -1,4 +1,7 @@
-"""Fewer refits: what people do is answered late, or nobody knows when."""
+"""Fewer refits: what people do is answered late, or nobody knows when.
+
+Nothing is lost meanwhile: in a world, all that has arrived since the last update is one batch to the next one's rule.
+"""
 
 from __future__ import annotations
 

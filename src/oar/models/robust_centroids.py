@@ -1,9 +1,11 @@
 """Nearest centroid whose centroids are averages that few people can do little to (`class_means`).
 
 Parameters are `Centroids`, and everything but the fit is as with `NearestCentroid`. Bound to people it implements
-`Training` as if θ minimised ½‖θ − μ(x)‖², with H = I; so a signal is v = g, and since dL/dδ_ij = S_ij g_cj, scores have
+`Training` as if θ minimised R(θ) = Σ_c W_c ½‖θ_c − μ_c(x)‖², where W_c = Σ_{i∈c} w̄_i weighs a class as for plain
+means, of whose risk this is all that depends on θ: steps of the same rate go as far. So H = diag(W_c) ⊗ I, a signal is
+v_c = g_c / W_c, and since dL/dδ_ij = S_ij g_cj, scores have
 
-    ∇_x s_i = −S_i ⊙ v_c / w̄_i,          s_i = −Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i.
+    ∇_x s_i = −W_c S_i ⊙ v_c / w̄_i,          s_i = −W_c Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i.
 
 It is locally exact: there are kinks where people change places. No JAX is needed.
 """
@@ -90,12 +92,17 @@ class RobustTraining:
         self.passes = 0
 
     @property
+    def class_weights(self) -> Array:
+        """W (k,), everyone's weights by class."""
+        return np.asarray(self.weights @ self.targets)
+
+    @property
     def absent(self) -> NDArray[np.bool_]:
         """Which classes (k,) nobody of any weight has: their centroids stay where they are."""
-        return ~(self.weights @ self.targets > 0)
+        return ~(self.class_weights > 0)
 
     def start(self) -> Array:
-        """Return zeros: it does not matter."""
+        """Start from the origin; a fit does not depend on it."""
         return np.zeros(self.parameter_count)
 
     def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
@@ -133,31 +140,33 @@ class RobustTraining:
         return parameters.positions.ravel()
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
-        """Return ½‖θ − μ‖² and θ − μ."""
+        """Return Σ_c W_c ½‖θ_c − μ_c‖² and W_c (θ_c − μ_c)."""
         away = parameters - self.means(features, parameters)
-        return 0.5 * float(away @ away), away
+        slope = self._weighed(away)
+        return 0.5 * float(away @ slope), slope
 
     def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return the direction: H = I, but 0 for classes that nobody has."""
-        return np.where(np.repeat(self.absent, self.dimensions), 0.0, direction)
+        """Return H times a direction, W_c times each class's part."""
+        return self._weighed(direction)
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return the right-hand side: H = I."""
-        if right[np.repeat(self.absent, self.dimensions)].any():
+        """Return v with H v = right."""
+        given = right.reshape(self.classes, self.dimensions)
+        if given[self.absent].any():
             raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
-        return right
+        return (given / np.where(self.absent, 1.0, self.class_weights)[:, None]).ravel()
 
     def score_gradients(
         self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
     ) -> Array:
-        """Return −S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
+        """Return −W_c S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
         self.passes += 1
         shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
-        found = -shares * self._by_class(signal) / self._divisors
+        found = -shares * self._weighed_by_class(signal) / self._divisors
         return found if columns is None else found[:, columns]
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
-        """Return −Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i (n,), for everyone's own class."""
+        """Return −W_c Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i (n,), for everyone's own class."""
         if not np.array_equal(targets, self.targets):
             raise OptionError(
                 f"action: {self.model.name} say nothing of people who change their class, and other labels were asked "
@@ -165,7 +174,7 @@ class RobustTraining:
             )
         self.passes += 1
         shares, entered = class_shares(self.model.mean, features, self.codes, self.weights, self.classes)
-        return -(self._by_class(signal) * shares * (features - entered) / self._divisors).sum(axis=1)
+        return -(self._weighed_by_class(signal) * shares * (features - entered) / self._divisors).sum(axis=1)
 
     def contributing(self, targets: Array, weights: Array) -> RobustTraining:
         """Return the same training for other classes (one-hot rows) and weights."""
@@ -189,8 +198,13 @@ class RobustTraining:
         """Return −d_c for every class."""
         return -np.linalg.norm(parameters.reshape(self.classes, self.dimensions) - query, axis=1)
 
-    def _by_class(self, signal: Array) -> Array:
-        return signal.reshape(self.classes, self.dimensions)[self.codes]
+    def _weighed(self, vector: Array) -> Array:
+        """Return W_c times each class's part."""
+        return np.repeat(self.class_weights, self.dimensions) * vector
+
+    def _weighed_by_class(self, signal: Array) -> Array:
+        """Return W_c v_c (n, d) of everyone's class."""
+        return self._weighed(signal).reshape(self.classes, self.dimensions)[self.codes]
 
     @property
     def _divisors(self) -> Array:

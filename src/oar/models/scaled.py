@@ -27,7 +27,7 @@ class Scaled(Differentiable):
     kept, as by operators who fitted it once; then that is true only of models of which it is true without a scaler.
 
     Args:
-        model: what is trained on the scaled features; any model but nearest centroid.
+        model: what is trained on the scaled features; any model but nearest centroid and a network that is fixed.
         frozen: whether the scaler stays as it was before anybody moved.
     """
 
@@ -40,6 +40,11 @@ class Scaled(Differentiable):
             raise OptionError(
                 f"model: must be one of oar.models other than NearestCentroid and Scaled, got {self.model!r}; "
                 "for centroids in scaled features use PrototypeNetwork."
+            )
+        if not getattr(self.model, "labels_matter", True):
+            raise OptionError(
+                f"model: must be one that is trained together with its scaler, got {self.model!r}, which is fixed and "
+                "normalises by itself; give it alone, with features in the units that it was trained on."
             )
         check_flag("frozen", self.frozen)
 

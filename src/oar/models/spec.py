@@ -1,6 +1,6 @@
 """Models as plain settings that JSON can hold, and back: {"name": "softmax-regression", "l2": 0.01}.
 
-Only models that are settings and nothing else can be written down; those made of functions cannot.
+Only models that are settings and nothing else can be written down; those made of functions, or of layers, cannot.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ KINDS: dict[str, Any] = {
 
 
 def to_spec(model: Differentiable) -> dict[str, Any]:
-    """Return a model's name and settings; raise a DataError where it is made of functions.
+    """Return a model's name and settings; raise a DataError where it is more than these.
 
     >>> to_spec(MLP((8,), seed=3))
     {'name': 'mlp', 'hidden': [8], 'activation': 'tanh', 'l2': 0.001, 'seed': 3, 'loss': 'cross-entropy'}
     """
     if type(model) is not KINDS.get(model.name):
         raise DataError(
-            f"model: must be one of {', '.join(KINDS)} to be written down, got {model!r}, which is made of functions; "
-            "hand members their rows of plan.moves()."
+            f"model: must be one of {', '.join(KINDS)} to be written down, got {model!r}, which is more than "
+            "a name and a few settings; hand members their rows of plan.moves()."
         )
     if callable(getattr(model, "embedding", None)):
         raise DataError(

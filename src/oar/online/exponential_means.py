@@ -15,12 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.models import NearestCentroid
-from oar.online.centroid_training import CentroidTraining
 from oar.online.needs import check_every_class
 from oar.online.refits import Array, check_present, fitted, pulled_through
 from oar.online.rule import PulledBack, Update
-from oar.online.settings import check_share
+from oar.online.settings import CENTROIDS, check_share
 from oar.online.stream import Stream
 
 
@@ -42,8 +40,7 @@ class ExponentialMeans:
 
     def check(self, stream: Stream, model: Any, started: bool) -> None:
         """Raise where a batch that is fitted lacks a class: of nearest centroid, only the first with nothing before."""
-        keeps = isinstance(model, NearestCentroid)
-        rounds = range((0 if started else 1) if keeps else stream.rounds)
+        rounds = range((0 if started else 1) if isinstance(model, CENTROIDS) else stream.rounds)
         check_every_class(self.name, self.reads, stream, model, rounds)
 
     def kept_share(self, class_weights: Array, started: bool) -> Array:
@@ -52,7 +49,7 @@ class ExponentialMeans:
 
     def update(self, update: Update) -> Array:
         """Fit the newest batch and go there by a share of the way."""
-        if update.before is None or not isinstance(update.training, CentroidTraining):
+        if update.before is None or not isinstance(update.training.model, CENTROIDS):
             check_present(update, self.name)
         newest = fitted(update, self.name)
         return newest if update.before is None else (1 - self.rate) * update.before + self.rate * newest
@@ -64,7 +61,7 @@ class ExponentialMeans:
         else:
             newest = (after - (1 - self.rate) * update.before) / self.rate
             by_fit, by_before = self.rate * adjoint, (1 - self.rate) * adjoint
-            if isinstance(update.training, CentroidTraining):  # what a batch lacks stays as it was
+            if isinstance(update.training.model, CENTROIDS):  # what a batch lacks stays as it was
                 stays = np.repeat(update.training.absent, update.training.dimensions)
                 by_fit, by_before = np.where(stays, 0.0, by_fit), np.where(stays, adjoint, by_before)
         moves, signal = pulled_through(update, newest, by_fit)

@@ -33,7 +33,9 @@ class OnlineProblem:
         action: an oar.Perturb for everyone of every round, or a list of T of them, one for each round.
         goal_for: "last": the goal is wanted after the last round; "every": after each.
         shared: False: everyone may use its budget in every round in which it is there; True: budgets are for all
-            rounds together, Σ_t ‖δ_it‖ ≤ ε_i for each person of `stream.who`.
+            rounds together, Σ_t ‖δ_it‖ ≤ ε_i for each person of `stream.who`. A number: so much for all rounds
+            together, Σ_t ‖δ_it‖ ≤ shared, and no more than its budget in each; for people who differ one number for
+            each row of the stream, the same for all rows of a person.
         start: θ before the first round, in any form; None for that of a fit to the stream's history, or, where there is
             none, of the model's own start. Refits only begin there, and end where they would have ended.
     """
@@ -44,7 +46,7 @@ class OnlineProblem:
     query: Query
     action: Any
     goal_for: str = "last"
-    shared: bool = False
+    shared: Any = False
     start: Any = None
 
     def __post_init__(self) -> None:
@@ -63,8 +65,7 @@ class OnlineProblem:
                     f"which has no {part}."
                 )
         choose("goal_for", self.goal_for, GOAL_FOR)
-        if not isinstance(self.shared, bool | np.bool_):
-            raise OptionError(f"shared: must be True or False, got {self.shared!r}.")
+        object.__setattr__(self, "shared", _as_shared(self.shared, self.stream.people.size))
         if self.stream.people.encoding is not None:
             raise OptionError(
                 "stream: must have plain features, got a table with a schema, whose limits are not known over time; "
@@ -76,7 +77,7 @@ class OnlineProblem:
         if self.start is not None:
             read = self.stream.people.some(self.stream.read_by(self.rule.reads, 0))
             flat_form(bind(self.model, read), self.start, "start")
-        if self.shared:
+        if self.has_totals:
             self._check_shared()
 
     def _check_rule(self) -> None:
@@ -102,7 +103,7 @@ class OnlineProblem:
             check(self.stream, self.model, self.started)
 
     def _check_shared(self) -> None:
-        """Refuse to share budgets where nobody is there twice, or where a person's budgets differ."""
+        """Refuse to share budgets where nobody is there twice, or where a person's totals differ."""
         who = self.stream.who
         if who is None:
             raise OptionError(
@@ -114,11 +115,12 @@ class OnlineProblem:
             return
         _, person = np.unique(who[acting], return_inverse=True)
         least, most = np.full(person.max() + 1, np.inf), np.zeros(person.max() + 1)
-        np.minimum.at(least, person, self.radii[acting])
-        np.maximum.at(most, person, self.radii[acting])
+        np.minimum.at(least, person, self.totals[acting])
+        np.maximum.at(most, person, self.totals[acting])
+        what = "budget" if self.shared is True else "shared"
         for unlike in np.flatnonzero(least < most):
             raise DataError(
-                "budget: must be the same in all rounds of a person where it is shared, got "
+                f"{what}: must be the same in all rounds of a person where it is for all of them together, got "
                 f"{least[unlike]:g} and {most[unlike]:g} for person {np.unique(who[acting])[unlike]}."
             )
 
@@ -131,6 +133,18 @@ class OnlineProblem:
     def radii(self) -> NDArray[np.float64]:
         """How far each row may move, (n,): 0 for history, and for who takes no part."""
         return self.everyone.allowance.everyones(self.stream.people.size)
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether a person's rounds share a budget."""
+        return self.shared is not False
+
+    @cached_property
+    def totals(self) -> NDArray[np.float64]:
+        """How far whose row it is may move in all rounds, (n,): ∞ where they share nothing, 0 where it stays."""
+        if self.shared is True:
+            return self.radii
+        return np.where(self.radii > 0, self.shared if self.has_totals else np.inf, 0.0)
 
     @property
     def rounds(self) -> int:
@@ -171,3 +185,20 @@ class OnlineProblem:
         when = "after the last" if self.goal_for == "last" else "after every"
         words = self.everyone.goal_words
         return f"OnlineProblem({self.stream!r}, {self.model.name}, {self.rule.name}, goal {words} {when} round)"
+
+
+def _as_shared(shared: Any, size: int) -> Any:
+    """Return True, False, or what each row's person may do in all rounds together, (n,)."""
+    if isinstance(shared, bool | np.bool_):
+        return bool(shared)
+    try:
+        given = np.array(shared, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
+    if given.shape not in ((), (size,)) or not (np.isfinite(given) & (given >= 0)).all():
+        shown = repr(shared) if given.ndim == 0 else f"shape {given.shape}"
+        raise OptionError(
+            "shared: must be True or False, or how far each may move in all rounds together: a number ≥ 0, or one for "
+            f"each of the stream's {size} rows, got {shown}."
+        )
+    return np.broadcast_to(given, (size,))

@@ -9,7 +9,10 @@ import numpy as np
 
 from oar.errors import OptionError
 from oar.models import NearestCentroid
+from oar.models.robust_centroids import RobustCentroids
 from oar.online.rule import Update
+
+CENTROIDS = NearestCentroid, RobustCentroids  # of which a class that nobody has keeps its centroid
 
 
 def check_positive(argument: str, value: Any) -> None:
@@ -39,7 +42,7 @@ def check_count(argument: str, value: Any) -> None:
 
 def check_begun(rule: str, model: Any, started: bool) -> None:
     """Raise where a rule must begin somewhere, and neither the model nor anybody says where."""
-    if isinstance(model, NearestCentroid) and not started:
+    if isinstance(model, CENTROIDS) and not started:
         raise OptionError(
             f"start: {rule} begins at what was deployed before, and nearest centroid has no start of its own; give the "
             "stream a history, or the problem a start (centroids)."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +202,17 @@ class Population:
         other.weights = None if self.weights is None else self.weights[rows]
         other._first_weights = None if self._first_weights is None else self._first_weights[rows]
         other._classes_have_weight = False
+        return other
+
+    def with_arrays(self, change: Callable[[NDArray], NDArray]) -> Population:
+        """Return the same people with every array of theirs put in place by `change`, which keeps all values."""
+        other = copy.copy(self)
+        for part in ("_labels", "_codes", "weights", "_first_weights"):
+            values = getattr(self, part)
+            setattr(other, part, None if values is None else change(values))
+        other._table = replace(self._table, values=change(self._table.values))
+        if self._rows is not None:
+            other._rows = replace(self._rows, values=other._labels)
         return other
 
     @classmethod

@@ -222,8 +222,9 @@ class MemberPlan(Plan):
 
         Of a table: the signal, the columns and what may be done to each, links and rules; people's own limits and
         budgets are not on it. Members' answers to it are tried on the problem's own people, by a few refits. A
-        DataError says why there is no card: no signal, a model made of functions, averages over too few people, limits
-        that ask for neighbours, or moves that do not follow from the signal. The query's own move is not on it.
+        DataError says why there is no card: no signal, a model that cannot be written down, averages over too few
+        people, limits that ask for neighbours, or moves that do not follow from the signal. The query's own move is
+        not on it.
         """
         return publish(self)[0]
 

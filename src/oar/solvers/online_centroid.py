@@ -7,9 +7,10 @@ means, gradient steps, fine-tuning) makes the centroid of class c after round t
 
 so it can reach exactly the p-ball of radius r_c = Σ_{i∈c} |ω_i| ε_i around where it is without moves, and all that
 `reach` says of one refit holds for the model after round t. Where a budget is shared over rounds, a person's share in
-the sum is largest if all of it is spent on the row of largest weight: ‖Σ_t ω_it δ_it‖ ≤ max_t |ω_it| · Σ_t ‖δ_it‖;
-hence r_c = Σ_persons ε max_t |ω_it|, as long as all rows of a person are of one class. Where they are not, the same
-radii allow each class the whole budget: a relaxation, which still proves bounds and impossibility.
+the sum ‖Σ_t ω_it δ_it‖ ≤ Σ_t |ω_it| ‖δ_it‖ is largest if it is spent on the row of largest weight, up to the row's own
+limit, then on the next, until it is spent; all in one direction that is attained. With a_it these lengths r_c =
+Σ_i |ω_i| a_i, as long as all rows of a person are of one class. Where they are not, the same radii allow each class the
+whole budget: a relaxation, which still proves bounds and impossibility.
 
 With a goal for every round, each round's own optimum is a bound on that round's loss, and their mean on the mean.
 """
@@ -31,6 +32,7 @@ from oar.solvers.centroid import what_suffices
 from oar.solvers.online_gradient import persons_of
 from oar.solvers.online_why import leverage, why
 from oar.solvers.reach import Reach, unrounded
+from oar.solvers.shared_limits import allotted
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -48,13 +50,13 @@ class RoundReach:
     Attributes:
         reach: the geometry.
         weights: ω (n,), what each row weighs in the centroid of its own class.
-        best: (n,) bool, the rows on which budgets do the most: all that count, or of a person's the heaviest.
+        lengths: (n,), how far each row goes where budgets do the most: all that count, or of a person's the heaviest.
         exact: whether the reach is attained, and no relaxation.
     """
 
     reach: Reach
     weights: Array
-    best: NDArray[np.bool_]
+    lengths: Array
     exact: bool
 
 
@@ -66,7 +68,7 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
     reach, codes = last.reach, _codes(problem)
     directions = reach.directions()
     # Where a row's weight is negative, as after gradient steps that overshoot, it moves the other way.
-    moves = np.where(last.best, np.sign(last.weights) * problem.radii, 0.0)[:, None] * directions[codes]
+    moves = (np.sign(last.weights) * last.lengths)[:, None] * directions[codes]
     before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
     plan = OnlinePlan(problem, moves + 0.0)
     loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
@@ -101,7 +103,7 @@ def bounds(problem: OnlineProblem) -> tuple[float, bool]:
 
 def attained(problem: OnlineProblem) -> bool:
     """Report whether the last round's optimum is exact: a goal for it alone, and no budget shared between classes."""
-    return problem.goal_for == "last" and (not problem.shared or _one_class_each(problem))
+    return problem.goal_for == "last" and (not problem.has_totals or _one_class_each(problem))
 
 
 def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
@@ -109,12 +111,12 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
     everyone, codes = problem.everyone, _codes(problem)
     weights, allowance = centroid_weights(problem, number), everyone.allowance
     # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
-    scale = float(allowance.budget) if allowance.single else 1.0
+    single = allowance.single and _one_limit(problem)
+    scale = float(allowance.budget) if single else 1.0
     mask = np.ones(weights.size, dtype=bool) if allowance.mask is None else allowance.mask
-    able = mask.astype(np.float64) if allowance.single else problem.radii
-    useful = (weights != 0) & (able > 0)
-    best = _heaviest(problem, np.abs(weights), useful) if problem.shared else useful
-    reached = np.where(best, np.abs(weights) * able, 0.0)
+    able = np.where(weights != 0, mask.astype(np.float64) if single else problem.radii, 0.0)
+    lengths = _heaviest_first(problem, np.abs(weights), able) if problem.has_totals else able
+    reached = np.abs(weights) * lengths
     units = np.bincount(codes, weights=reached, minlength=len(problem.stream.people.classes)).astype(np.float64)
     positions = path.parameters[number].reshape(-1, problem.stream.people.dimensions)
     sizes = np.full(len(positions), np.abs(np.asarray(problem.stream.people.features)).max())
@@ -127,7 +129,7 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
         norm=allowance.norm,
         ties=rival_ties(fitted, everyone.query_features, everyone.goal),
     )
-    return RoundReach(reach, weights, best, not problem.shared or _one_class_each(problem))
+    return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
 
 
 def _proved(problem: OnlineProblem, reaches: list[Reach]) -> tuple[float, bool, str]:
@@ -135,7 +137,7 @@ def _proved(problem: OnlineProblem, reaches: list[Reach]) -> tuple[float, bool, 
     everyone = problem.everyone
     losses = [float(reach.loss(reach.radii)) for reach in reaches]
     impossible = any(reach.out_of_reach(reach.radii, everyone.query.probability) for reach in reaches)
-    suffices = what_suffices(everyone, reaches[0]) if len(reaches) == 1 else ""
+    suffices = what_suffices(everyone, reaches[0]) if len(reaches) == 1 and _one_limit(problem) else ""
     return float(np.mean(losses)), impossible, suffices[:1].upper() + suffices[1:]
 
 
@@ -144,14 +146,20 @@ def _offsets(reach: Reach, directions: Array) -> tuple[Array, Array]:
     return reach.offsets, reach.after(directions, np.zeros(directions.shape[1]))
 
 
-def _heaviest(problem: OnlineProblem, weights: Array, useful: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return each person's row of most weight, for each class that it has; of equals the latest."""
-    codes, persons = _codes(problem), persons_of(problem)
-    order = np.lexsort((problem.stream.when, weights, codes, persons))
-    last = np.append(np.diff(persons[order]) | np.diff(codes[order]), 1) != 0
-    best = np.zeros(weights.size, dtype=bool)
-    best[order[last]] = True
-    return best & useful
+def _one_limit(problem: OnlineProblem) -> bool:
+    """Report whether radii grow in step with budgets: not where totals are given besides."""
+    return isinstance(problem.shared, bool)
+
+
+def _heaviest_first(problem: OnlineProblem, weights: Array, able: Array) -> Array:
+    """Return how far each row goes (n,): of each person and class the heaviest row first, of equals the latest."""
+    codes, persons, when = _codes(problem), persons_of(problem), problem.stream.when
+    _, mine = np.unique(persons * len(problem.stream.people.classes) + codes, return_inverse=True)
+    totals = able if _one_limit(problem) else np.where(able > 0, problem.totals, 0.0)
+    budgets = np.zeros(int(mine.max(initial=-1)) + 1)
+    np.maximum.at(budgets, mine, totals)
+    order = np.lexsort((-when, -weights))
+    return allotted(mine, order, able, budgets)
 
 
 def _one_class_each(problem: OnlineProblem) -> bool:
@@ -167,7 +175,7 @@ def _codes(problem: OnlineProblem) -> Rows:
 
 
 def _shares(problem: OnlineProblem, weights: Array) -> Array:
-    """Return what each round's data weigh in the last model (T,): of a centroid's 1, on average over classes."""
+    """Return what each round's data weigh in the last model (T,), whichever way: on average over classes."""
     acts = problem.stream.when >= 0
-    sums = np.bincount(problem.stream.when[acts], weights=weights[acts], minlength=problem.rounds)
+    sums = np.bincount(problem.stream.when[acts], weights=np.abs(weights[acts]), minlength=problem.rounds)
     return np.asarray(sums / len(problem.stream.people.classes), dtype=np.float64)

@@ -30,11 +30,11 @@ MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 
 
 def limits_of(problem: OnlineProblem) -> RoundLimits:
-    """Return everyone's limits: a ball for each row, or one budget for all rows of a person."""
+    """Return everyone's limits: a ball for each row, and where rounds share it one budget for all rows of a person."""
     norm = problem.everyone.allowance.norm
-    if not problem.shared:
+    if not problem.has_totals:
         return Limits(norm, problem.radii, np.ones(problem.radii.size))
-    return SharedLimits(norm, problem.radii, persons_of(problem))
+    return SharedLimits(norm, problem.radii, persons_of(problem), problem.totals)
 
 
 def persons_of(problem: OnlineProblem) -> NDArray[np.intp]:
@@ -169,7 +169,7 @@ def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: Walked) -
     """
     model, everyone = problem.model, problem.everyone
     dominated = isinstance(model, Differentiable) and model.equivariant and everyone.plain
-    if not dominated or problem.shared or problem.remembers or problem.has_history or not problem.radii.min() > 0:
+    if not dominated or problem.has_totals or problem.remembers or problem.has_history or not problem.radii.min() > 0:
         return None
     last = problem.rounds - 1
     training = terrain.walk.update(last, None, None).training

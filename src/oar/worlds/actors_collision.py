@@ -28,7 +28,8 @@ from oar.actions.perturb import check_budget
 from oar.errors import OptionError
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.mlp import apply_layers
-from oar.worlds.actors_common import check_count, check_name, check_query, check_size, code_of, drawn_count, fitting
+from oar.worlds.actors_common import check_count, check_name, check_query, check_size, code_of, fitting
+from oar.worlds.lots import drawn_count
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 Represent = Callable[[Array, Array], tuple[Array, Array]]
@@ -44,7 +45,7 @@ class FeatureCollision:
     Args:
         query: x† (d,), which should be predicted `base_class`.
         base_class: the class that they have, and that the query should get.
-        count: how many of them there are in a round, drawn at random from who has that class.
+        count: how many of them there are in a round: of who has that class, those whose lots are lowest.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
         weight: β, how much it matters to stay near.

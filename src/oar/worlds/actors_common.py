@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.collective import _lots
 from oar.worlds.crowds import Register
 from oar.worlds.parts import Array, Crowd, Deed, Rows, State, View
 
@@ -52,20 +51,6 @@ def check_name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"name: must be a text by which records know this actor, got {value!r}.")
     return value
-
-
-def drawn(share: float, eligible: Rows, crowd: Crowd, rng: np.random.Generator) -> Rows:
-    """Return a share of some people of the crowd, rounded to the nearest, in the order in which they stand."""
-    return drawn_count(round(share * eligible.size), eligible, crowd, rng)
-
-
-def drawn_count(count: int, eligible: Rows, crowd: Crowd, rng: np.random.Generator) -> Rows:
-    """Return so many of some people of the crowd, or all where there are fewer: those whose own lots are lowest.
-
-    A world's random numbers for this are the same in every round, so whoever comes again is drawn again.
-    """
-    lots = _lots(crowd.persons[eligible], int(rng.integers(2**63)))
-    return np.sort(eligible[np.argsort(lots, kind="stable")[:count]]).astype(np.intp)
 
 
 def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:

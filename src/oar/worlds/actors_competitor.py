@@ -1,12 +1,12 @@
 """A competing collective: others who act together, for another query or another goal.
 
 `World(collective=[one, other])` has several collectives, each with a policy, and records what each of them gets. This
-is the same among `others`, for whom nothing is recorded but what they do: a collective with a policy that looks no
-further than the round.
+is the same among `others`, for whom nothing is recorded but what they do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,12 @@ import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
 from oar.worlds.actors_common import handed_in_before, handed_in_now, population
-from oar.worlds.collective import Acting, Collective, CollectiveView, within
+from oar.worlds.collective import Acting, Collective, CollectiveView, is_policy, within
 from oar.worlds.parts import Caps, Crowd, Deed, Rows, View
 from oar.worlds.policies_planned import Replan
 
@@ -71,9 +71,8 @@ class CompetingCollective:
 
     Args:
         collective: who belongs to it, what it wants, what its members may do, and how they fall short of it.
-        policy: what they do: a function of a `CollectiveView` that looks no further than the round, for this actor
-            knows neither where people come from nor how many rounds there are. None means `Replan()` where members
-            may move and nothing else, and `PlanAnew()` where they may change labels or leave.
+        policy: what they do, as for any collective. None means `Replan()` where members may move and nothing else, and
+            `PlanAnew()` where they may change labels or leave.
     """
 
     collective: Any
@@ -84,7 +83,7 @@ class CompetingCollective:
         if not isinstance(self.collective, Collective):
             got = type(self.collective).__name__
             raise DataError(f"collective: must be an oar.worlds.Collective(…), got an object of type {got}.")
-        if self.policy is not None and not callable(self.policy):
+        if self.policy is not None and not is_policy(self.policy):
             raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")
 
     @property
@@ -106,10 +105,15 @@ class CompetingCollective:
         """Return who belongs to it."""
         return self.collective.members(crowd, number, rng)
 
-    def act(self, view: View) -> Deed:
-        """Do what the policy says, but for defectors and noise."""
+    def in_world(self, setting: Mapping[str, Any]) -> Acting:
+        """Return who acts for it in one simulation, whose policy sees what any collective's does."""
         policy = self.policy
         if policy is None:
             policy = Replan() if isinstance(self.collective.action, Perturb) else PlanAnew()
-        setting = {"arrivals": None, "labels": "keep", "rounds": view.number + 1}
-        return Acting(self.collective, policy, setting).act(view)
+        return Acting(self.collective, policy, setting)
+
+    def act(self, view: View) -> Deed:
+        """Raise: without a world there is nothing to see."""
+        raise OptionError(
+            "CompetingCollective: acts in a simulation alone; use its in_world(…) to see what it would do."
+        )

@@ -19,10 +19,10 @@ from oar.worlds.actors_common import (
     check_share,
     code_of,
     crowd_weights,
-    drawn,
     foresight,
 )
 from oar.worlds.actors_greedy import NONE, Changes, Greedy
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 ADD, DROP = 0, 1
@@ -38,7 +38,7 @@ class Curators:
         add: how many points they add in a round, at the most.
         drop: how many of their own points they hold back in a round, at the most.
         pool: (features, labels) of points that may be added, each once a round; None for copies of their own points.
-        share: of arrivals, drawn at random, whose points are their own, to be copied or dropped.
+        share: of arrivals whose points are their own, to be copied or dropped, by lots that these keep.
         refits: how many retrainings they may try out in a round.
         name: under which records know them.
     """
@@ -75,7 +75,7 @@ class Curators:
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw whose points are theirs; nobody's where all they do is to add points of a pool."""
         eligible = np.arange(crowd.size if self.drop or self.pool is None else 0)
-        return drawn(self.share, eligible, crowd, rng)
+        return drawn_share(self.share, eligible, crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Add and drop as long as that helps."""

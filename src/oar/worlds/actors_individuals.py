@@ -22,10 +22,10 @@ from oar.worlds.actors_common import (
     check_share,
     check_size,
     code_of,
-    drawn,
     refuse_values,
 )
 from oar.worlds.judging import predictions
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 
@@ -34,10 +34,11 @@ class StrategicIndividuals:
     """People who best-respond to the deployed model, each for itself.
 
     Everyone of them who is not predicted `goal`, and whose shortest way there is within its budget and worth its cost,
-    goes that way and a hair further; everyone else stays.
+    goes that way and a hair further; everyone else stays. The way is the shortest where boundaries are flat (linear
+    models, nearest centroid); of other models it is one that was found, and where none was found there may be one.
 
     Args:
-        share: of those who arrive, drawn at random in each round.
+        share: of those who arrive who are such people, by lots that they keep.
         goal: the label that each of them wants for itself.
         budget: how far each can move.
         norm: 1, 2 or numpy.inf.
@@ -67,7 +68,7 @@ class StrategicIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), crowd, rng)
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Cross where it is possible and worth it."""
@@ -82,10 +83,12 @@ class StrategicIndividuals:
 class AdvisedIndividuals:
     """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
 
+    It is the shortest one where boundaries are flat, and elsewhere one that was found, as for strategic individuals.
+
     Args:
-        share: of those who arrive, drawn at random in each round, who ask for advice.
+        share: of those who arrive who ask for advice, by lots that they keep.
         goal: the label that each of them wants for itself.
-        budget: how far each can move; whoever has no way within it gets no advice.
+        budget: how far each can move; for whom no way is found within it gets no advice.
         norm: 1, 2 or numpy.inf.
         follow: the share of those advised who do as they are told; the others stay, and their advice is recorded too.
         beyond: how much further than the shortest way the advice goes, as a share of it, as far as the budget lasts:
@@ -117,7 +120,7 @@ class AdvisedIndividuals:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), crowd, rng)
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Advise everyone who has a way, and move those who follow."""

@@ -15,11 +15,10 @@ from oar.worlds.actors_common import (
     check_query,
     check_share,
     crowd_weights,
-    drawn,
-    drawn_count,
     foresight,
 )
 from oar.worlds.actors_greedy import Changes, Greedy
+from oar.worlds.lots import drawn_count, drawn_share
 from oar.worlds.parts import Caps, Crowd, Deed, Rows, View
 
 
@@ -35,7 +34,7 @@ class Labellers:
         query: x† (d,), for whom they act.
         goal: the label that the model should predict for it.
         most: how many labels they change in a round.
-        share: of arrivals, drawn at random, whose labels pass through their hands.
+        share: of arrivals whose labels pass through their hands, by lots that they keep.
         count: how many arrivals instead of a share.
         refits: how many retrainings they may try out in a round.
         name: under which records know them.
@@ -73,7 +72,7 @@ class Labellers:
         everyone = np.arange(crowd.size)
         if self.count is not None:
             return drawn_count(self.count, everyone, crowd, rng)
-        return drawn(self.share, everyone, crowd, rng)
+        return drawn_share(self.share, everyone, crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Change labels as long as that helps."""

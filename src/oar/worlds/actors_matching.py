@@ -32,12 +32,12 @@ from oar.worlds.actors_common import (
     check_share,
     code_of,
     crowd_weights,
-    drawn,
     fitting,
     handed_in_before,
     handed_in_now,
 )
 from oar.worlds.actors_deployed import Deployed, deployed
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 
 FIRST = 0.5  # of the budget: the first step
@@ -50,7 +50,7 @@ class GradientMatching:
     Args:
         query: x† (d,).
         goal: the label that the model should predict for it.
-        share: of arrivals, drawn at random, who are members.
+        share: of arrivals who are members, by lots that they keep.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
         restarts: how many random starts there are beside the fixed ones.
@@ -84,7 +84,7 @@ class GradientMatching:
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw a share of everyone."""
-        return drawn(self.share, np.arange(crowd.size), crowd, rng)
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Move to where the gradients match best."""

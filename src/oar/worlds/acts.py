@@ -13,7 +13,8 @@ from oar.errors import DataError
 from oar.people import Population
 from oar.worlds.crowds import Register
 from oar.worlds.parts import Array, Crowd, Deed, Rows, View
-from oar.worlds.refusals import refuse
+from oar.worlds.refusals import allowed
+from oar.worlds.sealing import sealed
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,11 @@ def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, tak
     for rows in taken:
         free[rows] = False
     for actor in actors:
-        claimed = np.asarray(actor.members(crowd, number, lots(actor)))
+        claimed = np.asarray(actor.members(sealed(crowd), number, lots(actor)))
+        claimed = claimed if claimed.size else claimed.astype(np.intp)  # an empty list is one of floats
+        whole = claimed.ndim == 1 and claimed.dtype.kind in "iu"
         inside = claimed.size == 0 or (claimed.min() >= 0 and claimed.max() < crowd.size)
-        if claimed.ndim != 1 or not inside or np.bincount(claimed, minlength=1).max() > 1:
+        if not whole or not inside or np.unique(claimed).size < claimed.size:
             raise DataError(
                 f"{actor.name!r} in round {number}: members must be different positions 0 to {crowd.size - 1}, got "
                 f"{claimed!r}."
@@ -80,19 +83,31 @@ def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, tak
         mine = claimed.astype(np.intp)
         mine = mine[free[mine]]
         free[mine] = False
-        found.append(mine)
+        found.append(sealed(mine))
     return found
 
 
 def done_by(actor: Any, view: View) -> Act:
-    """Return what an actor does; raise where it exceeds its limits."""
-    deed = actor.act(view)
+    """Return what an actor does; raise where it exceeds its limits.
+
+    `view` is the world's own, by which deeds are checked. The actor gets another one, of which nothing can be changed
+    that the world, the operator or another actor goes by; and of what it answers the world keeps a copy.
+    """
+    caps, name = actor.caps, actor.name
+    deed = actor.act(handed_out(view))
     if not isinstance(deed, Deed):
         raise DataError(
-            f"{actor.name!r} in round {view.number}: must answer with an oar.worlds.Deed(…), got an object of type "
+            f"{name!r} in round {view.number}: must answer with an oar.worlds.Deed(…), got an object of type "
             f"{type(deed).__name__}."
         )
-    return Act(actor.name, view.mine, deed, refuse(actor.name, actor.caps, deed, view))
+    done, lengths = allowed(name, caps, deed, view)
+    return Act(name, view.mine, done, sealed(lengths))
+
+
+def handed_out(view: View) -> View:
+    """Return the same for somebody who is not to be trusted with it."""
+    parts = ("crowd", "mine", "deployed", "past", "spent")
+    return replace(view, **{part: sealed(getattr(view, part)) for part in parts})
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +118,27 @@ class HandedIn:
     origin: Rows
 
 
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What everybody did under a model, everyone as they are on record, and what was handed in."""
+
+    acts: tuple[Act, ...]
+    on_record: Crowd
+    handed: HandedIn
+
+    @property
+    def acting(self) -> set[str]:
+        """Who did anything, by name."""
+        return {act.name for act in self.acts if act.acted(self.on_record)}
+
+
 def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> HandedIn:
     """Return what everybody hands in together.
 
     `relabel(rows, features)` gives the codes of those who moved, and whose actor hands in no labels.
     """
     if not any(act.acted(crowd) for act in acts):
-        return HandedIn(register.of_crowd(crowd), np.arange(crowd.size))
+        return HandedIn(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
     features, codes = crowd.features.copy(), crowd.codes.copy()
     stays, judged = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
     added: list[tuple[Array, Rows]] = []
@@ -138,4 +167,4 @@ def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: An
         origin = np.append(origin, np.full(extra, -1))
     if not len(features):
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
-    return HandedIn(register.people(features, codes, weights), origin)
+    return HandedIn(sealed(register.people(features, codes, weights)), sealed(origin))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
@@ -15,8 +16,9 @@ from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Arrivals, Caps, Crowd, Deed, Rows, View
-from oar.worlds.refusals import refuse, together
+from oar.worlds.refusals import allowed, together
 
 
 @with_near_names
@@ -29,8 +31,8 @@ class Collective:
         query: an oar.Query: who asks, and for what.
         action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
             oar.Withhold with `most`, or a list of them. Who takes part is said by `share` and `who`.
-        share: the share of arrivals who are members in round 0. A person who comes again stays a member as long as
-            adoption does not fall.
+        share: the share of arrivals who are members in round 0: each is one if its own lot is below it, so how many
+            they are varies. A person who comes again stays a member as long as adoption does not fall.
         growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].
         defection: how probable it is that a member does nothing, in each round.
         noise: how inexactly members who move do so: a normal error is added to each move, whose length is on average
@@ -103,17 +105,18 @@ class Collective:
         return float(min(max(adoption, 0.0), 1.0))
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return who belongs to it: of those who may, the share whose own lots are lowest.
+        """Return who belongs to it: of those who may, whose own lots are below the adoption.
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
-        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
-        count = round(self.adoption(number) * able.size)
-        lots = _lots(crowd.persons[able], int(rng.integers(2**63)))
-        return np.sort(able[np.argsort(lots, kind="stable")[:count]])
+        able = np.flatnonzero(self.may(crowd))
+        return drawn_share(self.adoption(number), able, crowd, rng)
 
-    def _may(self, crowd: Crowd) -> list[bool]:
-        return [group == self.who for group in crowd.groups.tolist()]
+    def may(self, crowd: Crowd) -> NDArray[np.bool_]:
+        """Return who of the crowd may belong to it, (n,): everybody, or those of its group."""
+        if self.who is None:
+            return np.ones(crowd.size, dtype=bool)
+        return np.array([group == self.who for group in crowd.groups.tolist()], dtype=bool)
 
 
 ROUNDING = 1e-12
@@ -137,17 +140,27 @@ class CollectiveView(View):
     rounds: int
 
 
+def is_policy(value: Any) -> bool:
+    """Report whether this is a policy: a function of a view, or something that begins as one in every simulation."""
+    return not isinstance(value, type) and (callable(value) or hasattr(value, "begin"))
+
+
 class Acting:
     """A collective that follows a policy: an actor of the world."""
 
-    def __init__(self, collective: Collective, policy: Policy, setting: dict[str, Any]) -> None:
-        """`setting` is what the world knows and the policy may: arrivals, labels and rounds."""
-        self.collective, self.policy, self.setting = collective, policy, setting
+    def __init__(self, collective: Collective, policy: Any, setting: Mapping[str, Any]) -> None:
+        """`setting` is what the world knows and the policy may: arrivals, labels and rounds.
+
+        Policies that remember begin afresh.
+        """
+        self.collective, self.setting = collective, setting
+        self.policy: Policy = policy.begin() if hasattr(policy, "begin") else policy
         self.name, self.caps, self.members = collective.name, collective.caps, collective.members
         self.stale = collective.stale
 
     def act(self, view: View) -> Deed:
         """Return what members do: what the policy says, but for defectors and noise."""
+        rng = view.rng.spawn(1)[0]  # whatever the policy draws, or does to its own, the same people fall short
         shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
         asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
         if not isinstance(asked, Deed):
@@ -155,13 +168,13 @@ class Acting:
                 f"policy: must return an oar.worlds.Deed(…) for {self.name!r} in round {view.number}, got an object of "
                 f"type {type(asked).__name__}."
             )
-        refuse(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
-        return self._as_done(asked, view)
+        asked, _ = allowed(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
+        return self._as_done(asked, view, rng)
 
-    def _as_done(self, deed: Deed, view: View) -> Deed:
+    def _as_done(self, deed: Deed, view: View, rng: np.random.Generator) -> Deed:
         defection, noise = self.collective.defection, self.collective.noise
         if defection:
-            stays = np.asarray(view.rng.random(view.mine.size) < defection)
+            stays = np.asarray(rng.random(view.mine.size) < defection)
             deed = dataclasses.replace(
                 deed,
                 moves=None if deed.moves is None else np.where(stays[:, None], 0.0, deed.moves),
@@ -169,9 +182,7 @@ class Acting:
                 leaves=None if deed.leaves is None else deed.leaves & ~stays,
             )
         if noise and deed.moves is not None:
-            errors = view.rng.standard_normal(deed.moves.shape) * (
-                noise * self.caps.budget / np.sqrt(deed.moves.shape[1])
-            )
+            errors = rng.standard_normal(deed.moves.shape) * (noise * self.caps.budget / np.sqrt(deed.moves.shape[1]))
             moved = np.asarray(deed.moves.any(axis=1))
             moves = deed.moves + np.where(moved[:, None], errors, 0.0)
             deed = dataclasses.replace(deed, moves=within(moves, self.caps, view))
@@ -190,16 +201,6 @@ def room_of(caps: Caps, view: View) -> Array:
         return room
     left = np.maximum(caps.total - (0.0 if view.spent is None else view.spent), 0.0)
     return np.minimum(room, left / together(np.ones(view.mine.size), view))
-
-
-def _lots(persons: Rows, key: int) -> Array:
-    """Return a number in [0, 1) for each person, as if drawn: SplitMix64 of who it is (Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        mixed = persons.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        mixed ^= mixed >> np.uint64(31)
-    return mixed.astype(np.float64) / 2.0**64
 
 
 def check_name(name: Any, argument: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.people import Population
 from oar.worlds.parts import Array, Crowd, Rows
+from oar.worlds.sealing import sealed
 
 EVERYONE = "everyone"  # the group of all, where no groups are given
 
@@ -54,6 +55,11 @@ def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Ro
         weights=None if crowd.weights is None else crowd.weights[rows],
         names=crowd.names,
     )
+
+
+def names_of(groups: Any) -> tuple[Any, ...]:
+    """Return the groups that occur, each once, in the order in which they first do."""
+    return tuple(dict.fromkeys(groups.tolist()))
 
 
 def _of_each(size: int, values: Any, argument: str, usual: Any) -> Any:
@@ -114,7 +120,7 @@ class Register:
         return Crowd(crowd.features, codes, self.classes, crowd.groups, crowd.persons, crowd.weights, self.names)
 
     def check(self, crowd: Crowd, number: int) -> Crowd:
-        """Return who arrived; raise where they do not fit this world."""
+        """Return who arrived, as the world's own; raise where they do not fit this world."""
         where = f"arrivals, round {number}"
         if tuple(crowd.classes) != self.classes or crowd.features.shape[1:] != (self.dimensions,):
             raise DataError(
@@ -125,7 +131,7 @@ class Register:
             raise DataError(f"{where}: somebody must arrive, got nobody.")
         if not np.isfinite(crowd.features).all():
             raise DataError(f"{where}: features must be finite, got some that are not.")
-        return crowd
+        return sealed(crowd)
 
 
 def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:

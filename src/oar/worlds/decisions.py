@@ -7,6 +7,7 @@ whatever model is deployed: its own, the shadow's, or one that an operator only 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Crowd, State
+from oar.worlds.sealing import sealed
 
 
 def depends_on_decisions(arrivals: Any) -> bool:
@@ -38,4 +40,4 @@ def once_decided(
     codes, known = np.asarray(found.codes), len(crowd.classes)
     if codes.shape != (crowd.size,) or codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= known:
         raise DataError(f"{where} a class code 0 to {known - 1} for each of {crowd.size} people, got {codes!r}.")
-    return found
+    return sealed(replace(found, features=crowd.features, persons=crowd.persons))

@@ -36,31 +36,38 @@ def draw_batchnorm(settings: BatchNormSettings, means: Mapping[Any, Any]) -> Fig
     _draw_maps(lower, settings, means)
     many = f"Means of {settings.repeats} divisions into training and test flowers (band: least to greatest)"
     once = "One division into training and test flowers"
-    footnote(figure, f"{many if settings.repeats > 1 else once}; every number from the audit's own computation.")
+    footnote(
+        figure,
+        f"{many if settings.repeats > 1 else once}; every number from the audit's own computation. "
+        "Before anybody moves no network calls the flower right, in a batch of any size.",
+    )
     return figure
 
 
 def _draw_curves(figure: Any, settings: BatchNormSettings, means: Mapping[Any, Any]) -> None:
-    middle, panels = settings.middle, figure.subplots(1, 3, sharey=True)
+    middle, panels = settings.middle, figure.subplots(1, 3)
+    share, gain = ("probability", "probability of its true species"), ("gain", "points gained over nobody moving")
     varied = (
-        ("budget", settings.budgets, "each length may change by (cm)", f"{middle.people} flowers, all act"),
-        ("share", SHARES, "share of the batch that acts", f"{middle.people} flowers, {middle.budget:g} cm"),
-        ("people", settings.sizes, "other flowers in the batch", f"all act, {middle.budget:g} cm"),
+        ("budget", settings.budgets, "each length may change by (cm)", f"{middle.people} flowers, all act", share),
+        ("share", SHARES, "share of the batch that acts", f"{middle.people} flowers, {middle.budget:g} cm", share),
+        # Another batch is another beginning: what counts there is how much moves add to it.
+        ("people", settings.sizes, "other flowers in the batch", f"all act, {middle.budget:g} cm", gain),
     )
-    for axes, (name, values, words, rest) in zip(panels, varied, strict=True):
+    for axes, (name, values, words, rest, (measure, up)) in zip(panels, varied, strict=True):
         changes: list[Any] = [{name: value} for value in values]
         places = [replace(middle, **change) for change in changes]
         for arm in settings.arms:
-            spreads = [means[arm.name, at.people, at.share, at.budget]["probability"] for at in places]
+            spreads = [means[arm.name, at.people, at.share, at.budget][measure] for at in places]
             if arm.name != "features":  # one band can be read, several are a blot
                 spreads = [{key: spread["mean"] for key in spread} for spread in spreads]
             band(axes, values, spreads, **LOOKS[arm.name], label=arm.words)
-        axes.axhline(0.5, color=BLACK, linewidth=0.7, linestyle=":")
-        tidy(axes, rest, words, "")
+        tidy(axes, rest, words, up)
         as_percentages(axes)
-    panels[0].set_ylabel("probability of its true species", fontsize=LETTERS["label"])
-    panels[1].set_xticks(SHARES, [_percent(share) for share in SHARES])
+    for axes in panels[:2]:
+        axes.axhline(0.5, color=BLACK, linewidth=0.7, linestyle=":")
+    panels[1].set_xticks(SHARES, [_percent(part) for part in SHARES])
     panels[2].set_xticks(settings.sizes)
+    panels[2].set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=LETTERS["note"], frameon=False)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.pictures.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION
+from oar.pictures.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from oar.pictures.figures import Picture
 from oar.worlds.draw_look import LETTERS, as_percentages, at_the_end, band, footnote, tidy
+from oar.worlds.scenario_credit_applicant import AS_A_MEMBER, ITSELF, OWN_SHORTEST
 
 if TYPE_CHECKING:
     from oar.pictures.figures import Figure
@@ -27,26 +28,30 @@ WORDS = {
     "oracle": "labels follow\nthe features",
     "relabel": "labels are the\nmodel's own",
 }
-HELPED: dict[str, dict[str, Any]] = {
-    "nobody": {"color": GREY, "marker": "s", "words": "nobody\nhelps"},
-    "collective": {"color": PURPLE, "marker": "o", "words": "a collective\nhelps"},
-    "collective and strategic individuals": {"color": ORANGE, "marker": "^", "words": "… while others\ngame the model"},
-}
+COLLECTIVE, GAMED = "collective", "collective and strategic individuals"
+APPLICANT: dict[tuple[str | None, float | None, str], dict[str, Any]] = {  # by way, adoption, and who helps
+    (None, None, "nobody"): {"color": GREY, "marker": "s", "words": "nobody does anything"},
+    (None, None, COLLECTIVE): {"color": PURPLE, "marker": "o", "words": "a collective helps: {a_year:.3g} a year"},
+    (None, None, GAMED): {"color": ORANGE, "marker": "^", "words": "… while others game the model"},
+    (OWN_SHORTEST, 0.0, ITSELF): {"color": BLACK, "linestyle": ":", "words": "it goes far enough: {once:.2g}, once"},
+    (AS_A_MEMBER, 0.0, ITSELF): {"color": BLACK, "linestyle": "--", "words": "it goes as one member: {once:.2g}, once"},
+}  # fmt: skip
+BANDS = ("nobody", COLLECTIVE)
 BINS = np.linspace(0, 1, 21)  # 50 % is an edge
 
 
 def draw_credit(settings: CreditSettings, means: Mapping[Any, Any], overall: Mapping[Any, Any]) -> Figure:
     """Return the still."""
-    figure = Picture(figsize=(11.6, 5.0), layout="constrained")
+    figure = Picture(figsize=(11.6, 5.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.05, 1, 1))
     _draw_adoption(left, overall)
     _draw_first(middle, settings, means)
-    _draw_applicant(right, settings, means)
+    _draw_applicant(right, settings, means, overall)
     repeated = f"Means of {settings.repeats} repetitions, bands from least to greatest. " * (settings.repeats > 1)
     footnote(
         figure,
         f"German credit, logistic regression, refitted every year. {repeated}Advice is valid if the refitted model "
-        "grants credit where it sent people.",
+        "grants credit where it sent people. On the right, with what the moves of all who make them cost.",
     )
     return figure
 
@@ -93,20 +98,25 @@ def _draw_first(axes: Any, settings: CreditSettings, means: Mapping[Any, Any]) -
     at_the_end(axes, settings.rounds, ends, 0.15)
 
 
-def _draw_applicant(axes: Any, settings: CreditSettings, means: Mapping[Any, Any]) -> None:
+def _draw_applicant(axes: Any, settings: CreditSettings, means: Mapping[Any, Any], overall: Mapping[Any, Any]) -> None:
     years = list(range(1, settings.rounds + 1))
-    ends = []
-    for helped, look in HELPED.items():
-        spreads = [means[NEW, None, "keep", None, helped, year]["chance"] for year in years]
-        ends.append(
-            (look["words"], band(axes, years, spreads, color=look["color"], marker=look["marker"]), look["color"])
-        )
-    axes.axhline(0.5, color="black", linewidth=0.9, linestyle=":")
-    axes.annotate("above the dotted line: credit", (1, 0.97), fontsize=LETTERS["note"], va="top")
+    low, high = 0.25, 0.75
+    for (way, adoption, helped), look in APPLICANT.items():
+        spreads = [means[NEW, way, "keep", adoption, helped, year]["chance"] for year in years]
+        if helped not in BANDS:  # those of two can be told apart
+            spreads = [{key: spread["mean"] for key in spread} for spread in spreads]
+        effort = overall[NEW, way, "keep", adoption, helped]["effort"]["mean"]
+        words = look["words"].format(a_year=effort, once=effort * settings.rounds)
+        band(axes, years, spreads, label=words, **{key: value for key, value in look.items() if key != "words"})
+        low = min(low, *(spread["least"] for spread in spreads))
+        high = max(high, *(spread["greatest"] for spread in spreads))
+    axes.axhline(0.5, color=BLACK, linewidth=0.9, linestyle=":")
+    axes.annotate("above the dotted line: credit", (years[0], high), fontsize=LETTERS["note"], va="center")
     tidy(axes, "One refused applicant's chance,\nnew applicants every year", "refits so far", "")
     as_percentages(axes)
+    axes.set_ylim(low - 0.02, high + 0.02)
     axes.set_xticks(years)
-    at_the_end(axes, settings.rounds, ends, 0.15)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), fontsize=LETTERS["note"], frameon=False)
 
 
 def draw_credit_year(settings: CreditSettings, scores: Mapping[str, Scores], number: int) -> Figure:

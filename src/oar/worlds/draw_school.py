@@ -32,6 +32,15 @@ WORDS = {
     "collective": f"{SCHOOL_1} students under-\nreport together",
     "defended": "under-reporting, but\nthe district defends",
 }
+BASELINE = "defended, nobody"  # what a defended arm is to be read against; drawn lightly, beside it
+LIGHT: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (1, 1)), "linewidth": 1.5, "alpha": 0.75}
+TICK: dict[str, Any] = {"marker": "_", "markersize": 4, "markeredgewidth": 1.0, "linestyle": "none"}
+KEYS: dict[str, dict[str, Any]] = {
+    "boundary of year 1": {"linestyle": ":", "color": "black", "linewidth": 1.0},
+    "district defends, nobody acts": LIGHT,
+    "hours taken up before applying": {"color": VERMILLION, "linewidth": 0.8},
+    "hours left out a year later": {"color": GREEN, "linewidth": 0.8, "marker": "_", "markersize": 5},
+}
 ACROSS, UP = (2.0, 10.2), (-0.4, 15.0)
 SHOWN = 160  # students in a frame; more would be a blot
 NEIGHBOURHOODS = {N1: (BLUE, "o", PLACE_1), N2: (ORANGE, "s", PLACE_2)}
@@ -46,42 +55,68 @@ def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapp
     for name, look in LOOKS.items():
         end = band(left, years, [means[name, year]["share"] for year in years], **look)
         ends.append((WORDS[name], end, look["color"]))
-    at_the_end(left, settings.rounds, ends, 0.135)
+    baseline = [means[BASELINE, year]["share"]["mean"] for year in years]
+    left.plot(years, baseline, **LIGHT)
+    ends.append(("the district defends,\nand nobody acts", baseline[-1], PURPLE))
+    at_the_end(left, settings.rounds, [end for end in ends if not np.isnan(end[1])], 0.135)
     tidy(left, f"High-achieving {PLACE_2} students assigned to {SCHOOL_1}", "year", "share of them")
     as_percentages(left)
     left.set_xlim(0.7, settings.rounds + 0.2)
     left.set_xticks([year for year in years if settings.rounds <= 12 or year % 2])
-    if 1 < settings.since <= settings.rounds:
-        left.axvline(settings.since, color=GREY, linewidth=0.8, linestyle=":")
-        left.annotate(" acting begins", (settings.since, 0.03), color=GREY, fontsize=LETTERS["note"])
+    begins = _first_acting(means)
+    if begins is not None:
+        left.axvline(begins, color=GREY, linewidth=0.8, linestyle=":")
+        left.annotate(" acting begins", (begins, 0.01), color=GREY, fontsize=LETTERS["note"])
     _draw_demands(right, settings, played)
     repeats = f"mean of {settings.repeats} simulated districts, bands from least to greatest" * (settings.repeats > 1)
     footnote(
         figure,
-        f"{settings.people} students a year; {repeats or 'one simulated district'}. High-achieving: {settings.high:g} "
-        "grade points or more. Right: the first district.",
+        f"{'Nobody acted in any arm. ' * (begins is None)}{_accuracies(settings, means)} {settings.people} students a "
+        f"year; {repeats or 'one simulated district'}. High-achieving: {settings.high:g} grade points or more. Right: "
+        "the first district.",
     )
     return figure
+
+
+def _first_acting(means: Mapping[Any, Any]) -> int | None:
+    """Return the first year in which somebody acts in some arm and district, if anybody ever does."""
+    return min((year for (_, year), measured in means.items() if measured["acting"]["greatest"] > 0), default=None)
+
+
+def _accuracies(settings: SchoolSettings, means: Mapping[Any, Any]) -> str:
+    """Say what the defence costs: how accurate assignments are with it and without."""
+    nobody, alone, together, defended, baseline = (
+        f"{means[name, settings.rounds]['accuracy']['mean']:.0%}" for name in (*LOOKS, BASELINE)
+    )
+    told = f"if nobody acts {nobody}, and {baseline} if the district defends itself"
+    if _first_acting(means) is not None:
+        told += (
+            f"; with individual action {alone}; with under-reporting {together}, and {defended} if it defends itself"
+        )
+    return f"Accuracy (who would succeed in {SCHOOL_1}), year {settings.rounds}: {told}."
 
 
 def _draw_demands(axes: Any, settings: SchoolSettings, played: Mapping[str, Played]) -> None:
     """Draw the boundary of the first year, and of the last in every arm, over the last class."""
     last = played["nobody"].years[-1]
     _students(axes, last, last.crowd.features, settings)
-    first = played["nobody"]
-    boundary(axes, _chance(first.model, first.years[0].parameters, FIRST), ACROSS, UP, colors="black", linewidths=1.4)
+    _boundary_of(axes, played["nobody"], 0, color="black", linewidth=1.4)
     axes.plot([], [], color="black", linewidth=1.4, label="model of year 1")
     axes.plot([], [], color=GREEN, linewidth=2.4, label=f"models of year {settings.rounds},\ncolours as on the left")
     for name, look in LOOKS.items():
-        arm = played[name]
-        chance = _chance(arm.model, arm.years[-1].parameters, FIRST)
-        boundary(axes, chance, ACROSS, UP, colors=look["color"], linestyles=look["linestyle"], linewidths=2.4)
-    tidy(axes, f"{SCHOOL_1} is for who is right of the line", "achievement (grade points)", "activities (hours a week)")
+        _boundary_of(axes, played[name], -1, color=look["color"], linestyle=look["linestyle"], linewidth=2.4)
+    _boundary_of(axes, played[BASELINE], -1, **LIGHT)
+    tidy(
+        axes,
+        f"The model assigns {SCHOOL_1} right of the line",
+        "achievement (grade points)",
+        "activities (hours a week)",
+    )
     axes.set(xlim=ACROSS, ylim=UP)
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), fontsize=LETTERS["note"], frameon=False, ncols=2)
 
 
-def _students(axes: Any, year: Year, places: Any, settings: SchoolSettings, strong: bool = False) -> None:
+def _students(axes: Any, year: Year, places: Any, settings: SchoolSettings) -> None:
     some = np.arange(min(SHOWN, year.crowd.size))
     for group, (colour, marker, name) in NEIGHBOURHOODS.items():
         rows = some[year.crowd.groups[some] == group]
@@ -91,76 +126,86 @@ def _students(axes: Any, year: Year, places: Any, settings: SchoolSettings, stro
         axes.plot(*places[rows[high]].T, markersize=5, alpha=0.75, **faint, label=f"{name}, high-achieving")
 
 
+def _boundary_of(axes: Any, arm: Played, number: int, **look: Any) -> None:
+    """Draw the boundary of the model that assigned an arm's class of a year, in the look of a line."""
+    names = {"color": "colors", "linestyle": "linestyles", "linewidth": "linewidths"}  # lines and contours differ here
+    chance = _chance(arm.model, arm.years[number].parameters, FIRST)
+    boundary(
+        axes,
+        chance,
+        ACROSS,
+        UP,
+        **{names.get(name, name): value if name == "alpha" else [value] for name, value in look.items()},
+    )
+
+
 def _chance(model: Any, parameters: Any, code: int) -> Any:
     return lambda points: chances(model, parameters, points, code)
 
 
-def draw_school_year(settings: SchoolSettings, played: Mapping[str, Played], number: int) -> Figure:
-    """Return a frame: every arm's boundary in a year, over its class as it reported."""
-    figure = Picture(figsize=(8.4, 7.6))  # laid out by hand, so that nothing jumps from frame to frame
-    figure.subplots_adjust(left=0.075, right=0.985, top=0.905, bottom=0.115, wspace=0.06, hspace=0.13)
+def draw_school_year(
+    settings: SchoolSettings, means: Mapping[Any, Any], played: Mapping[str, Played], number: int
+) -> Figure:
+    """Return a frame: every arm's boundary in a year, over its class as it applied, and what it reported after it."""
+    figure = Picture(figsize=(8.4, 7.8))  # laid out by hand, so that nothing jumps from frame to frame
+    figure.subplots_adjust(left=0.075, right=0.985, top=0.905, bottom=0.14, wspace=0.06, hspace=0.13)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
-    for axes, (name, look) in zip(panels.flat, LOOKS.items(), strict=True):
-        arm = played[name]
-        year = arm.years[number]
-        chance = _chance(arm.model, year.parameters, FIRST)
-        shade(axes, chance, ACROSS, UP, look["color"])
-        _left_out(axes, year, look["color"])
-        _students(axes, year, year.reported, settings)
-        boundary(
-            axes,
-            _chance(arm.model, arm.years[0].parameters, FIRST),
-            ACROSS,
-            UP,
-            colors="black",
-            linewidths=1.0,
-            linestyles=":",
-        )
-        boundary(axes, chance, ACROSS, UP, colors=look["color"], linewidths=2.8)
-        share = "–" if np.isnan(year.share) else f"{year.share:.0%}"
-        tidy(axes, WORDS[name].replace("under-\nreport", "under-report").replace("\n", " "), "", "")
-        axes.text(
-            0.02, 0.98, f"{share} of high-achieving {PLACE_2} in {SCHOOL_1}", transform=axes.transAxes, va="top",
-            fontsize=LETTERS["label"], fontweight="bold", color=look["color"],
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2},
-        )  # fmt: skip
-        axes.set(xlim=ACROSS, ylim=UP)
+    for axes, name in zip(panels.flat, LOOKS, strict=True):
+        _draw_arm(axes, name, settings, played, number)
     for axes in panels[1]:
         axes.set_xlabel("achievement (grade points)", fontsize=LETTERS["label"])
     for axes in panels[:, 0]:
-        axes.set_ylabel("activities as reported (hours a week)", fontsize=LETTERS["label"])
-    acting = "nobody acts yet" if number + 1 < settings.since else f"acting since year {settings.since}"
+        axes.set_ylabel("activities when applying (hours a week)", fontsize=LETTERS["note"])
+    begins = _first_acting(means)
+    acting = "nobody acts" if begins is None or number + 1 < begins else f"acting since year {begins}"
+    opening = "Year" if settings.repeats == 1 else "First district, year"
     figure.suptitle(
-        f"Year {number + 1} of {settings.rounds} ({acting}): {SCHOOL_1} is for who is in the coloured area",
+        f"{opening} {number + 1} of {settings.rounds} ({acting}): the model assigns {SCHOOL_1} in the coloured area",
         fontsize=LETTERS["title"] + 0.5,
         y=0.985,
     )
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    handles += panels[0, 0].plot([], [], ":", color="black", linewidth=1.0)
-    handles += panels[0, 0].plot([], [], "-", color=GREY, linewidth=0.8)
-    labels += ["boundary of year 1", "hours added or left out"]
-    figure.legend(
-        handles,
-        labels,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 0.015),
-        ncols=4,
-        fontsize=LETTERS["note"],
-        frameon=False,
-    )
+    for words, look in KEYS.items():
+        handles += panels[0, 0].plot([], [], **look)
+        labels.append(words)
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.005), "ncols": 3}
+    figure.legend(handles, labels, **place, fontsize=LETTERS["note"], frameon=False)
     return figure
 
 
-def _left_out(axes: Any, year: Year, colour: str) -> None:
-    """Draw how far the hours that students report are from those they had."""
+def _draw_arm(axes: Any, name: str, settings: SchoolSettings, played: Mapping[str, Played], number: int) -> None:
+    """Draw an arm's year; beside the arm that the district defends itself against, the one where nobody acts."""
+    arm, colour = played[name], LOOKS[name]["color"]
+    year = arm.years[number]
+    shade(axes, _chance(arm.model, year.parameters, FIRST), ACROSS, UP, colour)
+    _hours_changed(axes, year, colour)
+    _students(axes, year, year.applied, settings)
+    _boundary_of(axes, arm, 0, color="black", linewidth=1.0, linestyle=":")
+    _boundary_of(axes, arm, number, color=colour, linewidth=2.8)
+    told = [f"{_shown(year)} of high-achieving {PLACE_2} in {SCHOOL_1}, accuracy {year.accuracy:.0%}"]
+    if name == "defended":
+        baseline = played[BASELINE].years[number]
+        _boundary_of(axes, played[BASELINE], number, **LIGHT)
+        told.append(f"if nobody acts: {_shown(baseline)}, accuracy {baseline.accuracy:.0%}")
+    tidy(axes, WORDS[name].replace("under-\nreport", "under-report").replace("\n", " "), "", "")
+    white = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2}
+    for row, (words, weight) in enumerate(zip(told, ("bold", "normal"), strict=False)):
+        place = {"transform": axes.transAxes, "va": "top", "fontsize": LETTERS["note"]}
+        axes.text(0.02, 0.98 - 0.075 * row, words, **place, fontweight=weight, color=colour, bbox=white)
+    axes.set(xlim=ACROSS, ylim=UP)
+
+
+def _shown(year: Year) -> str:
+    return "–" if np.isnan(year.share) else f"{year.share:.0%}"
+
+
+def _hours_changed(axes: Any, year: Year, colour: str) -> None:
+    """Draw what becomes of hours: a line to a point for those taken up, a line from it to a tick for those left out."""
     some = np.arange(min(SHOWN, year.crowd.size))
-    before, after = year.crowd.features[some], year.reported[some]
-    moved = before[:, ACTIVITIES] != after[:, ACTIVITIES]
-    axes.vlines(
-        before[moved, ACHIEVEMENT],
-        before[moved, ACTIVITIES],
-        after[moved, ACTIVITIES],
-        color=colour,
-        linewidth=0.6,
-        alpha=0.5,
-    )
+    across = year.crowd.features[some, ACHIEVEMENT]
+    had, applied, reported = (part[some, ACTIVITIES] for part in (year.crowd.features, year.applied, year.reported))
+    for before, after in ((had, applied), (applied, reported)):
+        moved = before != after
+        axes.vlines(across[moved], before[moved], after[moved], color=colour, linewidth=0.6, alpha=0.6)
+    left_out = applied != reported
+    axes.plot(across[left_out], reported[left_out], color=colour, **TICK)

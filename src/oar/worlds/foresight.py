@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from oar.online.aim import Aim
 from oar.online.binding import shares_units
 from oar.people import Population
 from oar.problem import Problem
-from oar.worlds.collective import CollectiveView, room_of
+from oar.worlds.collective import CollectiveView
 from oar.worlds.crowds import Register, pooled, register_for
 from oar.worlds.decisions import depends_on_decisions, once_decided
-from oar.worlds.parts import Crowd
+from oar.worlds.lots import drawn_share
+from oar.worlds.parts import Array, Crowd, Rows
 
 
 def acting_rule(view: CollectiveView) -> Any:
@@ -59,36 +61,76 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
     return once_decided(view.arrivals, model, view.deployed, crowd, features, number, view.rng)
 
 
+def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
+    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn.
+
+    Lots are not known to planners. Of somebody who is there now and no member it is known that its lot is not below the
+    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's is below a' < a with
+    probability a'/a.
+    """
+    collective, everyone = view.collective, np.arange(crowd.size)
+    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
+    now, then = collective.adoption(view.number), collective.adoption(number)
+    joining = max(then - now, 0.0) / (1 - now) if now < 1 else 0.0
+    members = np.isin(everyone, collective.members(crowd, number, view.rng)) & ~here
+    staying = min(then / now, 1.0) if now > 0 else 1.0
+    for share, some in ((joining, here & ~mine & collective.may(crowd)), (staying, mine)):
+        members[drawn_share(share, np.flatnonzero(some), crowd, view.rng)] = True
+    return np.flatnonzero(members)
+
+
+def _left(view: CollectiveView, persons: Rows) -> Array:
+    """Return how far persons may still move in all rounds that are left; ∞ where rounds do not share a budget."""
+    if view.collective.total is None:
+        return np.full(persons.size, np.inf)
+    spent = np.zeros(persons.size) if view.spent_by is None else view.spent_by(persons)
+    return np.maximum(view.collective.total - spent, 0.0)
+
+
 def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
     """Return what is asked of this round and the `ahead` − 1 next ones.
 
     Those of rounds to come are drawn as arrivals draw them, and so are those of this one unless it is `real`: then
-    they are who has arrived, with their own budgets. Of rounds to come members are the collective's share. It is
-    supposed that labels stay, that nobody else acts, and that the operator does not defend itself but by its model.
+    they are who has arrived. Of rounds to come members are the collective's share, among them whoever is a member now
+    and comes again. Where the collective has a `total`, all rows of a person share what is left of it. It is supposed
+    that labels stay, that nobody else acts, and that the operator does not defend itself but by its model.
 
     All earlier batches that are still read count as one: a window that moves on leaves them together.
     """
     caps, collective = view.collective.caps, view.collective
     if caps.labels or caps.leavers:
         raise OptionError("policy: plans over time are for an oar.Perturb(…) alone; leave other actions out.")
-    register, batches, actions = register_of(view), [], []
+    register, batches, budgets, persons = register_of(view), [], [], []
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number
         crowd = view.crowd if here else _expected(view, number)
-        members = view.mine if here else collective.members(crowd, number, view.rng)
-        budgets = np.zeros(crowd.size)
-        budgets[members] = room_of(caps, view) if here else caps.budget
+        members = view.mine if here else _expected_members(view, crowd, number)
         batches.append(register.of_crowd(crowd))
-        actions.append(Perturb(budgets, norm=caps.norm))
+        budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
+        persons.append(crowd.persons)
     before, rule = _read_before(view), acting_rule(view)
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
+    stream = Stream.of_batches(batches, history=pooled(before) if before else None)
+    left = [_left(view, some) for some in persons]
     return OnlineProblem(
-        Stream.of_batches(batches, history=pooled(before) if before else None),
+        stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
         view.operator.model,
         rule,
         collective.query,
-        actions,
+        [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
         goal_for=goal_for,
+        shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
         start=view.deployed.parameters if shares_units(view.operator.model) else None,
     )
+
+
+def _with_persons(stream: Stream, persons: Rows) -> Stream:
+    """Return the stream with who everybody is, round after round; of the history everyone is somebody else."""
+    others = int(persons.max(initial=0)) + 1 + np.arange(stream.people.size - persons.size)
+    return replace(stream, who=np.append(persons, others))
+
+
+def _padded(values: Array, size: int) -> Array:
+    """Return values, and 0 for all of the history, who come last."""
+    return np.append(values, np.zeros(size - values.size))

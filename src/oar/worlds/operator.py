@@ -1,7 +1,8 @@
 """The plain operator: a model, a rule by which it is updated, and whatever defends it.
 
 It keeps what its rule reads and no more: everything so far for a full refit, the newest batches for a window, and
-nothing but θ for the others.
+nothing but θ for the others. Where a defence leaves out updates, what has arrived since the last one is kept too, and
+is one batch to the next: no rule loses what was handed in meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oar.defences.base import Defence, as_defence
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.models.linear import Linear
 from oar.models.linear_training import CHUNK, FEW
 from oar.online import FullRefit
@@ -20,6 +21,7 @@ from oar.people import Population
 from oar.worlds.crowds import pooled
 from oar.worlds.judging import check_model, flat
 from oar.worlds.parts import Respond, State
+from oar.worlds.sealing import sealed
 
 FEWEST = 8  # chunks of people that a growing training set is filled up to; then twice as many, and so on
 SEED = 0  # of what a defence draws for the history, which no world has a stream for
@@ -57,29 +59,34 @@ class Operator:
 
     def begin(self, history: Population) -> State:
         """Fit the model to what was there."""
-        people = self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people
+        people = sealed(self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people)
         parameters = self.model.fit(people)
         return State(parameters, flat(parameters), memory=self._remembered((people,)))
 
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
-        """Update the model by the rule; where the defence says that there is no refit, only the data are kept."""
+        """Update the model by the rule; where the defence says that there is no refit, only the data are kept.
+
+        All that has arrived since the last update is then one batch to the next one, the newest.
+        """
         retrains = self.defence.retrains(number, rng)
         prepared = self.defence.prepared(batch, self.model, state.parameters, rng)
         kept = None if prepared.kept.all() else prepared.kept
-        read = (*state.memory, prepared.people)
-        memory = self._remembered(read)
+        earlier, newest = state.memory, prepared.people
+        if not state.retrained:  # what came last still waits for an update
+            earlier, newest = earlier[:-1], pooled((earlier[-1], newest))
+        read = (*earlier, sealed(newest))
         if not retrains:
-            return State(state.parameters, state.flat, retrained=False, kept=kept, memory=memory)
+            return State(state.parameters, state.flat, retrained=False, kept=kept, memory=self._remembered(read, 0))
         parameters = self._updated(state, read, number)
-        return State(parameters, flat(parameters), kept=kept, memory=memory)
+        return State(parameters, flat(parameters), kept=kept, memory=self._remembered(read))
 
-    def _remembered(self, read: tuple[Population, ...]) -> tuple[Population, ...]:
-        """Return the batches that the next update reads, beside its own."""
+    def _remembered(self, read: tuple[Population, ...], more: int = 1) -> tuple[Population, ...]:
+        """Return the batches that the next update reads, beside those that are still to come: 1, or 0 if one waits."""
         if self.rule.reads is None:
             return read
-        return read[len(read) - min(self.rule.reads - 1, len(read)) :]
+        return read[len(read) - min(self.rule.reads - more, len(read)) :]
 
     def _updated(self, state: State, read: tuple[Population, ...], number: int) -> Any:
         people = pooled(read)
@@ -87,9 +94,12 @@ class Operator:
         newest[people.size - read[-1].size :] = True
         if isinstance(self.model, Linear) and self.rule.reads is None:
             people, newest = _filled_up(people, newest, len(people.classes))
-        before = state.flat if shares_units(self.model) else None
+        before = np.array(state.flat) if shares_units(self.model) else None  # its own copy: a rule may work in place
         update = update_of(self.model, people, newest, number, before)
-        return own_form(update.training, np.asarray(self.rule.update(update)))
+        count, found = update.training.parameter_count, np.array(self.rule.update(update), dtype=np.float64)
+        if found.shape != (count,):
+            raise DataError(f"rule: {self.rule.name} must return {count} parameters, got shape {found.shape}.")
+        return own_form(update.training, found)
 
 
 def _filled_up(people: Population, newest: Any, outputs: int) -> tuple[Population, Any]:

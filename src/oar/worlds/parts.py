@@ -10,6 +10,7 @@ and what they see is what is on record then. Actors with `before_decision` act f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -51,7 +52,11 @@ class Crowd:
 
 
 class Arrivals(Protocol):
-    """Where people come from. The same round, seed and size give the same people."""
+    """Where people come from. The same round, seed and size give the same people.
+
+    Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
+    whose members are to come from another one is then refused.
+    """
 
     classes: tuple[Any, ...]
 
@@ -91,6 +96,8 @@ class State:
         retrained: whether this round changed it.
         kept: which of the round's people were used in training, (n,) bool; None means all.
         memory: whatever the operator itself keeps from round to round.
+        learned_from: where it was trained on an answer of `Respond` rather than on what was handed in, that answer:
+            the round is then recorded as people answered there.
     """
 
     parameters: Any
@@ -98,6 +105,7 @@ class State:
     retrained: bool = True
     kept: NDArray[np.bool_] | None = None
     memory: Any = None
+    learned_from: Population | None = None
 
 
 class Respond(Protocol):
@@ -140,6 +148,7 @@ class View:
         past: what was handed in in earlier rounds, oldest first, history before round 0 included.
         rng: this actor's own random numbers: the same in the same round, however often it is asked.
         spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
+        spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
     """
 
     number: int
@@ -150,6 +159,7 @@ class View:
     past: tuple[Population, ...]
     rng: np.random.Generator
     spent: Array | None = None
+    spent_by: Callable[[Rows], Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +207,9 @@ class Actor(Protocol):
 
     One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
     then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+
+    One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
+    "arrivals" and "labels", and how many "rounds" there are.
     """
 
     name: str
@@ -205,7 +218,8 @@ class Actor(Protocol):
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return positions of those in the crowd for whom it acts in this round.
 
-        `rng` is this actor's own, and another one in every round; that of a collective is the same in every round.
+        `rng` is this actor's own, and the same in every round: with lots that are a person's own (`oar.worlds.lots`)
+        whoever comes again is drawn again.
         """
         ...
 

@@ -18,7 +18,7 @@ from oar.online.binding import bind, shares_units
 from oar.online.problem import GOAL_FOR
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
-from oar.worlds.collective import CollectiveView, room_of
+from oar.worlds.collective import CollectiveView, room_of, within
 from oar.worlds.foresight import problem_ahead, register_of
 from oar.worlds.parts import Array, Deed
 
@@ -105,9 +105,9 @@ class _Following:
 class _Signals:
     """What a plan says to members of each round whom it has not seen.
 
-    With δ_i and r_i the moves and budgets of the people that it was made for, class c is told in round t
+    With δ_i the moves of the m members of class c in round t of those that it was made for, these are told
 
-        D_c = Σ_i δ_i / Σ_i r_i   (of norm at most 1)        a_c = Σ_i ‖δ_i‖ / Σ_i r_i   (how far, as a share)
+        D_c = Σ_i δ_i / m   (the average move)        a_c = Σ_i ‖δ_i‖ / m   (how far they go on average)
     """
 
     def __init__(self, problem: OnlineProblem, each: Array, promised: float) -> None:
@@ -123,10 +123,9 @@ class _Signals:
             found = np.bincount(place, weights=values, minlength=shape[0] * classes + 1)
             return np.asarray(found[:-1].reshape(shape), dtype=np.float64)
 
-        budgets = summed(radii)
-        budgets = np.where(budgets > 0, budgets, 1.0)
-        self._far = summed(lengths) / budgets
-        self._directions = np.stack([summed(column) for column in each.T], axis=2) / budgets[:, :, None]
+        members = np.maximum(summed((radii > 0).astype(np.float64)), 1.0)
+        self._far = summed(lengths) / members
+        self._average = np.stack([summed(column) for column in each.T], axis=2) / members[:, :, None]
         walk = Walk(problem)
         path = walk.forward(each)
         scores = shares_units(problem.model) and not isinstance(walk.deployed(path.parameters[-1]), Centroids)
@@ -145,16 +144,17 @@ class _Signals:
     def answered(self, view: CollectiveView, number: int) -> Deed:
         """Return what the members of a round do."""
         caps, codes = view.collective.caps, view.crowd.codes[view.mine]
-        room, note = room_of(caps, view), {"promised": self._promised}
+        note = {"promised": self._promised}
         if self._by_class:
-            return Deed(moves=room[:, None] * self._directions[number][codes], note=note)
+            return Deed(moves=within(self._average[number][codes], caps, view), note=note)
         people = register_of(view).people(view.crowd.features[view.mine], codes)
         training = bind(view.operator.model, people)
         features = training.moved(None)
         slopes = np.zeros((view.mine.size, training.dimensions))
         for share, at, signal in self._heard(number):
             slopes += share * training.score_gradients(at, features, signal)
-        return Deed(moves=caps.norm.maximise(slopes, room * self._far[number][codes]), note=note)
+        far = np.minimum(self._far[number][codes], room_of(caps, view))
+        return Deed(moves=caps.norm.maximise(slopes, far), note=note)
 
 
 def _planned(problem: OnlineProblem, solver: Any) -> Any:

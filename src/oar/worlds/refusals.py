@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oar.actions.norms import Norm
 from oar.errors import DataError
 from oar.worlds.parts import Array, Caps, Deed, View
+from oar.worlds.sealing import sealed
 
 ROUNDING = 1e-9  # share of a budget by which moves may exceed it
 
 
-def refuse(name: str, caps: Caps, deed: Deed, view: View) -> Array:
-    """Raise where a deed is not one, or exceeds the actor's limits; return how far each moves, (m,)."""
+class Kind(NamedTuple):
+    """What numbers may come as, by NumPy's letters for kinds, what they are kept as, and what messages call them."""
+
+    given: str
+    kept: Any
+    told: str
+
+
+FLOATS, CODES, FLAGS = Kind("fiu", np.float64, "numbers"), Kind("iu", np.intp, "codes"), Kind("b", np.bool_, "flags")
+
+
+def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]:
+    """Return a deed as the world's own copy of it, and how far each moves, (m,).
+
+    Raise where it is no deed, or exceeds the actor's limits.
+    """
     who = f"{name!r} in round {view.number}"
-    _check_shapes(who, deed, view)
+    deed = _read(who, deed, view)
     lengths = np.zeros(view.mine.size) if deed.moves is None else Norm.of(caps.norm).length(deed.moves)
     _check_far(who, "moves at most", lengths, caps.budget, view)
     if caps.total is not None:
@@ -33,7 +49,7 @@ def refuse(name: str, caps: Caps, deed: Deed, view: View) -> Array:
     ):
         if count > most:
             raise DataError(f"{who}: may have at most {most} {what}, got {count}; the world refuses it.")
-    return lengths
+    return deed, lengths
 
 
 def together(values: Array, view: View) -> Array:
@@ -52,30 +68,51 @@ def _check_far(who: str, what: str, lengths: Array, most: float, view: View) -> 
         )
 
 
-def _check_shapes(who: str, deed: Deed, view: View) -> None:
+def _read(who: str, deed: Deed, view: View) -> Deed:
+    """Return a deed of sealed arrays; raise where one of them is not what it must be."""
     size, dimensions, classes = view.mine.size, view.crowd.features.shape[1], len(view.crowd.classes)
-    _check(who, "moves", deed.moves, (size, dimensions), "f")
-    _check(who, "codes", deed.codes, (size,), "i", classes)
-    _check(who, "leaves", deed.leaves, (size,), "b")
+    if not isinstance(deed.note, Mapping):
+        raise DataError(f"{who}: note must be a dict, got an object of type {type(deed.note).__name__}.")
+    pairs = {}
     for what, pair, rows, least in (("added", deed.added, None, 0), ("advice", deed.advice, size, -1)):
-        if pair is not None:
-            count = len(pair[0]) if rows is None else rows
-            _check(who, f"{what} features", pair[0], (count, dimensions), "f")
-            _check(who, f"{what} codes", pair[1], (count,), "i", classes, least)
+        if pair is None:
+            continue
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise DataError(f"{who}: {what} must be a pair (features, codes), got {pair!r}.")
+        count = np.shape(pair[1])[0] if rows is None and np.ndim(pair[1]) else rows or 0
+        pairs[what] = (
+            _array(who, f"{what} features", pair[0], (count, dimensions), FLOATS),
+            _array(who, f"{what} codes", pair[1], (count,), CODES, classes, least),
+        )
+    return Deed(
+        moves=_optional(who, "moves", deed.moves, (size, dimensions), FLOATS),
+        codes=_optional(who, "codes", deed.codes, (size,), CODES, classes),
+        leaves=_optional(who, "leaves", deed.leaves, (size,), FLAGS),
+        note=sealed(dict(deed.note)),
+        **pairs,
+    )
 
 
-def _check(
-    who: str, what: str, values: Any, shape: tuple[int, ...], kind: str, classes: int | None = None, least: int = 0
-) -> None:
-    if values is None:
-        return
-    given = np.asarray(values)
-    kinds = {"f": "fiu", "i": "iu", "b": "b"}[kind]
-    if given.shape != shape or given.dtype.kind not in kinds:
-        raise DataError(f"{who}: {what} must be of shape {shape}, got {given.dtype} of shape {given.shape}.")
-    if kind == "f" and not np.isfinite(given).all():
+def _optional(who: str, what: str, values: Any, shape: tuple[int, ...], kind: Kind, classes: int | None = None) -> Any:
+    return None if values is None else _array(who, what, values, shape, kind, classes)
+
+
+def _array(
+    who: str, what: str, values: Any, shape: tuple[int, ...], kind: Kind, classes: int | None = None, least: int = 0
+) -> Any:
+    """Return an array of its own memory, which was copied before anything was checked."""
+    try:
+        given = np.array(values)
+    except ValueError:  # rows of different lengths
+        raise DataError(f"{who}: {what} must be of shape {shape}, got {values!r}.") from None
+    if given.shape != shape or (given.size and given.dtype.kind not in kind.given):
+        raise DataError(
+            f"{who}: {what} must be {kind.told} of shape {shape}, got {given.dtype} of shape {given.shape}."
+        )
+    if kind is FLOATS and not np.isfinite(given).all():
         raise DataError(f"{who}: {what} must be finite numbers, got some that are not.")
     if classes is not None and given.size and (given.min() < least or given.max() >= classes):
         raise DataError(
             f"{who}: {what} must be class codes {least} to {classes - 1}, got {given.min()} to {given.max()}."
         )
+    return sealed(given.astype(kind.kept, copy=False))

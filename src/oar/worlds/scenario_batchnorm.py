@@ -1,9 +1,10 @@
 """The batch-norm footnote: a network that is not trained any more, and flowers of a test batch that act through it.
 
 Small networks are trained on half of Fisher's versicolor and virginica; then they are fixed. A flower of the other half
-that they get wrong asks for its true species. The other flowers of its test batch may change each of their four lengths
-a little, and the network normalises by whatever batch it gets. Nothing is trained and no label is asked for. Where
-statistics stay those of training, nobody can do anything: that is the control.
+that they get wrong asks for its true species: one that none of them calls right in a batch of any size before anybody
+moves, so that a success is never one that was there already. The other flowers of its test batch may change each of
+their four lengths a little, and the network normalises by whatever batch it gets. Nothing is trained and no label is
+asked for. Where statistics stay those of training, nobody can do anything: that is the control.
 
 Every number is an audit's: statistics and network are computed again, on the moved batch.
 """
@@ -35,7 +36,7 @@ TRAINED = 50  # flowers that networks are trained on; the others are tested
 HIDDEN, STEPS = 6, 150
 SHARES, SIZES, BUDGETS = (0.25, 0.5, 0.75, 1.0), (1 / 8, 1 / 4, 1 / 2, 1.0), tuple(np.linspace(0.0, 1.0, 9))
 QUICK_LOOP = ProjectedGradient(max_steps=60, tolerance=1e-4, restarts=0)
-MEASURES = ("probability", "success")
+MEASURES = ("probability_before", "probability", "gain", "success")
 MOST_SPLITS = 100
 
 
@@ -47,6 +48,11 @@ class Arm:
     hidden: tuple[int, ...]
     words: str
     frozen: bool = False
+
+    @property
+    def provable(self) -> bool:
+        """Whether it can be proved that others cannot help, where they act at all: with one normalised layer."""
+        return not self.frozen and len(self.hidden) <= 1
 
 
 ARMS = (
@@ -143,6 +149,19 @@ class Case:
         action = Perturb(point.budget, norm=np.inf, participants=acts)
         return Problem(people, self.models[arm], Query(self.query, self.goal), action)
 
+    def highest_before(self, sizes: tuple[int, ...]) -> float:
+        """Return the highest chance that any network gives to the truth before anybody moves, in batches of any size.
+
+        A batch may call a flower right merely by who is in it. Below ½ here, nothing of what comes of moves was there
+        before them.
+        """
+        batches = [Batch(self.batch[:size], np.ones(size)) for size in sizes]
+        return max(
+            float(model.probabilities(batch, self.query)[model.classes.index(self.goal)])
+            for model in self.models.values()
+            for batch in batches
+        )
+
     def planned(self, arm: str, point: Point) -> Result:
         """Return the audited plan; the exact one where there is one."""
         exact = arm in EXACT
@@ -150,7 +169,7 @@ class Case:
 
 
 def cases(settings: BatchNormSettings, seed: int) -> Iterator[Case]:
-    """Yield divisions of the flowers in which some test flower is called wrong by every network."""
+    """Yield divisions of the flowers in which every network calls some test flower wrong, in a batch of every size."""
     flowers = iris()
     some = np.flatnonzero(np.isin(flowers.labels, [flowers.class_names.index(name) for name in SPECIES]))
     features, names = flowers.features[some], np.array(flowers.class_names)[flowers.labels[some]]
@@ -158,17 +177,13 @@ def cases(settings: BatchNormSettings, seed: int) -> Iterator[Case]:
         order = np.random.default_rng([seed, split]).permutation(some.size)
         training, test = order[:TRAINED], order[TRAINED:]
         models = _trained(settings.arms, features[training], names[training], split)
-        everybody = np.ones(test.size)
-        chances = []
-        for model in models.values():
-            told = model.probabilities(Batch(features[test], everybody), features[test])
-            chances.append(told[np.arange(test.size), [model.classes.index(name) for name in names[test]]])
-        worst = np.max(chances, axis=0)  # the highest chance that any network gives to the truth
-        wrong = np.flatnonzero(worst < 0.5)
-        if wrong.size:
-            asks = int(wrong[np.argmin(worst[wrong])])
-            batch = np.delete(features[test], asks, axis=0)[: settings.people]
-            yield Case(models, batch, features[test][asks], str(names[test][asks]), flowers.feature_names)
+        every = [
+            Case(models, np.delete(features[test], asks, axis=0)[: settings.people], query, goal, flowers.feature_names)
+            for asks, (query, goal) in enumerate(zip(features[test], names[test].tolist(), strict=True))
+        ]
+        chances = [case.highest_before(settings.sizes) for case in every]
+        if min(chances) < 0.5:
+            yield every[int(np.argmin(chances))]
 
 
 def _trained(arms: tuple[Arm, ...], features: Array, names: NDArray[Any], seed: int) -> dict[str, TestTimeBatchNorm]:
@@ -187,17 +202,19 @@ def run_batchnorm(settings: BatchNormSettings, seed: int, on_stage: OnStage) -> 
     from oar.worlds.draw_batchnorm import draw_batchnorm, draw_batchnorm_step
 
     rows: list[dict[str, Any]] = []
-    arms, first = settings.arms, None
+    arms, first, found = settings.arms, None, 0
     steps = len(arms) * settings.repeats
     on_stage("training networks", 0, steps)
     for repeat, case in zip(range(settings.repeats), cases(settings, seed), strict=False):
-        first = first or case
+        first, found = first or case, repeat + 1
         for number, arm in enumerate(arms):
             on_stage(f"flower {repeat + 1}: {arm.words}", repeat * len(arms) + number, steps)
             for point in sorted(settings.every() if arm.name == "features" else settings.curves()):
                 rows.append(_row(arm, repeat, point, case.planned(arm.name, point)))
     if first is None:
-        raise OptionError(f"--seed: some flower must be called wrong by every network, got a seed, {seed}, with none.")
+        raise OptionError(
+            f"--seed: some flower must be called wrong by all networks in batches of every size, got {seed}, with none."
+        )
     on_stage("drawing", steps, steps)
     means = averages(rows, ("arm", "people", "share", "budget"), MEASURES)
     shown = first
@@ -207,7 +224,7 @@ def run_batchnorm(settings: BatchNormSettings, seed: int, on_stage: OnStage) -> 
         header=("network", "before", "probability of its species", "successes", "proved optimal"),
         lines=[_line(arm, rows, settings) for arm in arms],
         summary=_summary(settings, rows),
-        still=lambda: draw_batchnorm(settings, means),
+        still=lambda: draw_batchnorm(replace(settings, repeats=found), means),
         film=lambda number: draw_batchnorm_step(settings, shown, number),
         frames=len(settings.budgets),
     )
@@ -220,14 +237,18 @@ def batchnorm(seed: int = 0, **settings: Any) -> Told:
 
 def _row(arm: Arm, repeat: int, point: Point, result: Result) -> dict[str, Any]:
     told = result.audit.queries[0]
+    before, after = told.probability_before, told.probability
+    assert before is not None  # networks give probabilities
+    assert after is not None
     return {
         "arm": arm.name,
         "repeat": repeat,
         "people": point.people,
         "share": point.share,
         "budget": point.budget,
-        "probability_before": told.probability_before,
-        "probability": told.probability,
+        "probability_before": before,
+        "probability": after,
+        "gain": after - before,
         "success": result.success,
         "exact": result.exact,
         "impossible": result.proposal.impossible and not result.success,
@@ -284,11 +305,22 @@ def _summary(settings: BatchNormSettings, rows: list[dict[str, Any]]) -> list[st
             f"the true species' probability goes from {before:.0%} to {after:.0%}, and {reached} of {len(found)} "
             "flowers get it."
         )
-    alone = [row for row in rows if row["impossible"] and row["arm"] != "frozen"]
+    said.append("None of these flowers was called right already, before anybody moved, in a batch of any size.")
+    provable = {arm.name for arm in settings.arms if arm.provable}
+    tried = [
+        row for row in rows if row["arm"] in provable and row["budget"] > 0 and round(row["share"] * row["people"]) > 0
+    ]
     said.append(
-        f"In {len(alone)} of {sum(row['arm'] != 'frozen' for row in rows)} cases with recomputed statistics it is "
-        "proved that no moves within the limits are enough."
+        f"In {sum(row['impossible'] for row in tried)} of the {len(tried)} cases with one normalised layer in which "
+        "others may move, it is proved that no moves within the limits are enough"
+        + ("; with two layers nothing could prove that." if settings.hidden > 1 else ".")
     )
+    repeats = len({row["repeat"] for row in rows})
+    if repeats < settings.repeats:
+        said.append(
+            f"Only {repeats} of {settings.repeats} divisions are told: in the others of {MOST_SPLITS}, no flower is "
+            "called wrong by every network in batches of every size."
+        )
     return said
 
 

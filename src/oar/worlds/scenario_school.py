@@ -7,7 +7,6 @@ is assigned is asked of the model that it meets, and what the class's own deeds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +17,9 @@ from oar.worlds.parts import Array, Crowd
 from oar.worlds.record import Round
 from oar.worlds.scenario import OnStage, Scenario, Told, averages, known
 from oar.worlds.scenario_school_actors import FIRST, Mask, high_second, per_hour
-from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, N1, N2
-from oar.worlds.scenario_school_worlds import ARMS, ENOUGH, INDIVIDUALS, STUDENTS, Arm, SchoolSettings
+from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, N1, N2
+from oar.worlds.scenario_school_words import line_of, summary
+from oar.worlds.scenario_school_worlds import ARMS, INDIVIDUALS, STUDENTS, Arm, SchoolSettings
 from oar.worlds.simulate import simulate
 
 MEASURES = (
@@ -33,15 +33,19 @@ class Year:
     """One class of one arm, to be drawn.
 
     Attributes:
-        crowd: as they are. reported: (n, 2), as they handed it in. assigned: who was assigned to ℋ₁.
+        crowd: as they are before anybody acts. applied: (n, 2), as they applied, which is what they were assigned by.
+        reported: (n, 2), as they reported a year later. assigned: whom the model assigned to ℋ₁.
         parameters: of the model that assigned them. share: of high-achieving 𝒩₂ that it assigned to ℋ₁.
+        accuracy: share of all whom it assigned to ℋ₁ just if they would succeed there.
     """
 
     crowd: Crowd
+    applied: Array
     reported: Array
     assigned: Mask
     parameters: Any
     share: float
+    accuracy: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +90,10 @@ def run_school(settings: SchoolSettings, seed: int, on_stage: OnStage) -> Told:
         rows=rows,
         facts=facts,
         header=("arm", "high-achieving N2 in H1", "hour's weight", "accuracy", "acting", "hours", "changed in N1, N2"),
-        lines=[_line(arm, means[arm.name, settings.rounds]) for arm in ARMS],
-        summary=_summary(settings, means) + _mass_and_collateral(settings, rows, means),
+        lines=[line_of(arm, means[arm.name, settings.rounds]) for arm in ARMS],
+        summary=summary(settings, rows, means),
         still=lambda: draw_school(settings, means, played),
-        film=lambda number: draw_school_year(settings, played, number),
+        film=lambda number: draw_school_year(settings, means, played, number),
         frames=settings.rounds,
     )
 
@@ -100,24 +104,25 @@ def seen(played: Round, model: Any, arm: Arm, settings: SchoolSettings) -> tuple
     for act in played.acts:
         if act.deed.moves is not None:
             moves[act.mine] += act.deed.moves
+    reported = crowd.features + moves
     # Individuals change before they apply; a collective after it was assigned.
-    applied = crowd.features + moves if arm.way == INDIVIDUALS else crowd.features
+    applied = reported if arm.way == INDIVIDUALS else crowd.features
     parameters = played.deployed.parameters
     assigned = predictions(model, parameters, applied) == FIRST
-    plainly = predictions(model, parameters, crowd.features) == FIRST
     second = high_second(crowd, settings.high)
     first = (crowd.groups == N1) & (crowd.features[:, ACHIEVEMENT] >= settings.high)
     hours = np.abs(moves[:, ACTIVITIES])
     measured = {
         "share": _mean(assigned[second]),
         "share_N1": _mean(assigned[first]),
-        "accuracy": _mean(plainly == (crowd.codes == FIRST)),
+        "accuracy": _mean(assigned == (crowd.codes == FIRST)),
         "per_hour": per_hour(model, parameters, settings.district),
         "acting": _mean(hours > 0),
         "hours": _mean(hours[hours > 0]),
         **_recorded(played),
     }
-    return Year(crowd, crowd.features + moves, assigned, parameters, measured["share"]), measured
+    year = Year(crowd, applied, reported, assigned, parameters, measured["share"], measured["accuracy"])
+    return year, measured
 
 
 def _recorded(played: Round) -> dict[str, float]:
@@ -137,93 +142,6 @@ def _recorded(played: Round) -> dict[str, float]:
 
 def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
-
-
-def _line(arm: Arm, measured: Mapping[str, Any]) -> tuple[str, ...]:
-    mean = {name: part["mean"] for name, part in measured.items()}
-    low, high = measured["share"]["least"], measured["share"]["greatest"]
-    return (
-        arm.words,
-        f"{mean['share']:.0%} ({low:.0%} to {high:.0%})",
-        f"{mean['per_hour']:+.2f}".replace("-", "−"),
-        f"{mean['accuracy']:.0%}",
-        f"{mean['acting']:.0%}",
-        f"{mean['hours']:.1f}" if mean["acting"] else "–",
-        f"{mean['changed_N1']:.0%}, {mean['changed_N2']:.0%}" if mean["acting"] else "–",
-    )
-
-
-def _summary(settings: SchoolSettings, means: Mapping[Any, Any]) -> list[str]:
-    """Say what came out, and what did not."""
-    last = {arm.name: means[arm.name, settings.rounds] for arm in ARMS}
-
-    def of(arm: str, what: str = "share") -> float:
-        return float(last[arm][what]["mean"])
-
-    said = [
-        f"In year {settings.rounds}, {of('nobody'):.0%} of high-achieving N2 students are assigned to {H1} if nobody "
-        f"acts, {of('individual'):.0%} if individuals do, {of('collective'):.0%} if {H1}'s students under-report "
-        f"together, and {of('defended'):.0%} if the district defends itself against that."
-    ]
-    weight = f"{of('individual', 'per_hour'):+.2f} with individual action and {of('collective', 'per_hour'):+.2f} with"
-    said.append(
-        f"The weight of an hour of activities is {of('nobody', 'per_hour'):+.2f} without action, {weight} collective "
-        "action.".replace("-", "−")
-    )
-    signal, alike = of("collective", "acting"), of("collective, all alike", "acting")
-    said.append(
-        f"OAR's signal asks {signal:.0%} of students to leave out hours, {of('collective', 'burden'):.1f} a member on "
-        f"average. If all members leave out the same, {alike:.0%} do, {of('collective, all alike', 'burden'):.1f} a "
-        f"member, and the share is {of('collective, all alike'):.0%}; if those whom the signal asks leave out all that "
-        f"they may, it is {of('collective, in full'):.0%}, and an hour's weight "
-        f"{of('collective, in full', 'per_hour'):+.2f}.".replace("-", "−")
-    )
-    if of("individual") >= of("collective"):
-        said.append(
-            "Individual action got more of them in; it has to be repeated by every class, and leaves the "
-            "proxy in the model."
-        )
-    if of("collective") <= of("nobody"):
-        said.append("Collective action did not raise the share here.")
-    if of("defended") >= of("collective"):
-        said.append("The defence did not lower the share here.")
-    if of("defended, all alike") > of("defended"):
-        said.append(
-            "The signal does not know what the defence does to data: against it, all alike get more, "
-            f"{of('defended, all alike'):.0%}."
-        )
-    if of("defended, nobody", "accuracy") < of("nobody", "accuracy"):
-        said.append(
-            f"The defence costs: where nobody acts, accuracy is {of('defended, nobody', 'accuracy'):.0%} with it and "
-            f"{of('nobody', 'accuracy'):.0%} without."
-        )
-    return said
-
-
-def _mass_and_collateral(
-    settings: SchoolSettings, rows: Sequence[Mapping[str, Any]], means: Mapping[Any, Any]
-) -> list[str]:
-    """Say how many members it takes, and what collective action does to others."""
-    first, last = min(settings.since, settings.rounds), settings.rounds
-    words = []
-    for year in dict.fromkeys((first, last)):
-        here = [row["critical_mass"] for row in rows if (row["arm"], row["year"]) == ("collective", year)]
-        some = [mass for mass in here if mass > 0]
-        parts = [
-            (here.count(0.0), "nobody is needed that year"),
-            (len(some), f"{np.mean(some or [0]):.0%} of members are enough"),
-            (sum(np.isnan(here)), "all of them are not enough"),
-        ]
-        told = ", ".join(f"in {count} of {len(here)} districts {what}" for count, what in parts if count)
-        words.append(f"in year {year}, {told}")
-    after = {name: part["mean"] for name, part in means["collective", last].items()}
-    better = "above" if after["accuracy_fall"] <= 0 else "below"
-    return [
-        f"For {ENOUGH:.0%} of those who ask to get {H1} after the year's refit: {'; '.join(words)}.",
-        f"With collective action {after['changed_N1']:.0%} of N1's students and {after['changed_N2']:.0%} of N2's are "
-        f"assigned otherwise than had nobody acted, and accuracy is {100 * abs(after['accuracy_fall']):.0f} points "
-        f"{better} what it would be.",
-    ]
 
 
 SCHOOL = Scenario(

@@ -63,9 +63,9 @@ class Applicants:
         if view.number < self.since:
             return Deed()
         refused = ~assigned_first(view, rows)
-        for more in np.arange(STEP, self.hours + STEP / 2, STEP)[::-1]:  # downwards, so that the least remains
-            enough = refused & assigned_first(view, with_hours(rows, more))
-            moves[enough, ACTIVITIES] = more
+        for steps in range(steps_within(self.hours), 0, -1):  # downwards, so that the least remains
+            enough = refused & assigned_first(view, with_hours(rows, steps * STEP))
+            moves[enough, ACTIVITIES] = steps * STEP
         return Deed(moves=moves)
 
 
@@ -144,9 +144,14 @@ def fewest(view: CollectiveView, district: SchoolDistrict, who: Mask) -> Deed:
     return Deed(moves=left_out(view, who, STEP * first_that_suffices(still_counts, view.collective.caps.budget)))
 
 
+def steps_within(budget: float) -> int:
+    """Return how many steps a budget of hours allows."""
+    return int(budget / STEP + 1e-9)  # what is a whole number but for rounding is one
+
+
 def first_that_suffices(too_few: Callable[[int], bool], budget: float) -> int:
     """Return the least number of steps that are not too few, by bisection; the most that the budget allows if none."""
-    least, most = 0, int(budget / STEP + 1e-9)
+    least, most = 0, steps_within(budget)
     while least < most:
         middle = (least + most) // 2
         least, most = (middle + 1, most) if too_few(middle) else (least, middle)

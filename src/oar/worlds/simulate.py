@@ -9,14 +9,15 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.collective import Acting
+from oar.worlds.collective import Acting, is_policy
 from oar.worlds.critical import critical_mass
 from oar.worlds.crowds import Register
 from oar.worlds.judging import Question, reading_model
 from oar.worlds.measuring import Ledger, filtered_of, measured
 from oar.worlds.parts import Crowd
 from oar.worlds.record import Round, Spent
-from oar.worlds.step import Step, before_decision, named, sound
+from oar.worlds.sealing import sealed
+from oar.worlds.step import Step, before_decision, deployed
 from oar.worlds.streams import check_seed, stream
 from oar.worlds.table import Tables
 from oar.worlds.world import World
@@ -25,7 +26,9 @@ from oar.worlds.world import World
 def simulate(
     world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
-    """Return the rounds of a world, one at a time: nothing runs before a round is asked for.
+    """Return the rounds of a world, one at a time: no round runs before it is asked for.
+
+    Only the people of round 0, and a history that is drawn, are drawn at once, so that they can be checked.
 
     Args:
         world: a `World`.
@@ -72,7 +75,7 @@ class Simulation:
         self._critical_masses = critical_masses
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
         self.register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
-        self.register.check(first, 0)
+        self._first = self.register.check(first, 0)
         self._history = self._population("history")
         self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
         model, every_class = reading_model(world.operator.model), self.register.every_class
@@ -83,20 +86,34 @@ class Simulation:
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
-            *(one for one in world.others if before_decision(one)),
-            *(Acting(one, _begun(policies[one.name]), setting) for one in world.collectives),
-            *(one for one in world.others if not before_decision(one)),
+            *(_in_world(one, setting) for one in world.others if before_decision(one)),
+            *(Acting(one, policies[one.name], setting) for one in world.collectives),
+            *(_in_world(one, setting) for one in world.others if not before_decision(one)),
         )
         self._tables = Tables()
         self._running = self._run()
+        self._failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Round]:
         """Return itself: rounds are yielded once."""
         return self
 
     def __next__(self) -> Round:
-        """Run the next round."""
-        return next(self._running)
+        """Run the next round; where one has failed, say so again rather than end there."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return next(self._running)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self._failed = error
+            raise
+        except BaseException:
+            self._failed = DataError(
+                f"simulation: was interrupted in round {self._tables.seen} of {self.rounds}; call simulate again."
+            )
+            raise
 
     def table(self, progress: bool | None = None) -> Any:
         """Run the rounds that are left, and return one row a round and collective as a DataFrame.
@@ -132,14 +149,12 @@ class Simulation:
     def _population(self, argument: str) -> Population:
         """Return who was there before round 0: given, or drawn as people of round 0 are."""
         given = self.world.history
-        if given is not None:
-            return self.register.of_crowd(self.register.read(given, argument))
-        return self.register.of_crowd(self._drawn(argument, 0))
+        crowd = self._drawn(argument, 0) if given is None else self.register.read(given, argument)
+        return sealed(self.register.of_crowd(crowd))
 
-    def lots(self, actor: Any, number: int) -> np.random.Generator:
-        """Return the random numbers by which members are drawn; who belongs to a collective does so for ever."""
-        names = ("members", actor.name) if isinstance(actor, Acting) else ("members", actor.name, number)
-        return stream(self.seed, *names)
+    def lots(self, actor: Any) -> np.random.Generator:
+        """Return the random numbers by which an actor's members are drawn: the same in every round."""
+        return stream(self.seed, "members", actor.name)
 
     def _drawn(self, name: str, number: int) -> Crowd:
         rng = stream(self.seed, name, number)
@@ -147,39 +162,39 @@ class Simulation:
 
     def _run(self) -> Iterator[Round]:
         operator = self.world.operator
-        state = sound(named("before round 0", lambda: operator.begin(self._history)), -1)
-        deployed, past, shadow = {0: state}, [self._history], state
+        state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
+        known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
-            crowd = self._drawn("arrivals", number)
-            step = Step(self, number, crowd, deployed, tuple(past), spent)
-            acts = step.acts(state)
-            on_record = step.on_record(state, acts)
-            handed = step.handed_in(acts, state)
-            after = step.retrained(state, acts, handed)
-            if shadow is state and not any(act.acted(on_record) for act in acts):
+            crowd = self._drawn("arrivals", number) if number else self._first
+            step = Step(self, number, crowd, known, tuple(past), spent)
+            first = step.done(state)
+            after, answers = step.retrained(state, first)
+            done = next((one for one in answers if one.handed.people is after.learned_from), first)
+            acting = set().union(*(one.acting for one in (first, *answers)))
+            if shadow is state and not acting:
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later = step.retrained(shadow, (), step.handed_in((), shadow))
-            masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
-            for act in acts:
+                later, _ = step.retrained(shadow, step.idle(shadow))
+            masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
+            for act in done.acts:
                 spent[act.name].add(crowd.persons[act.mine], act.lengths)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             states = state, after, later
             one = measured(
-                operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
+                operator.model, self.questions, crowd, done, holdout, states, ledger, number,
                 critical_mass=masses,
-                spent={name: (one.persons, one.totals) for name, one in spent.items()},
+                spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
-                filtered=filtered_of(after, handed),
+                filtered=filtered_of(after, done.handed),
             )  # fmt: skip
             state, shadow = after, later
-            deployed[number + 1] = state
-            deployed.pop(number - longest, None)  # nobody acts on anything older
+            known[number + 1] = state
+            known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
-                past.append(handed.people)
+                past.append(done.handed.people)
             self._tables.add(one)
             yield one
 
@@ -196,7 +211,7 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     if missing or unknown:
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
-        if not callable(one) and not hasattr(one, "begin"):
+        if not is_policy(one):
             raise OptionError(
                 f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
                 f"{one!r} for {name!r}."
@@ -204,6 +219,6 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
     return given
 
 
-def _begun(policy: Any) -> Any:
-    """Return a policy for one simulation: those that remember begin afresh."""
-    return policy.begin() if hasattr(policy, "begin") else policy
+def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:
+    """Return who acts in one simulation; some ask what kind of a world it is."""
+    return actor.in_world(setting) if hasattr(actor, "in_world") else actor

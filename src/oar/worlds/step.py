@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oar.errors import DataError, NumericsError, OARError
 from oar.people import Population
-from oar.worlds.acts import Act, HandedIn, done_by, handed_in, memberships
+from oar.worlds.acts import Act, Done, HandedIn, done_by, handed_in, memberships
 from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.labels import labels_after
 from oar.worlds.parts import Crowd, Rows, State, View
 from oar.worlds.record import Spent
+from oar.worlds.sealing import sealed
 from oar.worlds.streams import stream
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Step:
         self._mine = None if self._decides else self._members(self._late, crowd)
 
     def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
-        return memberships(actors, crowd, self.number, lambda actor: self.simulation.lots(actor, self.number), taken)
+        return memberships(actors, crowd, self.number, self.simulation.lots, taken)
 
     def acts(self, state: State) -> tuple[Act, ...]:
         """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
@@ -82,6 +84,7 @@ class Step:
             past=self._past[: known + 1],
             rng=stream(self.simulation.seed, "actor", actor.name, self.number),
             spent=self._spent[actor.name].of(self.crowd.persons[mine]),
+            spent_by=self._spent[actor.name].of,
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
@@ -95,26 +98,40 @@ class Step:
 
         return handed_in(self.simulation.register, crowd, acts, relabel)
 
-    def retrained(
-        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act, Crowd], Act] | None = None
-    ) -> State:
-        """Return what is deployed after the round; `some` says who of an act's members alone act, None for all.
+    def done(self, state: State) -> Done:
+        """Return what everybody does if this is deployed, and what comes of it."""
+        acts = self.acts(state)
+        return Done(acts, self.on_record(state, acts), self.handed_in(acts, state))
 
-        An operator who asks how people would respond to another model is told by everybody who acts in `acts`.
+    def retrained(
+        self, state: State, done: Done, some: Callable[[Act, Crowd], Act] | None = None
+    ) -> tuple[State, tuple[Done, ...]]:
+        """Return what is deployed after the round, and all answers that the operator asked for.
+
+        Args:
+            state: what was deployed.
+            done: what was done, and handed in.
+            some: who of an act's members alone act in answers, None for all. Where nobody acts, nobody does in them.
         """
+        heard: list[Done] = []
 
         def respond(other: State) -> Population:
-            if not acts:
-                return self.handed_in((), other).people
-            answers = self.acts(other)
+            answer = self.done(other) if done.acts else self.idle(other)
             if some is not None:
-                crowd = self.on_record(other, answers)
-                answers = tuple(some(act, crowd) for act in answers)
-            return self.handed_in(answers, other).people
+                acts = tuple(some(act, answer.on_record) for act in answer.acts)
+                answer = Done(acts, answer.on_record, self.handed_in(acts, other))
+            heard.append(answer)
+            return answer.handed.people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
-        found = named(f"round {self.number}", lambda: operator.retrain(state, handed.people, self.number, respond, rng))
-        return sound(found, self.number)
+        where = f"round {self.number}"
+        batch = done.handed.people
+        found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
+        return found, tuple(heard)
+
+    def idle(self, state: State) -> Done:
+        """Return what comes of nobody's doing anything."""
+        return Done((), self.on_record(state, ()), self.handed_in((), state))
 
     def reached(self, name: str, state: State) -> bool:
         """Report whether a model gives a collective's query its goal."""
@@ -130,20 +147,21 @@ def before_decision(actor: Any) -> bool:
     return bool(getattr(actor, "before_decision", False))
 
 
-def named(where: str, work: Callable[[], State]) -> State:
-    """Return what the operator does; an error says in which round."""
+def deployed(operator: Any, where: str, work: Callable[[], State]) -> State:
+    """Return what an operator deploys, as the world's own; errors say where, and which operator's it is.
+
+    What the operator keeps in memory is its own affair.
+    """
+    who = f"{where}, {getattr(operator, 'name', type(operator).__name__)}"
     try:
-        return work()
+        state = work()
     except OARError as error:
-        raise type(error)(f"{where}: {error}") from error
-
-
-def sound(state: State, number: int) -> State:
-    """Return what was deployed; raise where it is not made of finite numbers."""
+        raise type(error)(f"{who}: {error}") from error
+    if not isinstance(state, State):
+        raise DataError(f"{who}: must return an oar.worlds.State(…), got an object of type {type(state).__name__}.")
     if not np.isfinite(state.flat).all():
-        where = "before round 0" if number < 0 else f"round {number}"
         raise NumericsError(
-            f"{where}: the operator's update gives parameters that are not finite numbers; take smaller steps, "
-            "a larger penalty, or check the rule with oar.testing.check_rule."
+            f"{who}: the update gives parameters that are not finite numbers; take smaller steps, a larger penalty, or "
+            "check the rule with oar.testing.check_rule."
         )
-    return state
+    return replace(state, parameters=sealed(state.parameters), flat=sealed(state.flat), kept=sealed(state.kept))

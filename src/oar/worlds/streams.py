@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,13 @@ def stream(seed: int, *names: Any) -> np.random.Generator:
     >>> stream(3, "arrivals", 0).integers(100) == stream(3, "arrivals", 0).integers(100)
     np.True_
     """
-    key = tuple(zlib.crc32(name.encode()) if isinstance(name, str) else int(name) for name in names)
+    key = tuple(_digest(name) if isinstance(name, str) else int(name) for name in names)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+def _digest(name: str) -> int:
+    """Return a number of 128 bits that no other name has."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big")
 
 
 def check_seed(seed: Any) -> int:

@@ -1,0 +1,66 @@
+"""Data that cannot be written to: what a world hands out and what it writes down stay as they are.
+
+An array is copied once, into memory that nobody can make writable again (Python's `bytes`; a flag alone could be set
+back). What is sealed already is not copied. Arrays of objects cannot be kept so: they are copied every time.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.people import Population
+
+Kind = TypeVar("Kind")
+
+
+def sealed(value: Kind) -> Kind:
+    """Return the same data with no array or container that could be changed in place by whoever is handed them.
+
+    It looks into populations, dataclasses, tuples, lists and dicts; everything else is returned as it is.
+
+    >>> sealed([np.ones(2)])[0].flags.writeable
+    False
+    """
+    return _sealed(value)
+
+
+def _sealed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value if _cannot_change(value) else _kept(value)
+    if isinstance(value, Population):
+        return value.with_arrays(_sealed)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        other = copy.copy(value)
+        for part in dataclasses.fields(value):
+            object.__setattr__(other, part.name, _sealed(getattr(value, part.name)))
+        return other
+    if isinstance(value, dict):
+        entries = copy.copy(value)
+        entries.update({key: _sealed(each) for key, each in value.items()})
+        return entries
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_sealed(each) for each in value))
+    if type(value) in (tuple, list):
+        return type(value)(_sealed(each) for each in value)
+    return value
+
+
+def _kept(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.hasobject:
+        found = np.array(values)
+        found.flags.writeable = False
+        return found
+    return np.ndarray(values.shape, values.dtype, buffer=values.tobytes())
+
+
+def _cannot_change(values: NDArray[Any]) -> bool:
+    """Report whether the memory is that of `bytes`."""
+    memory: Any = values
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    return isinstance(memory, bytes)
