@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 from online_worlds import batch
 
 import oar
+from oar import online
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.training import Fit
 from oar.online.binding import bind, flat_form, own_form
@@ -94,3 +96,23 @@ def test_people_of_no_weight_are_added_to_share_shapes_and_are_not_seen():
     assert ours.contributing(shares, even).risk_gradient(theta, mine)[0] == pytest.approx(
         plain.contributing(shares, even).risk_gradient(theta, other)[0]
     )
+
+
+def test_a_penalty_that_is_next_to_nothing_still_ends_the_fit_of_classes_that_are_apart():
+    """All gradients are below 1e-10 long before the minimum, which scikit-learn and a root of the gradient agree on."""
+    places = np.array([[-1e6], [1e6], [-1.2e6], [1.1e6]])
+    people = oar.Population(places, [0, 1, 0, 1])
+    problem = online.OnlineProblem(
+        online.Stream.of_batches([people]), oar.SoftmaxRegression(0.05), online.FullRefit(),
+        oar.Query([2e5], 0), oar.Perturb(1e5),
+    )  # fmt: skip
+    x, side = places.ravel() / 1e6, np.array([-1.0, 1.0, -1.0, 1.0])
+
+    def slopes(theta):
+        pulls = -side / (1 + np.exp(side * (theta[0] * x + theta[1]))) / 4
+        return 1e12 * np.array([pulls @ x + 0.05e-12 * theta[0], pulls.sum()])
+
+    found = scipy.optimize.root(slopes, [26.0, 0.0], tol=1e-14).x
+    truth = np.log1p(np.exp(found @ [0.2, 1.0]))
+    assert online.Walk(problem).forward().losses[0] == pytest.approx(truth, rel=1e-3)
+    assert oar.audit(oar.OnlinePlan(problem, np.zeros((4, 1)))).loss == pytest.approx(truth, rel=1e-3)
