@@ -1,5 +1,6 @@
 """What collectives do: their plans against audits and other code, and what they promise against what happens."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,8 @@ def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_th
 
     next(simulate(made, look, rounds=3))
     acting = [np.count_nonzero(seen[0].radii[seen[0].stream.rows(number)]) for number in range(3)]
-    assert acting == [10, 20, 30]
+    assert acting == [one.acts[0].mine.size for one in simulate(made, DoNothing(), rounds=3)]
+    assert acting[0] < acting[1] < acting[2]
     assert seen[0].radii.max() == 0.4
     found = oar.collective(seen[0], progress=False)
     assert (found.plan.efforts() > 0.35 * np.array(acting)).all()  # everybody new has all of it
@@ -213,9 +215,25 @@ def test_members_join_as_adoption_grows_and_stay() -> None:
     ((mine, problem),) = seen
     acting = [set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) for number in range(3)]
     assert set(mine) == acting[0]
-    assert acting[0] < acting[1]
-    assert acting[0] < acting[2]
-    assert [len(some) for some in acting] == [6, 12, 18]
+    assert acting == [set(one.acts[0].mine) for one in simulate(made, DoNothing(), rounds=3)]
+    assert acting[0] < acting[1] < acting[2]
+
+
+def test_who_is_another_actors_is_not_counted_on() -> None:
+    them = Collective("them", oar.Query(QUERY, goal=2), oar.Perturb(0.6), share=0.5)
+    us = world(NEAREST, FullRefit(), share=0.75, same=True)
+    made = replace(us, collective=[them, us.collective])
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append((view.mine, problem_ahead(view, view.rounds, "last", real=True)))
+        return Deed()
+
+    next(simulate(made, {"them": DoNothing(), "us": look}, rounds=3))
+    ((mine, problem),) = seen
+    assert 0 < mine.size < 14
+    for number in range(3):
+        assert set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) == set(mine)
 
 
 def test_looking_ahead_draws_those_who_will_come() -> None:

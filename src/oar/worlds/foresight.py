@@ -61,13 +61,16 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
 
 
 def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
-    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn."""
-    drawn = view.collective.members(crowd, number, view.rng)
-    chosen = np.isin(np.arange(crowd.size), drawn)
-    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
-    # Who is there now and no member becomes one only as adoption grows: where all others are not enough.
-    order = np.argsort(np.where(mine, 0, np.where(chosen & ~here, 1, np.where(chosen, 2, 3))), kind="stable")
-    return np.sort(order[: drawn.size])
+    """Return who of people as they may arrive will be members, by the lots that they keep.
+
+    Who might be one now, and is another actor's, is supposed to stay that.
+    """
+    may, expected = (
+        view.collective.members(who, when, view.rng if view.lots is None else view.lots())
+        for who, when in ((view.crowd, view.number), (crowd, number))
+    )
+    others = np.setdiff1d(view.crowd.persons[may], view.crowd.persons[view.mine])
+    return expected[~np.isin(crowd.persons[expected], others)]
 
 
 def _left(view: CollectiveView, persons: Rows) -> Array:
