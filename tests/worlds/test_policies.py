@@ -187,7 +187,7 @@ def test_who_comes_again_later_has_spent_what_it_spent() -> None:
 
 def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_their_own_round() -> None:
     collective = Collective("us", oar.Query(QUERY, goal=1), oar.Perturb(0.6), share=0.25, growth=0.25, total=0.4)
-    made = World(Blobs(MEANS, 40), Operator(NEAREST, FullRefit()), collective, labels="keep")
+    made = World(Blobs(MEANS, 400), Operator(NEAREST, FullRefit()), collective, labels="keep")
     seen = []
 
     def look(view: Any) -> Deed:
@@ -196,8 +196,7 @@ def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_th
 
     next(simulate(made, look, rounds=3))
     acting = [np.count_nonzero(seen[0].radii[seen[0].stream.rows(number)]) for number in range(3)]
-    assert acting == [one.acts[0].mine.size for one in simulate(made, DoNothing(), rounds=3)]
-    assert acting[0] < acting[1] < acting[2]
+    assert_allclose(acting, [100, 200, 300], atol=40)  # four standard deviations
     assert seen[0].radii.max() == 0.4
     found = oar.collective(seen[0], progress=False)
     assert (found.plan.efforts() > 0.35 * np.array(acting)).all()  # everybody new has all of it
@@ -215,8 +214,9 @@ def test_members_join_as_adoption_grows_and_stay() -> None:
     ((mine, problem),) = seen
     acting = [set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) for number in range(3)]
     assert set(mine) == acting[0]
-    assert acting == [set(one.acts[0].mine) for one in simulate(made, DoNothing(), rounds=3)]
-    assert acting[0] < acting[1] < acting[2]
+    assert acting[0] < acting[1]
+    assert acting[0] < acting[2]
+    assert_allclose([len(some) for some in acting[1:]], [12, 18], atol=6)  # lots of who is no member yet are not known
 
 
 def test_who_is_another_actors_is_not_counted_on() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
@@ -108,11 +109,14 @@ class Collective:
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
-        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
+        able = np.flatnonzero(self.may(crowd))
         return drawn_share(self.adoption(number), able, crowd, rng)
 
-    def _may(self, crowd: Crowd) -> list[bool]:
-        return [group == self.who for group in crowd.groups.tolist()]
+    def may(self, crowd: Crowd) -> NDArray[np.bool_]:
+        """Return who of the crowd may belong to it, (n,): everybody, or those of its group."""
+        if self.who is None:
+            return np.ones(crowd.size, dtype=bool)
+        return np.array([group == self.who for group in crowd.groups.tolist()], dtype=bool)
 
 
 ROUNDING = 1e-12

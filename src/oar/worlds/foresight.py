@@ -18,6 +18,7 @@ from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
 from oar.worlds.crowds import Register, pooled, register_for
 from oar.worlds.decisions import depends_on_decisions, once_decided
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Crowd, Rows
 
 
@@ -61,16 +62,21 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
 
 
 def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
-    """Return who of people as they may arrive will be members, by the lots that they keep.
+    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn.
 
-    Who might be one now, and is another actor's, is supposed to stay that.
+    Lots are not known to planners. Of somebody who is there now and no member it is known that its lot is not below the
+    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's is below a' < a with
+    probability a'/a.
     """
-    may, expected = (
-        view.collective.members(who, when, view.rng if view.lots is None else view.lots())
-        for who, when in ((view.crowd, view.number), (crowd, number))
-    )
-    others = np.setdiff1d(view.crowd.persons[may], view.crowd.persons[view.mine])
-    return expected[~np.isin(crowd.persons[expected], others)]
+    collective, everyone = view.collective, np.arange(crowd.size)
+    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
+    now, then = collective.adoption(view.number), collective.adoption(number)
+    joining = max(then - now, 0.0) / (1 - now) if now < 1 else 0.0
+    members = np.isin(everyone, collective.members(crowd, number, view.rng)) & ~here
+    staying = min(then / now, 1.0) if now > 0 else 1.0
+    for share, some in ((joining, here & ~mine & collective.may(crowd)), (staying, mine)):
+        members[drawn_share(share, np.flatnonzero(some), crowd, view.rng)] = True
+    return np.flatnonzero(members)
 
 
 def _left(view: CollectiveView, persons: Rows) -> Array:

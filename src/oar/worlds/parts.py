@@ -149,8 +149,6 @@ class View:
         rng: this actor's own random numbers: the same in the same round, however often it is asked.
         spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
         spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
-        lots: gives the random numbers by which this actor's members are drawn, as often as they are asked for: with
-            them `Actor.members` says who of any crowd would be its own. None where nobody knows.
     """
 
     number: int
@@ -162,7 +160,6 @@ class View:
     rng: np.random.Generator
     spent: Array | None = None
     spent_by: Callable[[Rows], Array] | None = None
-    lots: Callable[[], np.random.Generator] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,7 +86,6 @@ class Step:
             rng=stream(self.simulation.seed, "actor", actor.name, self.number),
             spent=self._spent[actor.name].of(self.crowd.persons[mine]),
             spent_by=copy.copy(self._spent[actor.name]).of,
-            lots=lambda: self.simulation.lots(actor),
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
