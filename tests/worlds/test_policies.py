@@ -195,7 +195,7 @@ def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_th
 
     next(simulate(made, look, rounds=3))
     acting = [np.count_nonzero(seen[0].radii[seen[0].stream.rows(number)]) for number in range(3)]
-    assert acting == [10, 20, 30]
+    assert_allclose(acting, [10, 20, 30], atol=5)  # each is drawn by its own lot
     assert seen[0].radii.max() == 0.4
     found = oar.collective(seen[0], progress=False)
     assert (found.plan.efforts() > 0.35 * np.array(acting)).all()  # everybody new has all of it
@@ -213,9 +213,8 @@ def test_members_join_as_adoption_grows_and_stay() -> None:
     ((mine, problem),) = seen
     acting = [set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) for number in range(3)]
     assert set(mine) == acting[0]
-    assert acting[0] < acting[1]
-    assert acting[0] < acting[2]
-    assert [len(some) for some in acting] == [6, 12, 18]
+    assert acting[0] < acting[1] < acting[2]
+    assert_allclose([len(some) for some in acting], [6, 12, 18], atol=4)
 
 
 def test_looking_ahead_draws_those_who_will_come() -> None:

@@ -126,8 +126,12 @@ class OnlineProblem:
 
     @cached_property
     def everyone(self) -> Problem:
-        """The same as one problem of all rounds' people, of which limits, goals and who takes part are read."""
-        return Problem(self.stream.people, self.model, self.query, everyones_action(self.stream, self.action))
+        """The same as one problem of all rounds' people, of which limits, goals and who takes part are read.
+
+        Nothing is fitted to them all: of a class that nobody has it is the rule that says whether it can go on.
+        """
+        people = self.stream.people.lacking_classes()
+        return Problem(people, self.model, self.query, everyones_action(self.stream, self.action))
 
     @cached_property
     def radii(self) -> NDArray[np.float64]:

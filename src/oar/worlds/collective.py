@@ -108,11 +108,13 @@ class Collective:
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
-        able = np.arange(crowd.size) if self.who is None else np.flatnonzero(self._may(crowd))
-        return drawn_share(self.adoption(number), able, crowd, rng)
+        return drawn_share(self.adoption(number), self.able(crowd), crowd, rng)
 
-    def _may(self, crowd: Crowd) -> list[bool]:
-        return [group == self.who for group in crowd.groups.tolist()]
+    def able(self, crowd: Crowd) -> Rows:
+        """Return those of the group that members come from."""
+        if self.who is None:
+            return np.arange(crowd.size)
+        return np.flatnonzero([group == self.who for group in crowd.groups.tolist()])
 
 
 ROUNDING = 1e-12

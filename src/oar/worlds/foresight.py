@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.online.aim import Aim
 from oar.online.binding import shares_units
+from oar.online.stream import HISTORY
 from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
 from oar.worlds.crowds import Register, pooled, register_for
 from oar.worlds.decisions import depends_on_decisions, once_decided
+from oar.worlds.lots import lots
 from oar.worlds.parts import Array, Crowd, Rows
 
 
@@ -26,9 +28,10 @@ def acting_rule(view: CollectiveView) -> Any:
     return getattr(view.operator, "rule", None) or FullRefit()
 
 
-def aim_of(view: CollectiveView, people: Population) -> Aim:
-    """Return what the query wants, as a loss of θ."""
-    return Aim.of(Problem(people, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
+def aim_of(view: CollectiveView) -> Aim:
+    """Return what the query wants, as a loss of θ; whoever has arrived, goals are among all of the world's classes."""
+    every_class = register_of(view).every_class
+    return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
 
 
 def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
@@ -60,14 +63,18 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
     return once_decided(view.arrivals, model, view.deployed, crowd, features, number, view.rng)
 
 
-def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
-    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn."""
-    drawn = view.collective.members(crowd, number, view.rng)
-    chosen = np.isin(np.arange(crowd.size), drawn)
-    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
-    # Who is there now and no member becomes one only as adoption grows: where all others are not enough.
-    order = np.argsort(np.where(mine, 0, np.where(chosen & ~here, 1, np.where(chosen, 2, 3))), kind="stable")
-    return np.sort(order[: drawn.size])
+def _expected_members(view: CollectiveView, crowd: Crowd, number: int, key: int) -> Rows:
+    """Return who of people as they may arrive will be members.
+
+    Lots are uniform on [0, 1); of who is there now it is known on which side of this round's adoption its own lies.
+    """
+    collective, now = view.collective, view.collective.adoption(view.number)
+    lot = lots(crowd.persons, key)
+    known = view.crowd.persons[collective.able(view.crowd)]
+    here, mine = (np.isin(crowd.persons, some) for some in (known, view.crowd.persons[view.mine]))
+    lot = np.where(mine, now * lot, np.where(here, now + (1 - now) * lot, lot))
+    able = collective.able(crowd)
+    return able[lot[able] < collective.adoption(number)]
 
 
 def _left(view: CollectiveView, persons: Rows) -> Array:
@@ -92,28 +99,40 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     if caps.labels or caps.leavers:
         raise OptionError("policy: plans over time are for an oar.Perturb(…) alone; leave other actions out.")
     register, batches, budgets, persons = register_of(view), [], [], []
+    key = int(view.rng.spawn(1)[0].integers(2**63))  # of all rounds' lots: who joins stays
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number
         crowd = view.crowd if here else _expected(view, number)
-        members = view.mine if here else _expected_members(view, crowd, number)
+        members = view.mine if here else _expected_members(view, crowd, number, key)
         batches.append(register.of_crowd(crowd))
         budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
         persons.append(crowd.persons)
     before, rule = _read_before(view), acting_rule(view)
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
-    stream = Stream.of_batches(batches, history=pooled(before) if before else None)
+    stream = _stream(batches, before)
     left = [_left(view, some) for some in persons]
-    return OnlineProblem(
-        stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
-        view.operator.model,
-        rule,
-        collective.query,
-        [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
-        goal_for=goal_for,
-        shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
-        start=view.deployed.parameters if shares_units(view.operator.model) else None,
-    )
+    try:
+        return OnlineProblem(
+            stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
+            view.operator.model,
+            rule,
+            collective.query,
+            [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
+            goal_for=goal_for,
+            shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
+            start=view.deployed.parameters if shares_units(view.operator.model) else None,
+        )
+    except DataError as reason:
+        since = f" (Rounds are counted from round {view.number}, in which this is planned.)" if view.number else ""
+        raise DataError(f"{reason}{since}") from None
+
+
+def _stream(batches: list[Population], before: tuple[Population, ...]) -> Stream:
+    """Return rounds' people, and after them who was there before; classes are the world's, also those that all lack."""
+    sizes = [batch.size for batch in batches]
+    when = np.repeat([*range(len(batches)), HISTORY], [*sizes, sum(batch.size for batch in before)])
+    return Stream(pooled((*batches, *before)), when)
 
 
 def _with_persons(stream: Stream, persons: Rows) -> Stream:

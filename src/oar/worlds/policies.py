@@ -89,6 +89,6 @@ def slopes_of(view: CollectiveView) -> Array:
     update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
     # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
     at = view.deployed.flat if shared else np.asarray(rule.update(update))
-    _, pull, _ = aim_of(view, people).at(update.training, at, None)
+    _, pull, _ = aim_of(view).at(update.training, at, None)
     pulled = rule.pull_back(update, at, pull)
     return np.asarray(pulled.moves, dtype=np.float64)[newest][view.mine]
