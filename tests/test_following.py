@@ -1,5 +1,7 @@
 """Following plans against what really happens: budgets are kept, and planning again beats planning once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planning_worlds import BUDGET, three_rounds
@@ -80,6 +82,27 @@ def test_nobody_spends_more_than_it_has(norm, shared):
         assert spent.max() <= most * (1 + 1e-9)
         assert spent.max() > 0.5 * most
         assert not followed.audit.violations
+
+
+def test_who_is_there_twice_in_a_round_has_one_budget():
+    given = three_rounds(oar.NearestCentroid(), FullRefit(), goal_for="every")
+    who = np.tile([0, 0, 1, 2, 2, 3], 3)
+    problem = replace(given, stream=Stream(given.stream.people, given.stream.when, who), shared=1.5 * BUDGET)
+    each = np.zeros((18, 2))
+    each[2:, 0] = 0.9 * BUDGET  # more than they have; but the first asks for nothing in the first round
+    told = []
+
+    def as_far_as_allowed(round_):
+        told.append(round_)
+        return oar.Happened(round_.expected, round_.left[:, None] * [1.0, 0.0])
+
+    followed = oar.follow(problem, as_far_as_allowed, replan=False, plan=oar.OnlinePlan(problem, each))
+    np.testing.assert_allclose(told[0].left / BUDGET, [0.75, 0.75, 1.0, 0.75, 0.75, 1.0])
+    np.testing.assert_allclose(told[0].asked[:, 0] / BUDGET, [0.0, 0.0, 0.9, 0.75, 0.75, 0.9])
+    spent = np.bincount(who, weights=np.linalg.norm(followed.plan.each, axis=1))
+    np.testing.assert_allclose(spent, 1.5 * BUDGET)
+    assert not followed.audit.violations
+    assert not oar.follow(problem, oar.Reality(adoption=0.8, noise=2.0, seed=2)).audit.violations
 
 
 def test_what_really_happens_can_be_any_function(each):

@@ -26,6 +26,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans.online_plan import OnlinePlan
 from oar.plans.online_result import OnlineAudit
 from oar.recourse import collective
+from oar.solvers.shared_limits import SharedLimits
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -51,7 +52,8 @@ class Round(NamedTuple):
         rows: (m,), positions in the stream of those who arrive.
         expected: (m, d), their features as they were expected.
         asked: (m, d), the moves that they are asked for.
-        left: (m,), how far each may move at the most: what is left of its budget.
+        left: (m,), how far each may move at the most: what is left of its budget; of who is there several times, what
+            is asked for and an equal part of the rest.
         norm: how moves are measured.
     """
 
@@ -268,15 +270,18 @@ class _Story:
         totals, who = self.problem.totals, self.problem.stream.who
         if who is None or not self.problem.has_totals:
             return totals
-        _, persons = np.unique(who, return_inverse=True)
+        persons = _places(who)
         spent = np.bincount(persons, weights=self.norm.length(self.moves))
         return np.maximum(totals - spent[persons], 0.0)
 
     def act(self, number: int, plan: OnlinePlan, promised: float, reality: Any) -> None:
         """Ask for a round's moves, and write down what came of it."""
         rows = self.problem.stream.rows(number)
-        left = self._left()[rows]
-        asked = self.norm.project(plan.each[rows], left)  # a plan made before others were spent may ask for too much
+        persons = _places(rows if self.problem.stream.who is None else self.problem.stream.who[rows])
+        left, unspent = self._left()[rows], self._unspent()[rows]
+        # A plan made before others were spent may ask for too much.
+        asked = SharedLimits(self.norm, left, persons, unspent).project(plan.each[rows])
+        left = _each_ones(left, unspent, persons, self.norm.length(asked))
         told = Round(number, rows, self.features[rows].copy(), asked, left, self.norm)
         self.features[rows], self.moves[rows] = _checked(reality(told), told)
         self.promised.append(promised)
@@ -292,6 +297,17 @@ class _Story:
         asked, followers = np.array(self.counts).T
         promised, efforts = np.array(self.promised), np.array(self.asked)
         return Followed(real, plan, audit(plan), replanned, promised, efforts, followers, asked)
+
+
+def _places(who: Rows) -> Rows:
+    """Return whose row each is, as 0, 1, …."""
+    return np.unique(who, return_inverse=True)[1].ravel()
+
+
+def _each_ones(left: Array, unspent: Array, persons: Rows, asked: Array) -> Array:
+    """Return how far each row may move (m,), so that a person's rows together keep within what it has left."""
+    spare = np.maximum(unspent - np.bincount(persons, weights=asked)[persons], 0.0)
+    return np.minimum(left, asked + spare / np.bincount(persons)[persons])
 
 
 def _checked(happened: Any, told: Round) -> Happened:

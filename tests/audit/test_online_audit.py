@@ -87,7 +87,7 @@ def test_every_limit_is_measured_again():
     assert told.violations == ("person 0 moves by 1.08 over all rounds, limit 0.4",)
     assert not told.success
     moves[3, 1] = 2 * BUDGET
-    assert "person 3 moves by 0.8, limit 0.4" in oar.audit(OnlinePlan(each, moves)).violations
+    assert "person 3 in round 0 moves by 0.8, limit 0.4" in oar.audit(OnlinePlan(each, moves)).violations
     moves[3, 1] = np.nan
     assert oar.audit(OnlinePlan(each, moves)).violations
     past = three_rounds(SOFTMAX, FineTune(0.5))

@@ -158,6 +158,32 @@ def test_totals_of_unlike_people_and_rounds_with_budgets_of_their_own():
     assert by_gradients.gap < 1e-6
 
 
+@pytest.mark.parametrize("shared", [True, 3.0])
+def test_who_may_not_act_where_its_weight_is_largest_acts_elsewhere(shared):
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], who=True)
+    budgets = [oar.Perturb(3.0), oar.Perturb(0.0)]
+    for rule in (FullRefit(), ExponentialMeans(0.9)):
+        problem = OnlineProblem(stream, oar.NearestCentroid(), rule, oar.Query([2.1], "a"), budgets, shared=shared)
+        result = oar.collective(problem)
+        assert result.exact
+        np.testing.assert_allclose(np.abs(result.plan.each.ravel()), [3.0, 3.0, 0.0, 0.0], atol=1e-12)
+        assert result.success
+        assert result.loss == pytest.approx(result.bound, abs=1e-12)
+
+
+def test_the_audit_calls_people_by_one_name():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], history=batch, who=[[70, 71], [71, 70]])
+    problem = OnlineProblem(
+        stream, oar.NearestCentroid(), FullRefit(), oar.Query([2.3], "a"), oar.Perturb(BUDGET), shared=True
+    )
+    told = oar.audit(OnlinePlan(problem, np.array([[0.0], [0.0], [2.0], [0.0], [0.0], [1.0]]))).violations
+    assert told[0] == "person 71 in round 1 moves by 2, limit 0.4"
+    assert told[1] == "row 5 of the history moves by 1, limit 0"
+    assert told[2] == "person 71 moves by 2 over all rounds, limit 0.4"
+
+
 def test_the_audit_measures_caps_and_totals():
     problem, _ = four_people(FullRefit(), 1.5 * BUDGET)
     each = np.full((8, 1), 0.75 * BUDGET)
@@ -233,3 +259,24 @@ def test_rows_that_weigh_nothing_stay_and_gradient_steps_that_overshoot_are_turn
     assert result.loss == pytest.approx(result.proposal.claimed_loss, abs=1e-10)  # the rule itself was run again
     others = oar.collective(problem, solver="projected-gradient")
     assert result.loss <= others.loss + 1e-9
+
+
+def test_weights_are_told_whichever_way_they_pull():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    stream = Stream.of_batches([batch, batch], history=batch, who=True)
+    query, action = oar.Query([2.3], "a"), oar.Perturb(0.5)
+    problem = OnlineProblem(stream, oar.NearestCentroid(), GradientSteps(4.5), query, action, shared=True)
+    # Steps of 4.5 · ½ take a centroid 2.25 of the way to the mean: −1.25 of what it was, twice.
+    told = "acts in round 0 alone: round 0's data weigh 2.81 in the last model, round 1's 2.25."
+    assert told in oar.collective(problem).explanation
+
+
+def test_why_it_is_not_exact_names_what_would_be():
+    batch = ([[0.0], [4.0]], ["a", "b"])
+    problem = OnlineProblem(
+        Stream.of_batches([batch]), oar.SoftmaxRegression(), FullRefit(), oar.Query([2.3], "a"), oar.Perturb(BUDGET)
+    )
+    with pytest.raises(
+        oar.OptionError, match=r"gradient steps, fine-tuning\), .* got softmax-regression with full refit"
+    ):
+        oar.collective(problem, solver="exact")

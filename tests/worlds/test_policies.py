@@ -186,7 +186,7 @@ def test_who_comes_again_later_has_spent_what_it_spent() -> None:
 
 def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_their_own_round() -> None:
     collective = Collective("us", oar.Query(QUERY, goal=1), oar.Perturb(0.6), share=0.25, growth=0.25, total=0.4)
-    made = World(Blobs(MEANS, 40), Operator(NEAREST, FullRefit()), collective, labels="keep")
+    made = World(Blobs(MEANS, 400), Operator(NEAREST, FullRefit()), collective, labels="keep")
     seen = []
 
     def look(view: Any) -> Deed:
@@ -195,7 +195,7 @@ def test_of_strangers_the_share_are_expected_to_be_members_and_totals_bind_in_th
 
     next(simulate(made, look, rounds=3))
     acting = [np.count_nonzero(seen[0].radii[seen[0].stream.rows(number)]) for number in range(3)]
-    assert_allclose(acting, [10, 20, 30], atol=5)  # each is drawn by its own lot
+    assert_allclose(acting, [100, 200, 300], atol=40)  # four standard deviations
     assert seen[0].radii.max() == 0.4
     found = oar.collective(seen[0], progress=False)
     assert (found.plan.efforts() > 0.35 * np.array(acting)).all()  # everybody new has all of it
@@ -213,8 +213,9 @@ def test_members_join_as_adoption_grows_and_stay() -> None:
     ((mine, problem),) = seen
     acting = [set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) for number in range(3)]
     assert set(mine) == acting[0]
-    assert acting[0] < acting[1] < acting[2]
-    assert_allclose([len(some) for some in acting], [6, 12, 18], atol=4)
+    assert acting[0] < acting[1]
+    assert acting[0] < acting[2]
+    assert_allclose([len(some) for some in acting[1:]], [12, 18], atol=6)  # lots of who is no member yet are not known
 
 
 def test_looking_ahead_draws_those_who_will_come() -> None:

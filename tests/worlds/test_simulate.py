@@ -14,6 +14,7 @@ from oar.worlds import (
     Blobs,
     Caps,
     Collective,
+    CompetingCollective,
     Deed,
     DoNothing,
     FromBatches,
@@ -64,10 +65,11 @@ def test_nothing_runs_before_it_is_asked_for() -> None:
             return super().draw(number, rng)
 
     simulation = simulate(world(arrivals=Counted(MEANS, 10)), rounds=3)
-    drawn.clear()
+    assert drawn == [0, 0]  # those of round 0, and the history: as they are needed to check what is asked
     assert next(simulation).number == 0
-    assert max(drawn) == 0
+    assert drawn == [0, 0, 0]  # the holdout; those of round 0 are there
     assert simulation.table()["round"].tolist() == [0, 1, 2]
+    assert drawn[3:] == [1, 1, 2, 2]  # the holdout of each round is drawn as its people are
     assert simulation.table()["round"].tolist() == [0, 1, 2]  # once more, without running anything
     assert list(simulation) == []
 
@@ -154,6 +156,23 @@ def test_defectors_do_nothing_and_noise_stays_in_the_budget() -> None:
     assert np.abs(noisy.deed.moves - plain.deed.moves).max() > 0.1
 
 
+def test_defectors_hand_in_their_own_labels_and_do_not_leave() -> None:
+    action = [oar.Relabel(most=400), oar.Withhold(most=400)]
+    made = world(us(share=1.0, defection=0.3, action=action), arrivals=Blobs(MEANS, 400))
+
+    def levers(view: Any) -> Deed:
+        leaves = np.arange(view.mine.size) % 2 == 0
+        return Deed(codes=1 - view.crowd.codes[view.mine], leaves=leaves)
+
+    one = next(simulate(made, levers, rounds=1))
+    act, done = one.acts[0], one.actors["us"]
+    changed = act.deed.codes != one.crowd.codes
+    assert done.relabelled == changed.sum() == pytest.approx(280, abs=4 * np.sqrt(0.21 * 400))
+    assert act.deed.leaves.tolist() == (changed & (np.arange(400) % 2 == 0)).tolist()
+    stays = ~act.deed.leaves
+    assert one.batch.labels.tolist() == np.where(changed, 1 - one.crowd.codes, one.crowd.codes)[stays].tolist()
+
+
 def test_stale_collectives_see_older_models() -> None:
     seen: list[tuple[int, Any, int]] = []
 
@@ -187,6 +206,14 @@ def test_a_person_who_is_there_twice_has_one_total() -> None:
     made = world(us(share=1.0, total=0.5), arrivals=FromPopulation(people, 12), history=people)
     one = next(simulate(made, OneShot(), rounds=1))
     assert_allclose(one.spent["us"][1], 0.5)
+
+    def each_as_far(view: Any) -> Deed:
+        return Deed(moves=np.tile([0.3, 0.0], (view.mine.size, 1)))
+
+    twice = np.bincount(one.crowd.persons).max()
+    assert twice > 1
+    with pytest.raises(oar.DataError, match=rf"in all rounds together at most 0.5, got {0.3 * twice:.6g} for member"):
+        next(simulate(made, each_as_far, rounds=1))
 
 
 def test_several_collectives_have_a_row_each() -> None:
@@ -285,8 +312,11 @@ def test_rules_that_break_and_streams_that_end() -> None:
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
     simulation = simulate(short, rounds=3)
     assert [next(simulation).number, next(simulation).number] == [0, 1]
-    with pytest.raises(oar.DataError, match="ends before round 2"):
-        next(simulation)
+    for _ in range(2):
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            next(simulation)
+        with pytest.raises(oar.DataError, match="ends before round 2"):
+            simulation.table()
     assert len(simulate(short, rounds=2).table()) == 2
     one_class = world(
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
@@ -331,6 +361,9 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: world(operator=Operator(oar.models.Ridge())), "must predict classes"),
         (lambda: world(operator=Operator(NEAREST, Window)), "rule: must be one of"),
         (lambda: world(arrivals=FromBatches([([[0.0], [1.0]], [0, 1])])), "history: must be given"),
+        (lambda: world(us(who="nobody here")), r"groups \[0, 1\], got 'nobody here'"),
+        (lambda: grouped(FromPopulation(FEW, 2, groups=["a", "b"])), r"groups \['a', 'b'\], got 'c' for 'us'"),
+        (lambda: grouped(FromBatches([FEW, FEW], groups=[["a", "a"], ["b", "a"]])), r"groups \['a', 'b'\], got 'c'"),
         (lambda: simulate(world(operator=Operator(NEAREST, Window(5))), rounds=2), "newest 5 batches.*only 3"),
         (lambda: simulate(world(history=([[0.0]], [0])), rounds=1), "history: must have the arrivals' 2 features"),
         (lambda: simulate(world(query=oar.Query([0.0, 0.0], goal=7)), rounds=1), "goal: must be one of the classes"),
@@ -340,6 +373,28 @@ def test_rules_that_break_and_streams_that_end() -> None:
 def test_worlds_that_cannot_be(run: Any, told: str) -> None:
     with pytest.raises(oar.OARError, match=told):
         run()
+
+
+FEW = (np.array([[0.0, 0.0], [1.0, 1.0]]), [0, 1])
+
+
+def grouped(arrivals: Any) -> Any:
+    """Members are to come from group c, of a competitor."""
+    them = CompetingCollective(us(who="c"), DoNothing())
+    return simulate(world(others=[them], arrivals=arrivals, history=FEW, holdout=FEW), rounds=1)
+
+
+def test_an_interrupted_simulation_is_not_a_short_one() -> None:
+    def stopped(view: Any) -> Deed:
+        if view.number:
+            raise KeyboardInterrupt
+        return Deed()
+
+    simulation = simulate(world(us()), stopped, rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        simulation.table()
+    with pytest.raises(oar.DataError, match="interrupted in round 1 of 3; call simulate again"):
+        simulation.by_actor()
 
 
 def test_operators_may_look_ahead_through_responses() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +20,9 @@ LIMIT_SLACK = 1e-9
 class Limits:
     """Every member's move against its own limit; only the first few offenders are put into words."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
+        """`called` says what a row is called; None means persons by number, or by the table's index."""
+        self.problem, self._called = problem, called or self._person
         self.order = problem.allowance.norm.p
         self.violations: list[str] = []
         self.movers = 0
@@ -35,10 +38,13 @@ class Limits:
         # NaN compares false, so "not within" also catches moves that are not numbers.
         beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))
         for row in np.flatnonzero(beyond)[: max(0, 5 - len(self.violations))]:
-            index = self.problem.people.index
-            person = chunk.start + int(row) if index is None else index[chunk.start + int(row)]
-            self.violations.append(f"person {person} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
+            who = self._called(chunk.start + int(row))
+            self.violations.append(f"{who} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
         return trainable(moves, beyond) if beyond.any() else moves
+
+    def _person(self, row: int) -> str:
+        index = self.problem.people.index
+        return f"person {row if index is None else index[row]}"
 
     def check_query(self, move: Array) -> Array:
         """Measure the query's own move; return it, or zero where nothing could be said about such a query."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.limits import LIMIT_SLACK, limits_of
+from oar.audit.limits import LIMIT_SLACK, Limits
 from oar.audit.online_replay import replay
 from oar.audit.verdicts import Together
 from oar.errors import DataError
 from oar.online import OnlineProblem
-from oar.online.stream import HISTORY
+from oar.online.stream import HISTORY, Stream
 from oar.plans.online_plan import OnlinePlan
 from oar.plans.online_result import OnlineAudit, RoundOutcome
 
@@ -24,7 +24,7 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
         raise DataError(f"plan: must be for an oar.OnlineProblem, got one for {plan.problem!r}.")
     problem, stream = plan.problem, plan.problem.stream
     everyone = problem.everyone
-    limits = limits_of(everyone)
+    limits = Limits(everyone, lambda row: _called(stream, row))
     moves = np.vstack([limits.check(chunk, plan.each[chunk.start : chunk.stop]) for chunk in everyone.people.chunks()])
     violations = (*limits.violations, *_shared(problem, moves), *_history(problem, moves))
     asked = everyone.asked
@@ -52,6 +52,14 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
         residual=max(one.residual for one in replays),
         converged=all(one.converged for one in replays),
     )
+
+
+def _called(stream: Stream, row: int) -> str:
+    """Return whose row it is, and of when, in words."""
+    if stream.when[row] == HISTORY:
+        return f"row {row} of the history"
+    names = stream.people.index if stream.who is None else stream.who
+    return f"person {row if names is None else names[row]} in round {stream.when[row]}"
 
 
 def _shared(problem: OnlineProblem, moves: Array) -> list[str]:

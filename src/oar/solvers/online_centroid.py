@@ -175,7 +175,7 @@ def _codes(problem: OnlineProblem) -> Rows:
 
 
 def _shares(problem: OnlineProblem, weights: Array) -> Array:
-    """Return what each round's data weigh in the last model (T,): of a centroid's 1, on average over classes."""
+    """Return what each round's data weigh in the last model (T,), whichever way: on average over classes."""
     acts = problem.stream.when >= 0
-    sums = np.bincount(problem.stream.when[acts], weights=weights[acts], minlength=problem.rounds)
+    sums = np.bincount(problem.stream.when[acts], weights=np.abs(weights[acts]), minlength=problem.rounds)
     return np.asarray(sums / len(problem.stream.people.classes), dtype=np.float64)

@@ -109,8 +109,9 @@ def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: A
 def _why_not_exact(problem: OnlineProblem) -> str:
     if not online_centroid.linear(problem):
         return (
-            "it is for nearest centroid with a full refit, a window or exponential means, and one query with one class "
-            f"as goal, got {problem.model.name} with {problem.rule.name}"
+            "it is for nearest centroid whose rule goes a known share of the way to class means (full refit, window, "
+            "exponential means, gradient steps, fine-tuning), and one query with one class as goal, got "
+            f"{problem.model.name} with {problem.rule.name} and a query for {problem.everyone.goal_words}"
         )
     if problem.goal_for != "last":
         return "the goal is for every round, and what is best for one need not be for another"

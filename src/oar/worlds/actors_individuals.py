@@ -34,7 +34,8 @@ class StrategicIndividuals:
     """People who best-respond to the deployed model, each for itself.
 
     Everyone of them who is not predicted `goal`, and whose shortest way there is within its budget and worth its cost,
-    goes that way and a hair further; everyone else stays.
+    goes that way and a hair further; everyone else stays. The way is the shortest where boundaries are flat (linear
+    models, nearest centroid); of other models it is one that was found, and where none was found there may be one.
 
     Args:
         share: of those who arrive who are such people, by lots that they keep.
@@ -82,10 +83,12 @@ class StrategicIndividuals:
 class AdvisedIndividuals:
     """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
 
+    It is the shortest one where boundaries are flat, and elsewhere one that was found, as for strategic individuals.
+
     Args:
         share: of those who arrive who ask for advice, by lots that they keep.
         goal: the label that each of them wants for itself.
-        budget: how far each can move; whoever has no way within it gets no advice.
+        budget: how far each can move; for whom no way is found within it gets no advice.
         norm: 1, 2 or numpy.inf.
         follow: the share of those advised who do as they are told; the others stay, and their advice is recorded too.
         beyond: how much further than the shortest way the advice goes, as a share of it, as far as the budget lasts:

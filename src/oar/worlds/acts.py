@@ -118,6 +118,20 @@ class HandedIn:
     origin: Rows
 
 
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What everybody did under a model, everyone as they are on record, and what was handed in."""
+
+    acts: tuple[Act, ...]
+    on_record: Crowd
+    handed: HandedIn
+
+    @property
+    def acting(self) -> set[str]:
+        """Who did anything, by name."""
+        return {act.name for act in self.acts if act.acted(self.on_record)}
+
+
 def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> HandedIn:
     """Return what everybody hands in together.
 

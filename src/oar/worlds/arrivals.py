@@ -12,7 +12,7 @@ import numpy as np
 
 from oar.errors import DataError, OptionError, choose
 from oar.people.labels import LabelCoding, label_array
-from oar.worlds.crowds import crowd_of, some_of
+from oar.worlds.crowds import crowd_of, names_of, some_of
 from oar.worlds.parts import Array, Crowd, Rows
 from oar.worlds.sealing import sealed
 
@@ -47,7 +47,7 @@ class FromPopulation:
         """Read the people once."""
         self._everyone = crowd_of(people, groups)
         self.classes, self.dimensions = self._everyone.classes, self._everyone.features.shape[1]
-        self.names = self._everyone.names
+        self.names, self.group_names = self._everyone.names, names_of(self._everyone.groups)
         self.per_round = _count(per_round, "per_round")
         self._walks = choose("way", way, WAYS) == "walk"
         self.fresh = not self._walks
@@ -122,6 +122,7 @@ class Blobs:
         self._balance = _vector(balance, known, "balance")
         self._groups = groups
         self._class_names = label_array(given)
+        self.group_names = tuple(given) if groups is None else None
         self.shares(0)
 
     def means(self, number: int) -> Array:
@@ -186,6 +187,7 @@ class FromBatches:
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
         self.dimensions, self.names = first.features.shape[1], first.names
         self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
+        self.group_names = names_of(np.concatenate([crowd.groups.astype(object) for crowd in crowds]))
         self._label = _labelling(label)
 
     def _recoded(self, crowd: Crowd, number: int) -> Crowd:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
@@ -108,13 +109,14 @@ class Collective:
 
         A person's lot is its own for ever, so that with growing adoption members stay members.
         """
-        return drawn_share(self.adoption(number), self.able(crowd), crowd, rng)
+        able = np.flatnonzero(self.may(crowd))
+        return drawn_share(self.adoption(number), able, crowd, rng)
 
-    def able(self, crowd: Crowd) -> Rows:
-        """Return those of the group that members come from."""
+    def may(self, crowd: Crowd) -> NDArray[np.bool_]:
+        """Return who of the crowd may belong to it, (n,): everybody, or those of its group."""
         if self.who is None:
-            return np.arange(crowd.size)
-        return np.flatnonzero([group == self.who for group in crowd.groups.tolist()])
+            return np.ones(crowd.size, dtype=bool)
+        return np.array([group == self.who for group in crowd.groups.tolist()], dtype=bool)
 
 
 ROUNDING = 1e-12

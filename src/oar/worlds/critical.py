@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from oar.worlds.acts import Act
+from oar.worlds.acts import Act, Done
 from oar.worlds.parts import Crowd, State
 from oar.worlds.step import Step
 
 
-def critical_mass(step: Step, state: State, acts: tuple[Act, ...], after: State) -> dict[str, float]:
-    """Return the smallest share that was found for each collective that acted.
+def critical_mass(step: Step, state: State, done: Done, after: State, acting: set[str]) -> dict[str, float]:
+    """Return the smallest share that was found for each collective that acted: that is among `acting`.
 
     Members are put in a random order; the first m of them act as they did, the others stay as they are, everybody
     else acts as before, and the operator retrains. A number m is found by bisection with which the goal is reached, and
     with m − 1 it is not. It is the least of all where more members never do harm.
     """
     found = {}
-    for place, act in enumerate(acts):
-        if act.name not in step.simulation.questions or not act.acted(step.on_record(state, acts)):
-            continue
-        found[act.name] = _share(step, state, acts, place, after)
+    for act in done.acts:
+        if act.name in step.simulation.questions and act.name in acting:
+            found[act.name] = _share(step, state, done, act, after)
     return found
 
 
-def _share(step: Step, state: State, acts: tuple[Act, ...], place: int, after: State) -> float:
-    name, size = acts[place].name, acts[place].mine.size
-    on_record = step.on_record(state, acts)
+def _share(step: Step, state: State, done: Done, whose: Act, after: State) -> float:
+    name, size = whose.name, whose.mine.size
 
     def enough(count: int) -> bool:
         def some(act: Act, crowd: Crowd) -> Act:
@@ -34,8 +32,9 @@ def _share(step: Step, state: State, acts: tuple[Act, ...], place: int, after: S
             first = -(-count * act.mine.size // max(size, 1))
             return act.only(step.order(name, act.mine.size)[:first], crowd)
 
-        chosen = tuple(some(act, on_record) for act in acts)
-        return step.reached(name, step.retrained(state, chosen, step.handed_in(chosen, state), some))
+        chosen = tuple(some(act, done.on_record) for act in done.acts)
+        fewer = Done(chosen, done.on_record, step.handed_in(chosen, state))
+        return step.reached(name, step.retrained(state, fewer, some)[0])
 
     if enough(0):
         return 0.0

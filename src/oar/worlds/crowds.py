@@ -57,6 +57,11 @@ def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Ro
     )
 
 
+def names_of(groups: Any) -> tuple[Any, ...]:
+    """Return the groups that occur, each once, in the order in which they first do."""
+    return tuple(dict.fromkeys(groups.tolist()))
+
+
 def _of_each(size: int, values: Any, argument: str, usual: Any) -> Any:
     if values is None:
         return np.full(size, usual)

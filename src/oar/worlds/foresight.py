@@ -19,7 +19,7 @@ from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
 from oar.worlds.crowds import Register, pooled, register_for
 from oar.worlds.decisions import depends_on_decisions, once_decided
-from oar.worlds.lots import lots
+from oar.worlds.lots import drawn_share
 from oar.worlds.parts import Array, Crowd, Rows
 
 
@@ -63,18 +63,22 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
     return once_decided(view.arrivals, model, view.deployed, crowd, features, number, view.rng)
 
 
-def _expected_members(view: CollectiveView, crowd: Crowd, number: int, key: int) -> Rows:
-    """Return who of people as they may arrive will be members.
+def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
+    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn.
 
-    Lots are uniform on [0, 1); of who is there now it is known on which side of this round's adoption its own lies.
+    Lots are not known to planners. Of somebody who is there now and no member it is known that its lot is not below the
+    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's is below a' < a with
+    probability a'/a.
     """
-    collective, now = view.collective, view.collective.adoption(view.number)
-    lot = lots(crowd.persons, key)
-    known = view.crowd.persons[collective.able(view.crowd)]
-    here, mine = (np.isin(crowd.persons, some) for some in (known, view.crowd.persons[view.mine]))
-    lot = np.where(mine, now * lot, np.where(here, now + (1 - now) * lot, lot))
-    able = collective.able(crowd)
-    return able[lot[able] < collective.adoption(number)]
+    collective, everyone = view.collective, np.arange(crowd.size)
+    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
+    now, then = collective.adoption(view.number), collective.adoption(number)
+    joining = max(then - now, 0.0) / (1 - now) if now < 1 else 0.0
+    members = np.isin(everyone, collective.members(crowd, number, view.rng)) & ~here
+    staying = min(then / now, 1.0) if now > 0 else 1.0
+    for share, some in ((joining, here & ~mine & collective.may(crowd)), (staying, mine)):
+        members[drawn_share(share, np.flatnonzero(some), crowd, view.rng)] = True
+    return np.flatnonzero(members)
 
 
 def _left(view: CollectiveView, persons: Rows) -> Array:
@@ -99,11 +103,10 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     if caps.labels or caps.leavers:
         raise OptionError("policy: plans over time are for an oar.Perturb(…) alone; leave other actions out.")
     register, batches, budgets, persons = register_of(view), [], [], []
-    key = int(view.rng.spawn(1)[0].integers(2**63))  # of all rounds' lots: who joins stays
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number
         crowd = view.crowd if here else _expected(view, number)
-        members = view.mine if here else _expected_members(view, crowd, number, key)
+        members = view.mine if here else _expected_members(view, crowd, number)
         batches.append(register.of_crowd(crowd))
         budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
         persons.append(crowd.persons)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.worlds.acts import Act, HandedIn
+from oar.worlds.acts import Act, Done, HandedIn
 from oar.worlds.judging import Question, predictions, share
 from oar.worlds.parts import Array, Crowd, Rows, State
 from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
@@ -48,9 +48,8 @@ def filtered_of(state: State, handed: HandedIn) -> NDArray[np.bool_]:
 def measured(
     model: Any,
     questions: Mapping[str | None, Question],
-    crowds: tuple[Crowd, Crowd],
-    handed: HandedIn,
-    acts: tuple[Act, ...],
+    crowd: Crowd,
+    done: Done,
     holdout: Crowd,
     states: tuple[State, State, State],
     ledger: Ledger,
@@ -63,10 +62,9 @@ def measured(
 ) -> Round:
     """Return the record of a round.
 
-    `crowds` are who arrived, and the same as they are on record; `states` the models before, after, and had nobody
-    acted.
+    `crowd` are who arrived; `states` the models before, after, and had nobody acted.
     """
-    crowd, on_record = crowds
+    on_record, acts, handed = done.on_record, done.acts, done.handed
     before, after, shadow = states
     said = predictions(model, after.parameters, holdout.features)
     earlier = said if after is before else predictions(model, before.parameters, holdout.features)

@@ -55,7 +55,9 @@ class Settled:
 class PerformativelyStable:
     """Retrains on the round's people as they respond to what was just learned, until nothing changes.
 
-    It learns from the round's people alone: of those who came before it is not known how they would respond now.
+    It learns from the round's people alone: of those who came before it is not known how they would respond now. What
+    is recorded of a round is the last of their answers, from which the deployed model was learned: they move once, from
+    where they were to there.
 
     Args:
         model: what is deployed.
@@ -112,7 +114,8 @@ class PerformativelyStable:
                     f"parameters: diverge in step {len(moved) + 1} of a round; give a smaller rate, or more l2."
                 )
             moved.append(float(np.linalg.norm(found - state.flat)))
-            state = State(parameters, found, memory=Settled(tuple(moved), left <= self.tolerance))
+            settled = Settled(tuple(moved), left <= self.tolerance)
+            state = State(parameters, found, memory=settled, learned_from=people)
             if left <= self.tolerance:
                 break
             people = respond(state)

@@ -52,7 +52,11 @@ class Crowd:
 
 
 class Arrivals(Protocol):
-    """Where people come from. The same round, seed and size give the same people."""
+    """Where people come from. The same round, seed and size give the same people.
+
+    Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
+    whose members are to come from another one is then refused.
+    """
 
     classes: tuple[Any, ...]
 
@@ -92,6 +96,8 @@ class State:
         retrained: whether this round changed it.
         kept: which of the round's people were used in training, (n,) bool; None means all.
         memory: whatever the operator itself keeps from round to round.
+        learned_from: where it was trained on an answer of `Respond` rather than on what was handed in, that answer:
+            the round is then recorded as people answered there.
     """
 
     parameters: Any
@@ -99,6 +105,7 @@ class State:
     retrained: bool = True
     kept: NDArray[np.bool_] | None = None
     memory: Any = None
+    learned_from: Population | None = None
 
 
 class Respond(Protocol):

@@ -83,9 +83,11 @@ class Round:
         number: 0, 1, ….
         crowd: who arrived, before anybody acted. on_record: the same with the codes and groups that they have once the
             deployed model has decided about them; `crowd` itself where nothing depends on decisions.
-        batch: what was handed in. origin: for each row of the batch, its position in the crowd, −1 for an added point.
+        batch: what was handed in, and the operator learned from. origin: for each row of the batch, its position in the
+            crowd, −1 for an added point.
         deployed: the model before. state: the model after. shadow: the model had nobody acted, in this round or before.
-        acts: what each actor did, in their order.
+        acts: what each actor did, in their order. Under an operator that lets people respond again before the round
+            is over (`PerformativelyStable`), acts and batch are the answer that it learned from last.
         outcomes: what each collective's query gets from the model after the round; of a world without a collective,
             that of its query, under the name None.
         before: the same from the model before the round.

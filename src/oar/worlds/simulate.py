@@ -26,7 +26,9 @@ from oar.worlds.world import World
 def simulate(
     world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
-    """Return the rounds of a world, one at a time: nothing runs before a round is asked for.
+    """Return the rounds of a world, one at a time: no round runs before it is asked for.
+
+    Only the people of round 0, and a history that is drawn, are drawn at once, so that they can be checked.
 
     Args:
         world: a `World`.
@@ -73,7 +75,7 @@ class Simulation:
         self._critical_masses = critical_masses
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
         self.register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
-        self.register.check(first, 0)
+        self._first = self.register.check(first, 0)
         self._history = self._population("history")
         self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
         model, every_class = reading_model(world.operator.model), self.register.every_class
@@ -90,14 +92,28 @@ class Simulation:
         )
         self._tables = Tables()
         self._running = self._run()
+        self._failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Round]:
         """Return itself: rounds are yielded once."""
         return self
 
     def __next__(self) -> Round:
-        """Run the next round."""
-        return next(self._running)
+        """Run the next round; where one has failed, say so again rather than end there."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return next(self._running)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self._failed = error
+            raise
+        except BaseException:
+            self._failed = DataError(
+                f"simulation: was interrupted in round {self._tables.seen} of {self.rounds}; call simulate again."
+            )
+            raise
 
     def table(self, progress: bool | None = None) -> Any:
         """Run the rounds that are left, and return one row a round and collective as a DataFrame.
@@ -151,34 +167,34 @@ class Simulation:
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
-            crowd = self._drawn("arrivals", number)
+            crowd = self._drawn("arrivals", number) if number else self._first
             step = Step(self, number, crowd, known, tuple(past), spent)
-            acts = step.acts(state)
-            on_record = step.on_record(state, acts)
-            handed = step.handed_in(acts, state)
-            after = step.retrained(state, acts, handed)
-            if shadow is state and not any(act.acted(on_record) for act in acts):
+            first = step.done(state)
+            after, answers = step.retrained(state, first)
+            done = next((one for one in answers if one.handed.people is after.learned_from), first)
+            acting = set().union(*(one.acting for one in (first, *answers)))
+            if shadow is state and not acting:
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later = step.retrained(shadow, (), step.handed_in((), shadow))
-            masses = critical_mass(step, state, acts, after) if self._critical_masses else {}
-            for act in acts:
+                later, _ = step.retrained(shadow, step.idle(shadow))
+            masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
+            for act in done.acts:
                 spent[act.name].add(crowd.persons[act.mine], act.lengths)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             states = state, after, later
             one = measured(
-                operator.model, self.questions, (crowd, on_record), handed, acts, holdout, states, ledger, number,
+                operator.model, self.questions, crowd, done, holdout, states, ledger, number,
                 critical_mass=masses,
                 spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
-                filtered=filtered_of(after, handed),
+                filtered=filtered_of(after, done.handed),
             )  # fmt: skip
             state, shadow = after, later
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
-                past.append(handed.people)
+                past.append(done.handed.people)
             self._tables.add(one)
             yield one
 

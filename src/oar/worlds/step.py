@@ -10,7 +10,7 @@ import numpy as np
 
 from oar.errors import DataError, NumericsError, OARError
 from oar.people import Population
-from oar.worlds.acts import Act, HandedIn, done_by, handed_in, memberships
+from oar.worlds.acts import Act, Done, HandedIn, done_by, handed_in, memberships
 from oar.worlds.decisions import depends_on_decisions, once_decided
 from oar.worlds.labels import labels_after
 from oar.worlds.parts import Crowd, Rows, State, View
@@ -98,26 +98,40 @@ class Step:
 
         return handed_in(self.simulation.register, crowd, acts, relabel)
 
-    def retrained(
-        self, state: State, acts: tuple[Act, ...], handed: HandedIn, some: Callable[[Act, Crowd], Act] | None = None
-    ) -> State:
-        """Return what is deployed after the round; `some` says who of an act's members alone act, None for all.
+    def done(self, state: State) -> Done:
+        """Return what everybody does if this is deployed, and what comes of it."""
+        acts = self.acts(state)
+        return Done(acts, self.on_record(state, acts), self.handed_in(acts, state))
 
-        An operator who asks how people would respond to another model is told by everybody who acts in `acts`.
+    def retrained(
+        self, state: State, done: Done, some: Callable[[Act, Crowd], Act] | None = None
+    ) -> tuple[State, tuple[Done, ...]]:
+        """Return what is deployed after the round, and all answers that the operator asked for.
+
+        Args:
+            state: what was deployed.
+            done: what was done, and handed in.
+            some: who of an act's members alone act in answers, None for all. Where nobody acts, nobody does in them.
         """
+        heard: list[Done] = []
 
         def respond(other: State) -> Population:
-            if not acts:
-                return self.handed_in((), other).people
-            answers = self.acts(other)
+            answer = self.done(other) if done.acts else self.idle(other)
             if some is not None:
-                crowd = self.on_record(other, answers)
-                answers = tuple(some(act, crowd) for act in answers)
-            return self.handed_in(answers, other).people
+                acts = tuple(some(act, answer.on_record) for act in answer.acts)
+                answer = Done(acts, answer.on_record, self.handed_in(acts, other))
+            heard.append(answer)
+            return answer.handed.people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
         where = f"round {self.number}"
-        return deployed(operator, where, lambda: operator.retrain(state, handed.people, self.number, respond, rng))
+        batch = done.handed.people
+        found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
+        return found, tuple(heard)
+
+    def idle(self, state: State) -> Done:
+        """Return what comes of nobody's doing anything."""
+        return Done((), self.on_record(state, ()), self.handed_in((), state))
 
     def reached(self, name: str, state: State) -> bool:
         """Report whether a model gives a collective's query its goal."""

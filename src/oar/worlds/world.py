@@ -81,6 +81,24 @@ class World:
                     "oar.Population, or (features, labels)."
                 )
 
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Raise where members are to come from a group that nobody will ever be of.
+
+        It is known of arrivals that name their groups, and whose groups no decision changes.
+        """
+        groups = getattr(self.arrivals, "group_names", None)
+        if groups is None or depends_on_decisions(self.arrivals):
+            return
+        others = (one.collective for one in self.others if isinstance(getattr(one, "collective", None), Collective))
+        for one in (*self.collectives, *others):
+            if one.who is not None and one.who not in groups:
+                raise DataError(
+                    f"who: must be one of the arrivals' groups {list(groups)}, got {one.who!r} for {one.name!r}; "
+                    "nobody would ever be a member."
+                )
+
     @property
     def collectives(self) -> tuple[Collective, ...]:
         """All collectives, in their order."""
