@@ -84,7 +84,7 @@ class OnlineProblem:
         """Refuse a rule that cannot work with this stream and model."""
         reads, batches = self.rule.reads, self.stream.batches
         if reads is not None and reads > batches:
-            raise DataError(
+            raise OptionError(
                 f"rule: {self.rule.name} reads the newest {reads} batches, but the stream has only {batches}"
                 f"{', history included' if batches > self.stream.rounds else ''}; give a shorter window, or use "
                 "FullRefit."
