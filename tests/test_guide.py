@@ -41,7 +41,7 @@ def test_every_status_and_every_model_is_there():
     assert rows("status") == [f"`{status.value}`" for status in oar.Status]
     said = " ".join(rows("model"))
     for name in oar.models.__all__:
-        if name not in ("Differentiable", "Model", "Centroids"):
+        if name not in ("Differentiable", "Model", "Centroids", "Dense", "BatchNorm"):  # no models, but parts of them
             assert f"`{name}(" in said
 
 

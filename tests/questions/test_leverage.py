@@ -244,6 +244,14 @@ def test_bad_input():
         oar.leverage(problem, "trimmed")
     with pytest.raises(oar.OptionError, match="everyone: must be True"):
         oar.leverage(problem, everyone="yes")
+    for when in (
+        defences.Delayed(3),
+        defences.RandomRetraining(0.1),
+        [defences.StrongerPenalty(2), defences.Delayed(3)],
+    ):
+        for question in (oar.leverage, oar.worth):
+            with pytest.raises(oar.OptionError, match="which only says when there is a refit; oar.simulate shows"):
+                question(problem, when)
     worst = oar.Problem(
         problem.people,
         oar.NearestCentroid(),

@@ -142,3 +142,68 @@ def test_what_cannot_be_checked_is_refused():
         check_rule(DecayingSteps)
     with pytest.raises(oar.OptionError, match="reads 5 batches; check the same rule with fewer, at most 4"):
         check_rule(online.Window(5))
+
+
+class KeepsAlways(online.ExponentialMeans):
+    """Says that it keeps a share of every centroid, also of none, and of those that a batch lacks."""
+
+    def kept_share(self, class_weights, started):
+        return np.full(len(class_weights), 1 - self.rate)
+
+
+class KeepsAbsent(online.ExponentialMeans):
+    """Is right about the first round, and wrong about a class that a batch lacks."""
+
+    def kept_share(self, class_weights, started):
+        return np.full(len(class_weights), 1 - self.rate if started else 0.0)
+
+
+class Negated(online.GradientSteps):
+    """Pulls back the wrong way where `wrong(update)` says so."""
+
+    def pull_back(self, update, after, adjoint):
+        back = super().pull_back(update, after, adjoint)
+        return self.spoiled(back) if self.wrong(update) else back
+
+    def spoiled(self, back):
+        return replace(back, moves=-back.moves, signals=())
+
+
+class EarlySignals(Negated):
+    def wrong(self, update):
+        return update.number < 2
+
+    def spoiled(self, back):
+        return replace(back, signals=tuple((parameters, -signal) for parameters, signal in back.signals))
+
+
+class LackedClass(Negated):
+    def wrong(self, update):
+        return bool((update.training.weights @ update.training.targets <= 0).any())
+
+
+class NothingBefore(Negated):
+    def wrong(self, update):
+        return update.before is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "said"),
+    [
+        (KeepsAlways(0.3), "share of centroids", "with nothing deployed before"),
+        (KeepsAbsent(0.3), "share of centroids", "where a batch lacks a class"),
+        (EarlySignals(0.1, 2), "signals", "in round 0"),
+        (LackedClass(0.1, 2), "missing class", "where a batch lacks a class, dL/dδ"),
+        (NothingBefore(0.1, 2), "nothing before", "with nothing deployed before, dL/dδ"),
+    ],
+    ids=lambda value: type(value).__name__ if hasattr(value, "reads") else None,
+)
+def test_a_rule_that_is_wrong_in_some_rounds_only_is_found_out(rule, name, said):
+    report = check_rule(rule, raises=False)
+    failed = [check for check in report.checks if check.passed is False]
+    assert [check.name for check in failed] == [name]
+    assert said in failed[0].detail
+
+
+def test_a_model_of_strong_curvature_is_no_false_alarm():
+    assert check_rule(online.ExponentialMeans(0.3), oar.models.GaussianNaiveBayes(), seed=1).passed

@@ -1,5 +1,6 @@
 """What collectives do: their plans against audits and other code, and what they promise against what happens."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,23 @@ def test_members_join_as_adoption_grows_and_stay() -> None:
     assert acting[0] < acting[1]
     assert acting[0] < acting[2]
     assert_allclose([len(some) for some in acting[1:]], [12, 18], atol=6)  # lots of who is no member yet are not known
+
+
+def test_who_is_another_actors_is_not_counted_on() -> None:
+    them = Collective("them", oar.Query(QUERY, goal=2), oar.Perturb(0.6), share=0.5)
+    us = world(NEAREST, FullRefit(), share=0.75, same=True)
+    made = replace(us, collective=[them, us.collective])
+    seen = []
+
+    def look(view: Any) -> Deed:
+        seen.append((view.mine, problem_ahead(view, view.rounds, "last", real=True)))
+        return Deed()
+
+    next(simulate(made, {"them": DoNothing(), "us": look}, rounds=3))
+    ((mine, problem),) = seen
+    assert 0 < mine.size < 14
+    for number in range(3):
+        assert set(np.flatnonzero(problem.radii[problem.stream.rows(number)])) == set(mine)
 
 
 def test_looking_ahead_draws_those_who_will_come() -> None:

@@ -68,6 +68,8 @@ ATTACKS: dict[str, Callable[[Any], None]] = {
     "groups": lambda view: write(view.crowd.groups, "left"),
     "members": lambda view: write(view.mine, 11),
     "spent": lambda view: write(view.spent, -9.0),
+    "all spent": lambda view: write(view.spent_by.__self__.totals, -9.0),
+    "spent anew": lambda view: swap(view.spent_by.__self__, "totals", np.full(99, -9.0)),
     "model": lambda view: write(view.deployed.parameters.positions, 0.0),
     "vector": lambda view: write(view.deployed.flat, 0.0),
     "past": lambda view: [write(people.features, 50.0) for people in view.past],
@@ -110,6 +112,8 @@ def test_nothing_that_is_handed_out_can_be_changed(attack: Callable[[Any], None]
 def test_a_total_cannot_be_won_back() -> None:
     def policy(view: Any) -> Deed:
         write(view.spent, 0.0)
+        write(view.spent_by.__self__.totals, 0.0)
+        swap(view.spent_by.__self__, "totals", np.zeros(99))
         return moving(view)
 
     with pytest.raises(oar.DataError, match=r"in round 1: each moves in all rounds together at most 0.1, got 0.12"):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from oar.errors import Status
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
+ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may be below a bound
+MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
 
 
 class Judged:
@@ -36,9 +40,36 @@ class Judged:
         return self.audit.success
 
     @property
+    def disagreement(self) -> str:
+        """A sentence where the audit contradicts what the solver proves or expects, or "".
+
+        Then nothing that the solver proved is repeated: it reasoned about another model than the one that was refitted,
+        as where a user's own update rule says of itself what is not so.
+        """
+        loss, expected, bound = self.loss, self.proposal.claimed_loss, self.proposal.bound
+        if self.audit.violations or not (np.isfinite(loss) and np.isfinite(expected)):
+            return ""
+        told = ""
+        if self.proposal.impossible and self.audit.success:
+            told = "The refit gives the query its goal, which the solver takes for proved to be impossible"
+        elif bound - loss > self._slack(bound, *ROUNDING):
+            told = (
+                f"The refit's goal loss of {loss:.6g} is below {bound:.6g}, which the solver takes for a proved bound"
+            )
+        elif abs(loss - expected) > self._slack(expected, *MUCH):
+            told = f"The refit's goal loss is {loss:.6g}, and the solver expects {expected:.6g}"
+        return told and f"{told}: the audit counts, and nothing that the solver proved. {self._advice}"
+
+    _advice = "Try another solver, or standardised features and a larger penalty, which make refits agree."
+
+    def _slack(self, claimed: float, share: float, least: float) -> float:
+        """Return how far an audited loss may be from a claimed one: outputs that tie cannot be told apart either."""
+        return share * max(abs(claimed), abs(self.loss)) + least + 2 * abs(self.audit.tie)
+
+    @property
     def exact(self) -> bool:
         """Whether the plan is proved to be globally optimal."""
-        return self.proposal.exact
+        return self.proposal.exact and not self.disagreement
 
     @property
     def gap(self) -> float:
@@ -48,7 +79,11 @@ class Judged:
     @property
     def bound(self) -> float:
         """Proved lower bound on the goal loss of any moves within the limits."""
-        return self.proposal.bound
+        if self.disagreement:
+            return -float("inf")
+        return (
+            min(self.proposal.bound, self.loss) if np.isfinite(self.loss) else self.proposal.bound
+        )  # but for rounding
 
     @property
     def passes(self) -> int:
@@ -64,7 +99,7 @@ class Judged:
             return Status.NOT_CONVERGED
         if self.audit.success:
             return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
-        if self.proposal.impossible:
+        if self.proposal.impossible and not self.disagreement:
             return Status.IMPOSSIBLE
         if not self.proposal.finished:
             return Status.STOPPED_EARLY

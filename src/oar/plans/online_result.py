@@ -139,6 +139,11 @@ class OnlineAudit(ShownAsText):
         return min(one.margin for one in self._counted)
 
     @property
+    def tie(self) -> float:
+        """How little of a margin is a tie: after the last round, or the most of all rounds."""
+        return max(abs(one.tie) for one in self._counted)
+
+    @property
     def success_before(self) -> bool:
         """Whether the goal would have been reached without the plan: after the last round, or after every one."""
         return all(one.success_before for one in self._counted)
@@ -181,6 +186,8 @@ class OnlineResult(Judged):
     proposal: OnlineProposal
     audit: OnlineAudit
 
+    _advice = "Check a rule of your own with oar.testing.check_rule; elsewhere try another solver or a larger penalty."
+
     @property
     def plan(self) -> OnlinePlan:
         """Everyone's moves."""
@@ -196,9 +203,10 @@ class OnlineResult(Judged):
             "" if self.problem.goal_for == "last" else "The goal is for every round; what is lowered is the mean loss."
         )
         ended = proposal.ended if self.status is Status.STOPPED_EARLY else ""
-        suffices = "" if already else proposal.suffices
+        suffices = "" if already or self.disagreement else proposal.suffices
         sentences = (
             self.status.advice,
+            self.disagreement,
             asked,
             self.lowered_all_the_same,
             ended,
@@ -247,7 +255,8 @@ class OnlineResult(Judged):
             f"OnlineResult({self.status} over {rounds}: predicts {_told(self.prediction)}, goal "
             f"{self.problem.everyone.goal_words} for {goal_words(self.problem.goal_for)}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
-            f"{' (proved optimal)' if self.exact else ''}, {self.certificate})"
+            f"{' (proved optimal)' if self.exact else ''}, {self.certificate}"
+            f"{'; the audit contradicts the solver' if self.disagreement else ''})"
         )
 
 

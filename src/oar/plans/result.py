@@ -187,12 +187,12 @@ class Result(Judged):
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
         already = self.status is Status.ALREADY
-        suffices = "" if already else self.proposal.suffices
+        suffices = "" if already or self.disagreement else self.proposal.suffices
         promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
         promise = "" if self.proposal.promised else promise
         return " ".join(
             sentence
-            for sentence in (self.status.advice, self.lowered_all_the_same, ended, suffices, promise)
+            for sentence in (self.status.advice, self.disagreement, self.lowered_all_the_same, ended, suffices, promise)
             if sentence
         )
 
@@ -231,5 +231,6 @@ class Result(Judged):
             f"Result({self.status}: {self._predicts()}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {self.certificate}"
+            f"{'; the audit contradicts the solver' if self.disagreement else ''}"
             f"{'' if self.proposal.promised else '; an individual may do better'})"
         )

@@ -200,7 +200,8 @@ def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bo
         problem: what is asked; of several queries, of the mean of their losses. Of an oar.online.OnlineProblem, the
             leverage of everyone of every round on the losses that its goal is for.
         defence: one of `oar.defences` or a list of them: then it is the leverage of the defended training. What is
-            deployed, where a defence looks at that, is the defended model fitted to the people as they are.
+            deployed, where a defence looks at that, is the defended model fitted to the people as they are. Those that
+            only say when there is a refit are refused: one refit does not feel them.
         everyone: whether those who may not act count, too.
     """
     check_flag("everyone", everyone)
@@ -209,6 +210,7 @@ def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bo
         return _over_time(problem, defences, everyone)
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_felt(defences)
     _only_means(problem)
     refit = defended_refit(problem.people, problem.model, defences)
     step, slopes = refit_slopes(problem, refit)
@@ -244,6 +246,18 @@ def _only_means(problem: Problem) -> None:
         raise OptionError(
             f"several: must be 'mean' for a leverage, got {problem.query.several!r}, which has no slope of its own."
         )
+
+
+def check_felt(defence: Defence) -> None:
+    """Raise for a defence that changes the calendar alone, which a single refit does not feel."""
+    for part in getattr(defence, "parts", (defence,)):
+        own = type(part)
+        same = own.prepared is Defence.prepared and own.model_for is Defence.model_for
+        if same and own.retrains is not Defence.retrains:
+            raise OptionError(
+                f"defence: must change whose data a refit reads or what is refitted, got {part!r}, which only says "
+                "when there is a refit; oar.simulate shows what that does over rounds."
+            )
 
 
 def words(defence: Defence) -> str:

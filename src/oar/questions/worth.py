@@ -24,7 +24,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import loss, number
 from oar.plans import Plan, Result
 from oar.problem import Problem
-from oar.questions.leverage import Leverage, leverage, words
+from oar.questions.leverage import Leverage, check_felt, leverage, words
 
 Array = NDArray[np.float64]
 UNDEFENDED = as_defence(None)
@@ -102,7 +102,8 @@ def worth(
 ) -> Worth:
     """Return what a defence does to leverage and to accuracy, and what becomes of a plan under it.
 
-    Leverage and plan are of one refit: what delayed or random retraining does over rounds, `oar.simulate` shows.
+    Leverage and plan are of one refit: what delayed or random retraining does over rounds, `oar.simulate` shows, and
+    such defences are refused here.
 
     Args:
         problem: what is asked.
@@ -120,6 +121,7 @@ def worth(
     defences = as_defence(defence)
     if not getattr(defences, "parts", (defences,)):
         raise OptionError("defence: must be one of oar.defences or a list of them, got none.")
+    check_felt(defences)
     check_seed(seed)
     if folds is not None and held_out is not None:
         raise OptionError("folds: are for a cross-validation, and held-out people were given; leave one of them out.")

@@ -165,11 +165,11 @@ def _certificate(result: Result) -> dict[str, Any]:
     proposal = result.proposal
     return {
         "solver": proposal.solver,
-        "exact": proposal.exact,
-        "impossible": proposal.impossible,
+        "exact": result.exact,
+        "impossible": proposal.impossible and not result.disagreement,
         "finished": proposal.finished,
         "gap": told(proposal.gap),
-        "bound": told(proposal.bound),
+        "bound": told(result.bound),
         "claimed_loss": told(proposal.claimed_loss),
         "residual": told(proposal.residual),
         "steps": proposal.steps,

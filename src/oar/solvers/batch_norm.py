@@ -36,6 +36,7 @@ from oar.solvers.batch_norm_unit import Extreme, Unit, highest, lowest
 from oar.solvers.member_limits import Limits
 from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import Exact
+from oar.solvers.staying import goal_missed
 
 Array = NDArray[np.float64]
 MET = 1e-10  # the share of a loss that may be rounding
@@ -102,9 +103,10 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
     wanted = solver == "exact" or isinstance(solver, Exact)
     if wanted and signal != "auto":
         raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
-    if model.momentum == 0 and (wanted or (solver == "auto" and signal == "auto")):
-        stay = np.zeros((problem.people.size, problem.people.dimensions))
-        return _exact(problem, stay, impossible=True, suffices=FROZEN)
+    # Members who ask are not felt by others either, but move themselves.
+    frozen = model.momentum == 0 and problem.asked.members is None and problem.query.several == "mean"
+    if frozen and (wanted or (solver == "auto" and signal == "auto")):
+        return _frozen(problem)
     pushed = _pushed(problem)
     rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
     ways = [] if pushed is None else [code for code in rivals if pushed.proved(_signs(problem, pushed.sides)[code])]
@@ -244,6 +246,15 @@ def _never(problem: Problem, pushed: Pushed) -> bool:
     if problem.query.probability is not None:  # which can be had where another class is always the likelier
         return _least_loss(problem, pushed) > -np.log(problem.query.probability) + PROBABLE
     return bool((_most_leads(problem, pushed) <= 0).any())
+
+
+def _frozen(problem: Problem) -> Proposal:
+    """Return the proposal that nobody moves, since no move is felt."""
+    training = problem.training()
+    parameters = training.fit(training.moved(None), training.start(), 0.0).parameters
+    never = goal_missed(problem, lambda point: training.outputs(parameters, point))
+    stay = np.zeros((problem.people.size, problem.people.dimensions))
+    return _exact(problem, stay, impossible=never, suffices=FROZEN)
 
 
 def _exact(problem: Problem, moves: Array, impossible: bool, suffices: str = "") -> Proposal:

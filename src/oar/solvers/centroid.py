@@ -9,7 +9,7 @@ from oar.models.nearest_centroid import goal_loss
 from oar.plans import ClassPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.own_region import shortest_move_into
-from oar.solvers.reach import Array, Reach, reach_of, smallest_scale, smallest_scale_for
+from oar.solvers.reach import Array, Reach, reach_of, smallest_scale, smallest_scale_for, unrounded
 
 
 def solve(problem: Problem) -> Proposal:
@@ -37,7 +37,7 @@ def propose(
     The solver is said to have finished if the gap is at most `tolerance` times the loss.
     """
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
-    bound = float(reach.loss(reach.relaxed))
+    bound = unrounded(float(reach.loss(reach.relaxed)), loss)
     gap = reach.gap(directions, query_move)
     impossible, suffices = prospects(problem, reach)
     return Proposal(
@@ -77,7 +77,8 @@ def own_prospects(reach: Reach) -> tuple[bool, str]:
     if move is None:
         return True, "No move of the query is enough: another class has the same centroid as the goal."
     least = float(reach.norm.length(move))
-    return bool(least >= reach.query_budget * (1 - 1e-12)), (
+    there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
+    return not there and bool(least >= reach.query_budget * (1 - 1e-12)), (
         f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
         "(oar.solvers.shortest_move), which need not be the move of least loss."
     )

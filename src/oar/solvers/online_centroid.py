@@ -31,7 +31,7 @@ from oar.plans.online_result import OnlineProposal
 from oar.solvers.centroid import what_suffices
 from oar.solvers.online_gradient import persons_of
 from oar.solvers.online_why import leverage, why
-from oar.solvers.reach import Reach
+from oar.solvers.reach import Reach, unrounded
 from oar.solvers.shared_limits import allotted
 
 Array = NDArray[np.float64]
@@ -78,7 +78,7 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
         solver="exact",
         claimed_loss=loss,
         gap=reach.gap(directions, np.zeros(directions.shape[1])),
-        bound=bound,
+        bound=unrounded(bound, loss),
         exact=True,
         impossible=impossible,
         finished=True,

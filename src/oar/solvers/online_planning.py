@@ -19,7 +19,9 @@ from oar.progress import OnStep
 from oar.solvers import online_centroid, online_one_shot
 from oar.solvers.online_gradient import Searched, search
 from oar.solvers.online_why import leverage, why
+from oar.solvers.reach import unrounded
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver
+from oar.solvers.staying import goal_missed
 
 Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
@@ -67,6 +69,13 @@ def propose_online(
     steps, walks, passes = (sum(getattr(one, name) for one in found) for name in ("steps", "walks", "passes"))
     proposal = _proposed(problem, dataclasses.replace(best, steps=steps, walks=walks, passes=passes), chosen)
     claimed = _value(problem, best.best.moves)[0]
+    if not smooth:  # slopes and bounds are of the stand-in
+        least = 0.0 if problem.everyone.query.several == "share" else proposal.bound
+        proposal = dataclasses.replace(
+            proposal,
+            gap=0.0 if proposal.exact else np.inf,
+            bound=claimed if proposal.exact else least,
+        )
     return dataclasses.replace(
         proposal,
         claimed_loss=claimed,
@@ -78,10 +87,10 @@ def propose_online(
 def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: Any = ()) -> OnlineProposal:
     """Put moves, claims and certificates together."""
     end, stuck = found.best, not problem.radii.any()
-    bound, impossible = float(getattr(problem.model, "least_loss", 0.0)), stuck
+    bound, impossible = float(getattr(problem.model, "least_loss", 0.0)), stuck and _missed(problem)
     if online_centroid.linear(problem):
         bound, impossible = online_centroid.bounds(problem)
-    bound = end.loss if stuck else bound
+    bound = end.loss if stuck else unrounded(bound, end.loss)
     plan = OnlinePlan(problem, end.moves + 0.0, signals)
     levers = leverage(problem, found.slopes_before)
     finished = stuck or isinstance(settings, OneShot) or end.ended == "closed"
@@ -104,6 +113,17 @@ def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: A
         why=why(plan, levers),
         ended="" if finished else ENDED[end.ended],
     )
+
+
+def _missed(problem: OnlineProblem) -> bool:
+    """Report whether the goal is missed, after the last round or some round, where nobody moves."""
+    walk = Walk(problem)
+    path = walk.forward()
+
+    def missed(number: int) -> bool:
+        return goal_missed(problem.everyone, lambda point: walk.outputs(path.parameters[number], point, number)[0])
+
+    return any(missed(number) for number in np.flatnonzero(problem.weights).tolist())
 
 
 def _why_not_exact(problem: OnlineProblem) -> str:
@@ -173,12 +193,23 @@ def _each(problem: OnlineProblem, moves: Array | None) -> list[Array]:
     return seen
 
 
+def _shares_without(problem: OnlineProblem, moves: Array) -> list[float]:
+    """Return the share of those who ask that do not get their goal, after each round."""
+    walk, everyone = Walk(problem), problem.everyone
+    path, asked = walk.forward(moves), everyone.asked
+    points = asked.points if asked.members is None else asked.points + moves[asked.members]
+    seen = [walk.outputs(theta, points, number) for number, theta in enumerate(path.parameters)]
+    return [
+        1 - float(np.mean([wish.reached(outputs) for wish, outputs in zip(everyone.wishes, rows, strict=True)]))
+        for rows in seen
+    ]
+
+
 def _value(problem: OnlineProblem, moves: Array) -> tuple[float, float]:
     """Return what is asked for, to be lowered, and the mean loss, which decides between equals."""
     kind, each = problem.everyone.query.several, _each(problem, moves)
     if kind == "share":
-        edges = _edges(problem)
-        asked = [float(np.mean(losses >= edges)) for losses in each]
+        asked = _shares_without(problem, moves)
     else:
         asked = [float(losses.max() if kind == "worst" else losses.mean()) for losses in each]
     means = [float(losses.mean()) for losses in each]

@@ -17,6 +17,7 @@ from oar.problem import Problem
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Objective, minimise
+from oar.solvers.staying import goal_missed
 from oar.solvers.whole import Whole
 
 Array = NDArray[np.float64]
@@ -30,7 +31,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone, within its limits."""
     people, size = problem.people, problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
-    training = InCost(problem.training(), measured.columns, measured.costs, problem.query_features)
+    as_given = problem.training()
+    training = InCost(as_given, measured.columns, measured.costs, problem.query_features)
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     query, target = training.point, problem.goal_target
     whole, steps = Whole(measured), 0
@@ -83,7 +85,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         gap=RegionLimits(measured.unruled, ONE).gap(here, slopes),
         bound=loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
         exact=stuck,
-        impossible=stuck,
+        impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(fit.parameters, point)),
         finished=steps < MOST_ROUNDS,
         steps=steps,
         passes=training.passes,

@@ -58,9 +58,13 @@ def solve(
     values = [_value(one) for one in plans]
     best = min(range(len(plans)), key=lambda number: values[number])
     found = plans[best]
+    claimed = values[best][0]
+    if not smooth:  # slopes and bounds are of the stand-in
+        least = 0.0 if problem.query.several == "share" else found.bound
+        found = replace(found, gap=0.0 if found.exact else np.inf, bound=claimed if found.exact else least)
     return replace(
         found,
-        claimed_loss=values[best][0],
+        claimed_loss=claimed,
         finished=found.finished and smooth,
         ended=found.ended if smooth else STAND_IN,
         steps=sum(one.steps for one in plans),

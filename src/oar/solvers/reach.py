@@ -193,6 +193,11 @@ class Reach:
         return replace(self, scale=scale)
 
 
+def unrounded(bound: float, loss: float) -> float:
+    """Return a lower bound on a loss that was found, less what is rounding: a larger excess is an error, and stays."""
+    return loss if loss < bound <= loss + 1e-9 * (1 + abs(loss)) else bound
+
+
 def margin(distances: Array, goal: int) -> Array:
     """Return min_{c≠g} d_c − d_g over the last axis."""
     return loss_and_margin(distances, goal)[1]

@@ -45,6 +45,7 @@ from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import Search, Start
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 from oar.solvers.starts import other_starts
+from oar.solvers.staying import goal_missed
 from oar.solvers.whole import Whole
 
 Array = NDArray[np.float64]
@@ -82,7 +83,7 @@ def solve(
     mean loss of `anchors` is added to the queries'.
     """
     people = problem.people
-    training = problem.training(together, by, anchors)
+    training = as_given = problem.training(together, by, anchors)
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
@@ -130,7 +131,7 @@ def solve(
         gap=0.0 if stuck else best.gap,
         bound=final.loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
         exact=stuck,
-        impossible=stuck,
+        impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(final.fit.parameters, point)),
         finished=finished,
         ended="" if finished else ENDED[best.ended],
         steps=search.steps,

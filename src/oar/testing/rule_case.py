@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,21 @@ class RuleCase:
         """Return the problem over time, with some of it changed."""
         given = {"stream": self.stream, "model": self.model, "rule": self.rule, "query": self.query}
         return OnlineProblem(**(given | {"action": Perturb(1.0), "goal_for": "every"} | changes))
+
+    @property
+    def without_history(self) -> RuleCase:
+        """The same rounds, with nobody before them."""
+        return self._of(self.stream.when >= 0)
+
+    @property
+    def lacking_a_class(self) -> RuleCase:
+        """The same, with nobody of one class in round 1."""
+        people = self.stream.people
+        return self._of((self.stream.when != 1) | (people.codes(0, people.size) != 0))
+
+    def _of(self, kept: NDArray[np.bool_]) -> RuleCase:
+        rows = np.flatnonzero(kept)
+        return replace(self, stream=Stream(self.stream.people.some(rows), self.stream.when[rows]))
 
     @cached_property
     def walk(self) -> Walk:

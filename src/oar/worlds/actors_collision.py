@@ -23,21 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.norms import Norm
-from oar.actions.perturb import check_budget
 from oar.errors import OptionError
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.mlp import apply_layers
-from oar.worlds.actors_common import check_count, check_name, check_query, check_size, code_of, fitting
+from oar.worlds.actors_common import Movers, check_count, check_query, check_size, code_of, fitting, settle
 from oar.worlds.lots import drawn_count
-from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
+from oar.worlds.parts import Array, Crowd, Deed, Rows, View
 
 Represent = Callable[[Array, Array], tuple[Array, Array]]
 """From rows (m, d) and the query (d,) to ‖φ(x) − φ(x†)‖² (m,) and its gradients (m, d)."""
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureCollision:
+class FeatureCollision(Movers):
     """People of one class who move onto the query, as the deployed model sees it, and keep near to themselves.
 
     Labels are left to the world: the attack is the paper's where moved people keep theirs (labels="keep").
@@ -64,18 +62,11 @@ class FeatureCollision:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
+        super().__post_init__()
         object.__setattr__(self, "query", check_query(self.query))
-        object.__setattr__(self, "count", check_count("count", self.count))
-        object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
-        object.__setattr__(self, "norm", Norm.of(self.norm))
-        object.__setattr__(self, "weight", check_size("weight", self.weight))
+        settle(self, check_count, "count")
+        settle(self, check_size, "weight")
         object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
-        check_name(self.name)
-
-    @property
-    def caps(self) -> Caps:
-        """They move within their budgets."""
-        return Caps(budget=self.budget, norm=self.norm)
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw so many people of the class; all of it where there are fewer."""

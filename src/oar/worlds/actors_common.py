@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.norms import Norm
+from oar.actions.perturb import check_budget
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.worlds.crowds import Register
-from oar.worlds.parts import Array, Crowd, Deed, Rows, State, View
+from oar.worlds.lots import drawn_share
+from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, State, View
 
 
 def check_share(argument: str, value: Any) -> float:
@@ -51,6 +55,38 @@ def check_name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"name: must be a text by which records know this actor, got {value!r}.")
     return value
+
+
+def settle(actor: Any, check: Callable[[str, Any], Any], *parts: str) -> None:
+    """Put what a check makes of some of an actor's settings in their place."""
+    for part in parts:
+        object.__setattr__(actor, part, check(part, getattr(actor, part)))
+
+
+class Movers:
+    """What actors have in common whose people move within a budget: a share of everyone, unless they say otherwise."""
+
+    share: float
+    budget: float
+    norm: Any
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if hasattr(self, "share"):
+            settle(self, check_share, "share")
+        settle(self, lambda part, value: check_budget(value, part), "budget")
+        settle(self, lambda part, value: Norm.of(value), "norm")
+        check_name(self.name)
+
+    @property
+    def caps(self) -> Caps:
+        """They move within their budgets."""
+        return Caps(budget=self.budget, norm=self.norm)
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Draw a share of everyone."""
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
 
 def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:

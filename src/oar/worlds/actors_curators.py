@@ -20,6 +20,7 @@ from oar.worlds.actors_common import (
     code_of,
     crowd_weights,
     foresight,
+    settle,
 )
 from oar.worlds.actors_greedy import NONE, Changes, Greedy
 from oar.worlds.lots import drawn_share
@@ -55,9 +56,8 @@ class Curators:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         object.__setattr__(self, "query", check_query(self.query))
-        object.__setattr__(self, "add", check_count("add", self.add))
-        object.__setattr__(self, "drop", check_count("drop", self.drop))
-        object.__setattr__(self, "share", check_share("share", self.share))
+        settle(self, check_count, "add", "drop")
+        settle(self, check_share, "share")
         object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
         check_name(self.name)
         if self.pool is not None:

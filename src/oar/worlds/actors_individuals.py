@@ -14,23 +14,22 @@ from typing import Any
 import numpy as np
 
 from oar.actions.norms import Norm
-from oar.actions.perturb import check_budget
 from oar.worlds.actors_boundary import shortest_moves
 from oar.worlds.actors_common import (
     Mask,
-    check_name,
+    Movers,
     check_share,
     check_size,
     code_of,
     refuse_values,
+    settle,
 )
 from oar.worlds.judging import predictions
-from oar.worlds.lots import drawn_share
-from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
+from oar.worlds.parts import Array, Deed, View
 
 
 @dataclass(frozen=True)
-class StrategicIndividuals:
+class StrategicIndividuals(Movers):
     """People who best-respond to the deployed model, each for itself.
 
     Everyone of them who is not predicted `goal`, and whose shortest way there is within its budget and worth its cost,
@@ -55,20 +54,8 @@ class StrategicIndividuals:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        object.__setattr__(self, "share", check_share("share", self.share))
-        object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
-        object.__setattr__(self, "norm", Norm.of(self.norm))
-        object.__setattr__(self, "cost", check_size("cost", self.cost))
-        check_name(self.name)
-
-    @property
-    def caps(self) -> Caps:
-        """They move within their budgets."""
-        return Caps(budget=self.budget, norm=self.norm)
-
-    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw a share of everyone."""
-        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
+        super().__post_init__()
+        settle(self, check_size, "cost")
 
     def act(self, view: View) -> Deed:
         """Cross where it is possible and worth it."""
@@ -80,7 +67,7 @@ class StrategicIndividuals:
 
 
 @dataclass(frozen=True)
-class AdvisedIndividuals:
+class AdvisedIndividuals(Movers):
     """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
 
     It is the shortest one where boundaries are flat, and elsewhere one that was found, as for strategic individuals.
@@ -106,21 +93,9 @@ class AdvisedIndividuals:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        object.__setattr__(self, "share", check_share("share", self.share))
-        object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
-        object.__setattr__(self, "norm", Norm.of(self.norm))
-        object.__setattr__(self, "follow", check_share("follow", self.follow))
-        object.__setattr__(self, "beyond", check_size("beyond", self.beyond))
-        check_name(self.name)
-
-    @property
-    def caps(self) -> Caps:
-        """They move within their budgets."""
-        return Caps(budget=self.budget, norm=self.norm)
-
-    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw a share of everyone."""
-        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
+        super().__post_init__()
+        settle(self, check_share, "follow")
+        settle(self, check_size, "beyond")
 
     def act(self, view: View) -> Deed:
         """Advise everyone who has a way, and move those who follow."""

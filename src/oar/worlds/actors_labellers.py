@@ -16,6 +16,7 @@ from oar.worlds.actors_common import (
     check_share,
     crowd_weights,
     foresight,
+    settle,
 )
 from oar.worlds.actors_greedy import Changes, Greedy
 from oar.worlds.lots import drawn_count, drawn_share
@@ -51,8 +52,8 @@ class Labellers:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         object.__setattr__(self, "query", check_query(self.query))
-        object.__setattr__(self, "most", check_count("most", self.most))
-        object.__setattr__(self, "share", check_share("share", self.share))
+        settle(self, check_count, "most")
+        settle(self, check_share, "share")
         if self.count is not None:
             object.__setattr__(self, "count", check_count("count", self.count))
             if self.share != 1.0:

@@ -22,29 +22,26 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.norms import Norm
-from oar.actions.perturb import check_budget
 from oar.worlds.actors_common import (
     Data,
+    Movers,
     check_count,
-    check_name,
     check_query,
-    check_share,
     code_of,
     crowd_weights,
     fitting,
     handed_in_before,
     handed_in_now,
+    settle,
 )
 from oar.worlds.actors_deployed import Deployed, deployed
-from oar.worlds.lots import drawn_share
-from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
+from oar.worlds.parts import Array, Deed, View
 
 FIRST = 0.5  # of the budget: the first step
 
 
 @dataclass(frozen=True, eq=False)
-class GradientMatching:
+class GradientMatching(Movers):
     """Members who move so that training on them does to the deployed model what the query would want.
 
     Args:
@@ -69,22 +66,10 @@ class GradientMatching:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
+        super().__post_init__()
         object.__setattr__(self, "query", check_query(self.query))
-        object.__setattr__(self, "share", check_share("share", self.share))
-        object.__setattr__(self, "budget", check_budget(self.budget, "budget"))
-        object.__setattr__(self, "norm", Norm.of(self.norm))
-        object.__setattr__(self, "restarts", check_count("restarts", self.restarts))
+        settle(self, check_count, "restarts")
         object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
-        check_name(self.name)
-
-    @property
-    def caps(self) -> Caps:
-        """They move within their budgets."""
-        return Caps(budget=self.budget, norm=self.norm)
-
-    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw a share of everyone."""
-        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
 
     def act(self, view: View) -> Deed:
         """Move to where the gradients match best."""

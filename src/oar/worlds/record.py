@@ -12,6 +12,7 @@ from oar.people import Population
 from oar.worlds.acts import Act
 from oar.worlds.judging import Outcome
 from oar.worlds.parts import Array, Crowd, Rows, State
+from oar.worlds.sealing import sealed
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ class Spent:
             return
         known, places = np.unique(np.concatenate([self.persons, persons[some]]), return_inverse=True)
         moved = np.concatenate([self.totals, lengths[some]])
-        self.persons = known
-        self.totals = np.asarray(np.bincount(places, weights=moved, minlength=known.size), dtype=np.float64)
+        totals = np.asarray(np.bincount(places, weights=moved, minlength=known.size), dtype=np.float64)
+        self.persons, self.totals = sealed(known), sealed(totals)
 
     @property
     def heaviest(self) -> float:

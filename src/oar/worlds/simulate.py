@@ -186,7 +186,7 @@ class Simulation:
             one = measured(
                 operator.model, self.questions, crowd, done, holdout, states, ledger, number,
                 critical_mass=masses,
-                spent={name: sealed((one.persons, one.totals)) for name, one in spent.items()},
+                spent={name: (one.persons, one.totals) for name, one in spent.items()},
                 heaviest={name: one.heaviest for name, one in spent.items()},
                 filtered=filtered_of(after, done.handed),
             )  # fmt: skip

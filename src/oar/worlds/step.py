@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ class Step:
             past=self._past[: known + 1],
             rng=stream(self.simulation.seed, "actor", actor.name, self.number),
             spent=self._spent[actor.name].of(self.crowd.persons[mine]),
-            spent_by=self._spent[actor.name].of,
+            spent_by=copy.copy(self._spent[actor.name]).of,
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
