@@ -151,9 +151,11 @@ def test_who_asks_as_a_member_is_judged_where_it_really_went():
 
 
 def test_bad_input_is_refused(each, shared):
-    for settings in ({"adoption": 1.5}, {"adoption": True}, {"noise": -1.0}, {"noise": np.inf}, {"stream": 3}):
-        with pytest.raises(oar.DataError, match=next(iter(settings))):
+    for settings in ({"adoption": 1.5}, {"adoption": True}, {"noise": -1.0}, {"noise": np.inf}):
+        with pytest.raises(oar.OptionError, match=next(iter(settings))):
             oar.Reality(**settings)
+    with pytest.raises(oar.DataError, match="stream"):
+        oar.Reality(stream=3)
     with pytest.raises(oar.OptionError, match="OnlineProblem"):
         oar.follow(each.everyone, oar.Reality())
     with pytest.raises(oar.OptionError, match="replan"):

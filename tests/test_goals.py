@@ -327,6 +327,7 @@ def test_members_by_mask_and_by_index():
         (lambda: oar.Query([0.0, 0.0], "a", share=0.5), "Query share: is for several people"),
         (lambda: oar.Query([[0.0, 0.0], [1.0, 0.0]], ["a"]), "goal: must be one for each of 2 queries, got 1"),
         (lambda: oar.Query(oar.Members([]), "a"), "Members: must"),
+        (lambda: oar.Members([3], goal="a"), "Members: must be one of 'who', 'stay', got 'goal'"),
         (lambda: oar.Query(oar.Members([99]), "a"), "Members: positions must be from 0 to 59"),
         (lambda: oar.Query(oar.Members([1, 1]), "a"), "Members: must name everybody once"),
         (lambda: oar.Query(oar.Members(np.ones(3, bool)), "a"), "Members: a mask must have one entry"),

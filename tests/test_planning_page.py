@@ -18,4 +18,6 @@ def test_the_examples_say_what_they_are_about():
     assert result.exact
     assert result.rounds["effort"].idxmax() == result.rounds["leverage"].idxmax() == 4
     assert again.loss < once.loss - 0.01
+    assert [sum(followed.rounds["success"]) for followed in (again, once)] == [4, 2]
+    assert not again.rounds["success"].iloc[-1]
     assert again.loss == pytest.approx(again.audit.loss)

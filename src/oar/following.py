@@ -98,7 +98,7 @@ class Reality:
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not 0 <= value <= most or not np.isfinite(value):
                 limits = "from 0 to 1" if name == "adoption" else "finite and ≥ 0"
-                raise DataError(f"{name}: must be a number {limits}, got {value!r}.")
+                raise OptionError(f"{name}: must be a number {limits}, got {value!r}.")
         if self.stream is not None and not isinstance(self.stream, Stream):
             raise DataError(f"stream: must be an oar.online.Stream or None, got type {type(self.stream).__name__}.")
 

@@ -54,7 +54,7 @@ def test_results_are_those_of_the_table(school):
     assert len(rows) == len(results["arms"]) * 2 * 6
     for arm, told in results["arms"].items():
         for year in told["years"]:
-            for what in ("share", "accuracy", "per_hour", "acting"):
+            for what in ("assigned", "accuracy", "per_hour", "acting"):
                 given = [float(row[what]) for row in rows if (row["arm"], row["year"]) == (arm, str(year["year"]))]
                 assert len(given) == 2
                 assert year[what]["mean"] == pytest.approx(np.mean(given))
@@ -72,7 +72,10 @@ def test_a_run_again_gives_the_same_and_replaces_the_old(school, tmp_path):
 
 
 def test_quick_runs_say_so(tmp_path):
-    done("simulate", "school", "--quick", *SMALL[2:], "--rounds", 2, "--no-animation", "--out", tmp_path / "out")
+    quick = ("--quick", *SMALL[2:], "--rounds", 2, "--no-animation")
+    assert "A quick run" in done("simulate", "school", *quick, "--out", tmp_path / "out")
+    rows = list(csv.DictReader((tmp_path / "out" / "table.csv").read_text(encoding="utf-8").splitlines()))
+    assert {row["quick"] for row in rows} == {"True"}
     assert json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["quick"] is True
 
 

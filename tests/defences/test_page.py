@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from oar import defences
@@ -17,6 +18,18 @@ def test_the_examples_run_and_say_what_they_are_about():
         exec(block, names)
     assert names["found"].total > 0
     assert names["worth"].plan_before.loss == pytest.approx(names["plan"].loss)
+    rows = re.findall(r"^\| .*?\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, flags=re.MULTILINE)
+    trimmed, clipped = names["worth"], names["clipped"]
+    assert [tuple(map(float, row)) for row in rows] == [
+        tuple(np.round(numbers, 2))
+        for numbers in (
+            (trimmed.before.total, trimmed.score_before, trimmed.plan_before.loss),
+            (trimmed.after.total, trimmed.score_after, trimmed.plan_after.loss),
+            (clipped.after.total, clipped.score_after, clipped.plan_after.loss),
+        )
+    ]
+    assert trimmed.plan_after.success
+    assert clipped.plan_after.success
     assert names["prepared"].loss <= names["worth"].plan_after.loss + 1e-9
     assert names["state"].memory.accuracy > names["state"].memory.plain
     assert all(one.state.memory.converged and one.state.memory.steps > 1 for one in names["rounds"])

@@ -1,6 +1,8 @@
 """Networks that normalise by the test batch: slopes, statistics, labels that do not matter, and what is refused."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,3 +314,13 @@ def test_a_network_of_layers_is_on_no_card():
     result = oar.collective(oar.Problem(people, model, oar.Query([-0.1], "yes"), oar.Perturb(0.4)), progress=False)
     with pytest.raises(oar.DataError, match="which is more than a name and a few settings"):
         result.plan.card()
+
+
+def test_the_page_shows_a_network_that_can_be_made():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "batchnorm.md").read_text(encoding="utf-8")
+    _, block, *_ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names = {"np": np, "oar": oar}
+    exec(block, names)
+    batch = oar.Population(np.random.default_rng(1).normal(size=(6, 2)), ["unlabelled"] * 6)
+    result = oar.collective(oar.Problem(batch, names["network"], oar.Query([0.1, 0.2], "yes"), oar.Perturb(0.1)))
+    assert result.loss < result.loss_before

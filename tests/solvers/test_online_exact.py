@@ -280,3 +280,20 @@ def test_why_it_is_not_exact_names_what_would_be():
         oar.OptionError, match=r"gradient steps, fine-tuning\), .* got softmax-regression with full refit"
     ):
         oar.collective(problem, solver="exact")
+
+
+def test_of_rounds_that_weigh_the_same_the_earliest_is_acted_in_and_replanning_helps():
+    """All rounds of a full refit weigh alike: who did not follow at first can still do so later."""
+    rng, codes = np.random.default_rng(8), np.repeat(["no", "yes"], 6)
+    rows = np.repeat([[0.0, 0.0], [2.0, 1.0]], 6, axis=0)
+    stream = Stream.of_batches([(rows + rng.normal(0, 0.3, rows.shape), codes) for _ in range(3)], who=True)
+    query = oar.Query([0.8, 0.4], "yes")
+    problem = OnlineProblem(stream, oar.NearestCentroid(), FullRefit(), query, oar.Perturb(BUDGET), shared=True)
+    result = oar.collective(problem)
+    assert result.exact
+    assert result.plan.efforts() == pytest.approx([12 * BUDGET, 0, 0])
+    late = np.concatenate([np.zeros((24, 2)), result.plan.each[:12]])
+    assert oar.audit(OnlinePlan(problem, late)).loss == pytest.approx(result.loss)  # it really is a tie
+    again, once = (oar.follow(problem, oar.Reality(adoption=0.6, seed=2), replan=replan) for replan in (True, False))
+    assert again.loss < once.loss - 0.005
+    assert again.loss >= result.loss - 1e-12

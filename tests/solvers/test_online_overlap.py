@@ -54,6 +54,9 @@ def test_a_member_of_an_early_batch_does_better_by_moving():
         oar.collective(three_rounds(SOFTMAX, FullRefit(), query=oar.Members([1], stay=stay))) for stay in (False, True)
     )
     assert moving.loss < staying.loss
+    assert all(
+        f"predicts {one.audit.rounds[-1].queries[0].prediction!r}, goal" in repr(one) for one in (moving, staying)
+    )
     assert np.linalg.norm(moving.plan.each[1]) == pytest.approx(BUDGET)
     assert not staying.plan.each[1].any()
 

@@ -101,6 +101,7 @@ def test_the_same_seed_tells_the_same_and_the_pictures_are_drawn(told):
     still, frame = told.still(), told.film(told.frames - 1)
     still.draw_without_rendering()
     frame.draw_without_rendering()
+    assert "network of normalised features. First of 2 flowers that ask." in frame.get_suptitle()
     assert "versicolor" in frame.axes[0].texts[0].get_text() or "virginica" in frame.axes[0].texts[0].get_text()
 
 

@@ -1,12 +1,16 @@
 """German credit over the years: advice as NICE gives it, and what becomes of it under each label policy."""
 
+import dataclasses
+import io
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import oar
 from oar.errors import OptionError
+from oar.worlds.draw_credit import draw_credit_year
 from oar.worlds.labels import KEEP, ORACLE, RELABEL
 from oar.worlds.scenario_credit import (
     CREDIT,
@@ -16,12 +20,16 @@ from oar.worlds.scenario_credit import (
     SHORTEST,
     Case,
     CreditSettings,
+    Scores,
     advised,
     cases,
 )
 from oar.worlds.scenario_credit_applicant import AS_A_MEMBER, ITSELF, OWN_SHORTEST, ByItself, asked, own_way
 from oar.worlds.scenario_credit_people import BAD, GOOD, asking, loans, nearest_granted
+from oar.worlds.scenario_files import tables_of
 
+ADVICE = {"next", "first", "all", "accuracy", "refused", "burden", "effort"}
+APPLICANT = {"next", "first", "accuracy", "chance", "success", "burden", "effort"}
 SMALL = CreditSettings(rounds=3, people=200, repeats=1)
 
 
@@ -232,6 +240,22 @@ def test_every_case_is_told():
     assert fact["all years"]["next"]["mean"] == pytest.approx(np.mean(nexts))
     assert len(told.lines) == 15
     told.still().draw_without_rendering()
+    assert "First of" not in told.film(0).get_suptitle()  # there is no other
+    tables = {name: pd.read_csv(io.StringIO(text)) for name, text in tables_of(CREDIT, told.rows, True).items()}
+    assert [len(table) for table in tables.values()] == [20 + 10 * 3, 10 * 3 * 2 + 3 * 3]
+    advice, applicant = tables["advice.csv"], tables["applicant.csv"]
+    assert set(advice) == {*("come", "advice", "labels", "adoption", "repeat", "year", "quick"), *ADVICE}
+    assert set(applicant) == {
+        *("come", "advice", "labels", "adoption", "helped", "repeat", "year", "quick"),
+        *APPLICANT,
+    }
+
+
+def test_a_film_of_one_repetition_says_so():
+    score = Scores(np.full((2, 3), 0.6), np.ones((2, 3), dtype=bool))
+    frame = draw_credit_year(dataclasses.replace(SMALL, repeats=4), dict.fromkeys((KEEP, ORACLE, RELABEL), score), 1)
+    assert frame.get_suptitle().startswith("Year 1's advice (NICE) after 1 refit;")
+    assert frame.get_suptitle().endswith("credit is granted. First of 4 repetitions.")
 
 
 @pytest.mark.parametrize(

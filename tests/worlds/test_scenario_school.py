@@ -115,7 +115,7 @@ def stories():
     return {seed: {name: played(name, seed) for name in names} for seed in SEEDS}
 
 
-def late(measured, what="share"):
+def late(measured, what="assigned"):
     return np.mean([one[what] for one in measured[-3:]])
 
 
@@ -251,11 +251,11 @@ def test_shares_and_accuracy_are_those_of_the_assignment_that_was_made(name):
         assert (year.assigned == attends).all()
         assert (year.assigned == (predictions(model, one.deployed.parameters, year.applied) == FIRST)).all()
         assert (year.reported == one.batch.features).all()
-        assert measured["share"] == year.share == attends[second].mean()
+        assert measured["assigned"] == year.share == attends[second].mean()
         assert measured["accuracy"] == year.accuracy == (attends == (one.crowd.codes == FIRST)).mean()
         other = one.crowd.features if name == "individual" else one.batch.features
         mistaken = predictions(model, one.deployed.parameters, other) == FIRST
-        by_reports.append((mistaken[second].mean() != measured["share"], (mistaken != attends).any()))
+        by_reports.append((mistaken[second].mean() != measured["assigned"], (mistaken != attends).any()))
     assert np.any(by_reports, axis=0).all()  # it makes a difference by which features it is measured
 
 
@@ -289,8 +289,8 @@ def test_what_is_told_is_what_was_measured():
     told = SCHOOL.run(settings, 4, lambda *stage: stages.append(stage))
     assert len(told.rows) == len(ARMS) * 2 * 3
     assert stages[-1] == ("drawing", 2 * len(ARMS), 2 * len(ARMS))
-    shares = [row["share"] for row in told.rows if (row["arm"], row["year"]) == ("collective", 3)]
-    assert told.facts["arms"]["collective"]["years"][2]["share"] == {
+    shares = [row["assigned"] for row in told.rows if (row["arm"], row["year"]) == ("collective", 3)]
+    assert told.facts["arms"]["collective"]["years"][2]["assigned"] == {
         "mean": pytest.approx(np.mean(shares)),
         "least": min(shares),
         "greatest": max(shares),
@@ -301,10 +301,10 @@ def test_what_is_told_is_what_was_measured():
     still, frame = told.still(), told.film(2)
     (baseline,) = (line for line in still.axes[0].lines if line.get_color() == PURPLE and line.get_marker() == "None")
     years = told.facts["arms"]["defended, nobody"]["years"]
-    assert list(baseline.get_ydata()) == [year["share"]["mean"] for year in years]
+    assert list(baseline.get_ydata()) == [year["assigned"]["mean"] for year in years]
     assert f"and {years[2]['accuracy']['mean']:.0%} if the district defends" in still.get_supxlabel().replace("\n", " ")
     alone = next(row for row in told.rows if (row["arm"], row["year"], row["repeat"]) == ("defended, nobody", 3, 0))
-    words = f"if nobody acts: {alone['share']:.0%}, accuracy {alone['accuracy']:.0%}"
+    words = f"if nobody acts: {alone['assigned']:.0%}, accuracy {alone['accuracy']:.0%}"
     assert [words in [text.get_text() for text in axes.texts] for axes in frame.axes] == [False, False, False, True]
     assert "when applying" in frame.axes[0].get_ylabel()
 
@@ -335,7 +335,7 @@ def told_of(settings, shares=None, idle=(), **more):
             "arm": arm.name,
             "year": year,
             "repeat": 0,
-            "share": (shares or {}).get(arm.name, 0.5),
+            "assigned": (shares or {}).get(arm.name, 0.5),
             "acting": 0.2 * (arm.way != "nobody" and arm.name not in idle and year >= settings.since),
             **more,
         }
@@ -386,7 +386,7 @@ def test_arms_in_which_nobody_acts_are_not_compared():
 
 
 def test_where_there_is_nobody_to_count_nothing_is_said_of_shares():
-    said = told_of(LONG, share=np.nan)
+    said = told_of(LONG, assigned=np.nan)
     assert "no district has a high-achieving N2 student" in said
     assert "nan" not in said
 

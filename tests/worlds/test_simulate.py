@@ -340,6 +340,7 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: simulate(world(), DoNothing(), rounds=1), "this world has none"),
         (lambda: simulate(world(us()), rounds=1), "policy: must be one of"),
         (lambda: simulate(world(us()), "nothing", rounds=1), "policy: must be one of"),
+        (lambda: simulate(world(us()), DoNothing, rounds=1), r"for 'us'; call it: DoNothing\(\)"),
         (lambda: simulate(world(us(growth=0.3)), DoNothing(), rounds=4), "got 1.4 in round 3 of 'us'"),
         (lambda: simulate(world(us(growth=-0.3)), DoNothing(), rounds=4), "got -0.4 in round 3 of 'us'"),
         (lambda: us(share=1.1), r"share: must be a share in \[0, 1\], got 1.1"),
@@ -347,12 +348,14 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: us(noise=2), "noise: must be a share"),
         (lambda: us(stale=-1), "stale: must be a whole number"),
         (lambda: us(growth=np.inf), "growth: must be a finite number"),
+        (lambda: us(total=-1), "total: must be a number ≥ 0"),
+        (lambda: world(us(total=0.5)), "total: is for people who come again, got 0.5 for 'us'"),
         (lambda: us(shares=0.1), "Did you mean 'share'"),
         (lambda: us(action=oar.Perturb(0.5, participants=0.5)), "say who takes part"),
         (lambda: us(action=oar.Perturb([0.5, 0.6])), "one budget for all"),
         (lambda: us(action=oar.Withhold(share=0.5)), "say how many by `most`"),
         (lambda: Collective("", QUERY, oar.Perturb(1.0)), "must be a word"),
-        (lambda: world([us(), us()]), "got 'us' more than once"),
+        (lambda: world([us(), us()]), "got 'us' more than once; rename one"),
         (lambda: world(us(), others=[Pushers("us")]), "got 'us' more than once"),
         (lambda: world(us(), query=QUERY), "query: is for a world without"),
         (lambda: world("us"), "collective: must be"),
@@ -425,3 +428,35 @@ def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[s
     assert "round 2 of 2" in capsys.readouterr().err
     with pytest.raises(oar.DataError, match="progress: must be True, False or None"):
         simulate(world(), rounds=2).table(progress=1)
+
+
+@pytest.mark.parametrize("wrong", [{"share": 2}, {"noise": 2}, {"growth": "much"}, {"stale": 0.5}, {"total": -1}])
+def test_settings_that_cannot_be_are_all_one_kind_of_error(wrong: Any) -> None:
+    with pytest.raises(oar.OptionError, match=f"{next(iter(wrong))}: must be"):
+        us(**wrong)
+    with pytest.raises(oar.OptionError, match="adoption: must be"):
+        oar.Reality(adoption=2)
+
+
+def test_copies_of_a_person_add_up_and_it_is_said() -> None:
+    """Of two people twelve are drawn, so that each is there several times."""
+    made = world(us(share=1.0, total=0.9), arrivals=FromPopulation(FEW, 12))
+    far = simulate(made, lambda view: Deed(moves=np.full((view.mine.size, 2), 0.2)), rounds=1)
+    with pytest.raises(oar.DataError, match="whoever is there several times in a round moves by all of its rows"):
+        next(far)
+
+
+class Unbounded:
+    """A rule that breaks down, and has no way back."""
+
+    name, reads, remembers = "doubling", 1, False
+
+    def update(self, update: Any) -> Any:
+        return np.full(update.training.parameter_count, np.nan)
+
+
+def test_a_rule_that_breaks_down_is_named() -> None:
+    with pytest.raises(oar.NumericsError, match="round 0, operator: doubling gives parameters that are not finite"):
+        next(simulate(world(operator=Operator(NEAREST, Unbounded())), rounds=1))
+    with pytest.raises(oar.OptionError, match="OneShot asks the rule for a signal, and doubling has no pull_back"):
+        next(simulate(world(us(), operator=Operator(NEAREST, Unbounded())), OneShot(), rounds=1))

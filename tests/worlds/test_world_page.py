@@ -20,6 +20,7 @@ def test_the_examples_run_and_say_what_they_are_about() -> None:
     assert [f"{share:.2f}" for share in names["kept"]] == ["1.00", "0.76", "0.00"]
     assert f"{names['true']:.2f}" == "1.00"
     assert len(names["mine"]) == 2
+    assert len(names["advice"]) == 1 + 2 + 3
 
 
 def test_every_column_and_label_policy_is_described() -> None:

@@ -62,8 +62,9 @@ def simulate(
     advice that people follow, and whether it stays valid. batchnorm: members of the same test batch act on a query
     through the batch's statistics.
 
-    Writes SCENARIO.png, SCENARIO.gif, table.csv and results.json. They appear together when all is done, in less than a
-    minute on an idle machine; an earlier run's are replaced, and other files there are not touched.
+    Writes SCENARIO.png, SCENARIO.gif, table.csv (credit: advice.csv and applicant.csv) and results.json. They appear
+    together when all is done, in less than a minute on an idle machine; an earlier run's are replaced, and other files
+    there are not touched.
     """
     given = {"rounds": rounds, "people": people, "repeats": repeats, "share": share, "budget": budget, "model": model}
     with clear_endings(), progress_bar() as progress:
@@ -75,7 +76,7 @@ def simulate(
         story = scenario_called(scenario, SCENARIOS)
         settings = story.with_settings(given, quick)
         folder = Path(f"oar-{story.name}") if out is None else out
-        earlier = check_folder(folder, story.name, force)
+        earlier = check_folder(folder, story, force)
         bar = progress.add_task("loading", total=None)
         with staged(folder, RESULTS, earlier) as unfinished:
             told = story.run(
@@ -84,10 +85,10 @@ def simulate(
                 lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
             )
             names = write_files(unfinished, story, settings, seed, told, quick=quick, animation=not no_animation)
-    typer.echo(_shown(told, folder, names))
+    typer.echo(_shown(told, folder, names, quick))
 
 
-def _shown(told: Any, folder: Path, names: tuple[str, ...]) -> str:
+def _shown(told: Any, folder: Path, names: tuple[str, ...], quick: bool) -> str:
     """Return what is said at the end."""
     import textwrap
 
@@ -95,4 +96,6 @@ def _shown(told: Any, folder: Path, names: tuple[str, ...]) -> str:
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     said = [textwrap.fill(sentence, width) for sentence in told.summary]
+    if quick:
+        said = ["A quick run, of few people and rounds: numbers are rough.", *said]
     return "\n".join([lined(told.header, told.lines), "", *said, "", f"Done. Files in {folder}: {', '.join(names)}"])

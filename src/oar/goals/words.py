@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 
 
 @dataclass(frozen=True, init=False)
@@ -60,6 +60,7 @@ class Wanted:
         return self.text
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Members:
     """Query subjects who are members themselves: what they contribute is also what they are judged by.

@@ -49,13 +49,13 @@ class ExponentialMeans:
 
     def update(self, update: Update) -> Array:
         """Fit the newest batch and go there by a share of the way."""
-        if update.before is None or not isinstance(update.training.model, CENTROIDS):
-            check_present(update, self.name)
+        self._check_present(update)
         newest = fitted(update, self.name)
         return newest if update.before is None else (1 - self.rate) * update.before + self.rate * newest
 
     def pull_back(self, update: Update, after: Array, adjoint: Array) -> PulledBack:
         """Pull back through the fit and through the average."""
+        self._check_present(update)
         if update.before is None:
             newest, by_fit, by_before = after, adjoint, np.zeros_like(adjoint)
         else:
@@ -66,3 +66,8 @@ class ExponentialMeans:
                 by_fit, by_before = np.where(stays, 0.0, by_fit), np.where(stays, adjoint, by_before)
         moves, signal = pulled_through(update, newest, by_fit)
         return PulledBack(by_before, moves, ((newest, signal),))
+
+    def _check_present(self, update: Update) -> None:
+        """Raise where the batch lacks a class that has nothing to keep."""
+        if update.before is None or not isinstance(update.training.model, CENTROIDS):
+            check_present(update, self.name)

@@ -10,7 +10,7 @@ import numpy as np
 from oar.errors import OptionError
 from oar.models.settings import check_flag
 from oar.online.needs import check_every_class
-from oar.online.refits import Array, pulled_through, refitted
+from oar.online.refits import Array, check_present, pulled_through, refitted
 from oar.online.rule import PulledBack, Update
 from oar.online.settings import check_count
 from oar.online.stream import Stream
@@ -50,6 +50,7 @@ class _Refit:
 
     def pull_back(self, update: Update, after: Array, adjoint: Array) -> PulledBack:
         """Solve H v = λ_t; nothing goes on to θ_{t−1}."""
+        check_present(update, self.name)
         moves, signal = pulled_through(update, after, adjoint)
         return PulledBack(np.zeros_like(adjoint), moves, ((after, signal),))
 

@@ -84,7 +84,7 @@ class OnlineProblem:
         """Refuse a rule that cannot work with this stream and model."""
         reads, batches = self.rule.reads, self.stream.batches
         if reads is not None and reads > batches:
-            raise DataError(
+            raise OptionError(
                 f"rule: {self.rule.name} reads the newest {reads} batches, but the stream has only {batches}"
                 f"{', history included' if batches > self.stream.rounds else ''}; give a shorter window, or use "
                 "FullRefit."
@@ -126,8 +126,12 @@ class OnlineProblem:
 
     @cached_property
     def everyone(self) -> Problem:
-        """The same as one problem of all rounds' people, of which limits, goals and who takes part are read."""
-        return Problem(self.stream.people, self.model, self.query, everyones_action(self.stream, self.action))
+        """The same as one problem of all rounds' people, of which limits, goals and who takes part are read.
+
+        Nothing is fitted to them all: of a class that nobody has it is the rule that says whether it can go on.
+        """
+        people = self.stream.people.lacking_classes()
+        return Problem(people, self.model, self.query, everyones_action(self.stream, self.action))
 
     @cached_property
     def radii(self) -> NDArray[np.float64]:

@@ -132,7 +132,9 @@ class Walk:
         return Update(number, before, training, features, newest, self._classes)
 
     def forward(self, moves: Array | None = None, counted: bool = False) -> Path:
-        """Return θ after every round, had everyone moved by `moves` (n, d).
+        """Return θ after every round, had everyone moved by `moves` (n, d); None means that nobody does.
+
+        There is a row for everybody in `stream.people`, in that order; those of the history must be 0.
 
         With `counted`, as for planning, rounds that neither count for the goal nor are remembered by later ones are
         left out (there θ and the loss are 0), and refits start where the last such walk ended.
@@ -220,8 +222,8 @@ class Walk:
         finite = np.isfinite([given.min(initial=0.0), given.max(initial=0.0)]).all()  # NaN is both
         if given.shape != (people.size, people.dimensions) or not finite:
             raise DataError(
-                f"moves: must be finite and one row for each of all rounds' people, ({people.size}, "
-                f"{people.dimensions}), got {given.shape}."
+                f"moves: must be finite and one row for each of stream.people, the history's included, which are 0: "
+                f"({people.size}, {people.dimensions}), got {given.shape}."
             )
         if given[self.problem.stream.when == HISTORY].any():
             raise DataError("moves: must be 0 for those who were there before the first round: they never act.")

@@ -130,6 +130,12 @@ class Population:
                 )
         self._classes_have_weight = True
 
+    def lacking_classes(self) -> Population:
+        """Return the same people where a class that has no weight is no harm: whoever trains on them says otherwise."""
+        other = copy.copy(self)
+        other._classes_have_weight = True
+        return other
+
     def _class_totals(self) -> NDArray[np.float64]:
         """Return each class's weight; a soft label counts for every class by its share."""
         if self._rows is None:

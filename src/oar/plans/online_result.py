@@ -168,7 +168,7 @@ class OnlineAudit(ShownAsText):
         reached = [one.number for one in self.rounds if one.success]
         rows = [
             ("success", f"{_yes(self.success)} (without the plan: {_yes(self.success_before)})"),
-            ("prediction", f"{self.prediction_before!r} → {self.prediction!r} after the last round"),
+            ("prediction", f"{_told(self.prediction_before)} → {_told(self.prediction)} after the last round"),
             ("goal", f"for {goal_words(self.goal_for)}; reached after {_listed(reached, len(self.rounds))}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", f"{counted(self.movers, 'row moves', 'rows move')} (effort {self.effort:.4g})"),
@@ -252,12 +252,21 @@ class OnlineResult(Judged):
         """Show the outcome in one line."""
         rounds = counted(len(self.audit.rounds), "round", "rounds")
         return (
-            f"OnlineResult({self.status} over {rounds}: predicts {self.prediction!r}, goal "
+            f"OnlineResult({self.status} over {rounds}: predicts {_told(self.prediction)}, goal "
             f"{self.problem.everyone.goal_words} for {goal_words(self.problem.goal_for)}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}; solver {self.proposal.solver}"
             f"{' (proved optimal)' if self.exact else ''}, {self.certificate}"
             f"{'; the audit contradicts the solver' if self.disagreement else ''})"
         )
+
+
+def _told(prediction: Any) -> str:
+    """Return a prediction in words; of several who ask, one after the other.
+
+    >>> _told("yes"), _told((0,)), _told((0, 1))
+    ("'yes'", '0', '0, 1')
+    """
+    return ", ".join(map(repr, prediction)) if isinstance(prediction, tuple) else repr(prediction)
 
 
 def goal_words(goal_for: str) -> str:

@@ -152,13 +152,16 @@ def _one_limit(problem: OnlineProblem) -> bool:
 
 
 def _heaviest_first(problem: OnlineProblem, weights: Array, able: Array) -> Array:
-    """Return how far each row goes (n,): of each person and class the heaviest row first, of equals the latest."""
+    """Return how far each row goes (n,): of each person and class the heaviest row first.
+
+    Of rows that weigh the same the earliest: what does not come off can then be done in a later round.
+    """
     codes, persons, when = _codes(problem), persons_of(problem), problem.stream.when
     _, mine = np.unique(persons * len(problem.stream.people.classes) + codes, return_inverse=True)
     totals = able if _one_limit(problem) else np.where(able > 0, problem.totals, 0.0)
     budgets = np.zeros(int(mine.max(initial=-1)) + 1)
     np.maximum.at(budgets, mine, totals)
-    order = np.lexsort((-when, -weights))
+    order = np.lexsort((when, -weights))
     return allotted(mine, order, able, budgets)
 
 

@@ -79,8 +79,9 @@ def _run(name: str, check: Callable[[RuleCase], str], case: RuleCase) -> Check:
         return Check(name, True, check(case))
     except Broken as reason:
         return Check(name, False, reason.detail, reason.advice)
-    except OARError as reason:  # these say themselves what to do
-        return Check(name, False, str(reason), "Change what the message names.")
+    except OARError as reason:  # these say what was wrong, and in which round
+        where = "pull_back" if "pull_back" in str(reason) else "update"
+        return Check(name, False, str(reason), f"Look at what the rule's {where} computes in that round.")
     except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
         return Check(
             name, False, f"{type(reason).__name__}: {reason}", "The rule's own code raised this; mend it there."

@@ -50,7 +50,7 @@ class FromPopulation:
         self.names, self.group_names = self._everyone.names, names_of(self._everyone.groups)
         self.per_round = _count(per_round, "per_round")
         self._walks = choose("way", way, WAYS) == "walk"
-        self.fresh = not self._walks
+        self.fresh = self.returning = not self._walks
         self._drift = _vector(drift, self.dimensions, "drift")
         self._label = _labelling(label)
         if self._walks and self.per_round > self._everyone.size:
@@ -86,6 +86,8 @@ class Blobs:
         balance: (k,), by how much shares change a round; they must stay shares, which is checked when a round is drawn.
         groups: a function of features (n, d) and codes (n,) to groups (n,); None means that a group is a class.
     """
+
+    returning = False
 
     fresh = True
 
@@ -189,6 +191,7 @@ class FromBatches:
         self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
         self.group_names = names_of(np.concatenate([crowd.groups.astype(object) for crowd in crowds]))
         self._label = _labelling(label)
+        self.returning = persons is not None
 
     def _recoded(self, crowd: Crowd, number: int) -> Crowd:
         if crowd.features.shape[1] != self.dimensions:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.norms import Norm
-from oar.actions.perturb import check_budget, is_single_budget
+from oar.actions.perturb import is_single_budget
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
 from oar.worlds.lots import drawn_share
@@ -39,7 +39,8 @@ class Collective:
             (root mean square) this share of the budget; moves are then shortened to the budget again.
         stale: how many rounds old the model is that the collective acts on.
         who: the group that members come from, as arrivals name it; `share` is then a share of it. None for everyone.
-        total: how far each member may move over all rounds together; None where rounds do not share a budget.
+        total: how far each member may move over all rounds together; None where rounds do not share a budget. Who is
+            there several times in a round, as people who are resampled may be, moves by all of its rows together.
     """
 
     name: str
@@ -61,11 +62,13 @@ class Collective:
         for part in ("share", "defection", "noise"):
             check_share(getattr(self, part), part)
         if not _is_number(self.growth):
-            raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
+            raise OptionError(f"growth: must be a finite number, got {self.growth!r}.")
         if isinstance(self.stale, bool) or not isinstance(self.stale, int) or self.stale < 0:
-            raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
+            raise OptionError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
         if self.total is not None:
-            object.__setattr__(self, "total", check_budget(self.total, "total"))
+            if not _is_number(self.total) or self.total < 0:
+                raise OptionError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
+            object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "action", as_action(self.action))
         _ = self.caps
 

@@ -115,8 +115,10 @@ def draw_batchnorm_step(settings: BatchNormSettings, case: Case, number: int) ->
         tidy(axes, title, case.names[PLANE[0]], case.names[PLANE[1]] if arm == "features" else "")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=LETTERS["note"], frameon=False)
+    which = "" if settings.repeats == 1 else f" First of {settings.repeats} flowers that ask."
     figure.suptitle(
-        f"A fixed network: {settings.people} other flowers change each length by up to {budget:.2f} cm",
+        f"A fixed network of normalised features.{which}\n"
+        f"{settings.people} other flowers change each length by up to {budget:.2f} cm",
         fontsize=LETTERS["title"] + 0.5,
     )
     return figure

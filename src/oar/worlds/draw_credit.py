@@ -141,8 +141,10 @@ def draw_credit_year(settings: CreditSettings, scores: Mapping[str, Scores], num
         axes.set_yticks([0, 0.2, 0.4], ["0", "20 %", "40 %"])
     panels[0].set_ylabel("share of year 1's advice", fontsize=LETTERS["label"])
     when = "when it was given" if not number else f"after {number} refit{'s' * (number > 1)}"
+    which = "" if settings.repeats == 1 else f" First of {settings.repeats} repetitions."
     figure.suptitle(
-        f"Year 1's advice {when}; everybody follows advice, every year.\nRight of the black line credit is granted.",
+        f"Year 1's advice (NICE) {when}; everybody follows advice, every year.\n"
+        f"Right of the black line credit is granted.{which}",
         fontsize=LETTERS["title"] + 0.5,
     )
     return figure

@@ -53,9 +53,9 @@ def draw_school(settings: SchoolSettings, means: Mapping[Any, Any], played: Mapp
     years = list(range(1, settings.rounds + 1))
     ends = []
     for name, look in LOOKS.items():
-        end = band(left, years, [means[name, year]["share"] for year in years], **look)
+        end = band(left, years, [means[name, year]["assigned"] for year in years], **look)
         ends.append((WORDS[name], end, look["color"]))
-    baseline = [means[BASELINE, year]["share"]["mean"] for year in years]
+    baseline = [means[BASELINE, year]["assigned"]["mean"] for year in years]
     left.plot(years, baseline, **LIGHT)
     ends.append(("the district defends,\nand nobody acts", baseline[-1], PURPLE))
     at_the_end(left, settings.rounds, [end for end in ends if not np.isnan(end[1])], 0.135)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.online.aim import Aim
 from oar.online.binding import shares_units
+from oar.online.stream import HISTORY
 from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
@@ -27,9 +28,10 @@ def acting_rule(view: CollectiveView) -> Any:
     return getattr(view.operator, "rule", None) or FullRefit()
 
 
-def aim_of(view: CollectiveView, people: Population) -> Aim:
-    """Return what the query wants, as a loss of θ."""
-    return Aim.of(Problem(people, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
+def aim_of(view: CollectiveView) -> Aim:
+    """Return what the query wants, as a loss of θ; whoever has arrived, goals are among all of the world's classes."""
+    every_class = register_of(view).every_class
+    return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
 
 
 def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
@@ -111,18 +113,29 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     before, rule = _read_before(view), acting_rule(view)
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
-    stream = Stream.of_batches(batches, history=pooled(before) if before else None)
+    stream = _stream(batches, before)
     left = [_left(view, some) for some in persons]
-    return OnlineProblem(
-        stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
-        view.operator.model,
-        rule,
-        collective.query,
-        [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
-        goal_for=goal_for,
-        shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
-        start=view.deployed.parameters if shares_units(view.operator.model) else None,
-    )
+    try:
+        return OnlineProblem(
+            stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
+            view.operator.model,
+            rule,
+            collective.query,
+            [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
+            goal_for=goal_for,
+            shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
+            start=view.deployed.parameters if shares_units(view.operator.model) else None,
+        )
+    except DataError as reason:
+        since = f" (Rounds are counted from round {view.number}, in which this is planned.)" if view.number else ""
+        raise DataError(f"{reason}{since}") from None
+
+
+def _stream(batches: list[Population], before: tuple[Population, ...]) -> Stream:
+    """Return rounds' people, and after them who was there before; classes are the world's, also those that all lack."""
+    sizes = [batch.size for batch in batches]
+    when = np.repeat([*range(len(batches)), HISTORY], [*sizes, sum(batch.size for batch in before)])
+    return Stream(pooled((*batches, *before)), when)
 
 
 def _with_persons(stream: Stream, persons: Rows) -> Stream:

@@ -85,10 +85,12 @@ def slopes_of(view: CollectiveView) -> Array:
     """Return dL/dδ (m, d) for every member: the goal loss, differentiated through the operator's own next update."""
     people, newest = next_training_set(view)
     rule, model = acting_rule(view), view.operator.model
+    if not hasattr(rule, "pull_back"):
+        raise OptionError(f"policy: OneShot asks the rule for a signal, and {rule.name} has no pull_back; add one.")
     shared = shares_units(model)
     update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
     # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
     at = view.deployed.flat if shared else np.asarray(rule.update(update))
-    _, pull, _ = aim_of(view, people).at(update.training, at, None)
+    _, pull, _ = aim_of(view).at(update.training, at, None)
     pulled = rule.pull_back(update, at, pull)
     return np.asarray(pulled.moves, dtype=np.float64)[newest][view.mine]

@@ -34,10 +34,14 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
     who = f"{name!r} in round {view.number}"
     deed = _read(who, deed, view)
     lengths = np.zeros(view.mine.size) if deed.moves is None else Norm.of(caps.norm).length(deed.moves)
-    _check_far(who, "moves at most", lengths, caps.budget, view)
+    _check_far(who, "moves at most", lengths, caps.budget, view, "shorten the moves, or allow a larger budget")
     if caps.total is not None:
         spent = together(lengths, view) + (0.0 if view.spent is None else view.spent)
-        _check_far(who, "moves in all rounds together at most", np.where(lengths > 0, spent, 0.0), caps.total, view)
+        left = "view.spent says what each has moved before"
+        if np.unique(view.crowd.persons[view.mine]).size < view.mine.size:
+            left += ", and whoever is there several times in a round moves by all of its rows together"
+        far = np.where(lengths > 0, spent, 0.0)
+        _check_far(who, "moves in all rounds together at most", far, caps.total, view, f"shorten the moves ({left})")
     for what, most, count in (
         (
             "other labels",
@@ -48,7 +52,9 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
         ("added points", caps.added, 0 if deed.added is None else len(deed.added[0])),
     ):
         if count > most:
-            raise DataError(f"{who}: may have at most {most} {what}, got {count}; the world refuses it.")
+            raise DataError(
+                f"{who}: may have at most {most} {what}, got {count}; the world refuses it: do less, or allow more."
+            )
     return deed, lengths
 
 
@@ -58,13 +64,14 @@ def together(values: Array, view: View) -> Array:
     return np.asarray(np.bincount(places, weights=values)[places], dtype=np.float64) if places.size else values
 
 
-def _check_far(who: str, what: str, lengths: Array, most: float, view: View) -> None:
+def _check_far(who: str, what: str, lengths: Array, most: float, view: View, advice: str) -> None:
     over = lengths > most * (1 + ROUNDING) + np.finfo(float).tiny
     if over.any():
         worst = int(np.argmax(np.where(over, lengths, 0.0)))
         raise DataError(
             f"{who}: each {what} {most:g}, got {lengths[worst]:.6g} for member {worst} (person "
-            f"{view.crowd.persons[view.mine[worst]]}), and {int(over.sum())} too far in all; the world refuses it."
+            f"{view.crowd.persons[view.mine[worst]]}), and {int(over.sum())} too far in all; the world "
+            f"refuses it: {advice}."
         )
 
 

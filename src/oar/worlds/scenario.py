@@ -51,6 +51,8 @@ class Scenario:
         settings: its settings as they are by default, a frozen dataclass.
         quick: settings that differ in a quick run.
         run: from settings, a seed and a callback for progress to what came of it.
+        parts: of a story whose rows are of unlike kinds, what the column `part` says of each; every part is written
+            as a table of its own. Empty where all rows are one table.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Scenario:
     settings: Any
     quick: Mapping[str, Any]
     run: Callable[[Any, int, OnStage], Told]
+    parts: tuple[str, ...] = ()
 
     def with_settings(self, given: Mapping[str, Any], quick: bool = False) -> Any:
         """Return the settings with those that are given (not None); raise for those that it does not have."""

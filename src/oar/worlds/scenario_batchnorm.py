@@ -217,15 +217,15 @@ def run_batchnorm(settings: BatchNormSettings, seed: int, on_stage: OnStage) -> 
         )
     on_stage("drawing", steps, steps)
     means = averages(rows, ("arm", "people", "share", "budget"), MEASURES)
-    shown = first
+    shown, ran = first, replace(settings, repeats=found)
     return Told(
         rows=rows,
         facts={"arms": {arm.name: {"about": arm.words, "points": _points(means, arm)} for arm in arms}},
         header=("network", "before", "probability of its species", "successes", "proved optimal"),
         lines=[_line(arm, rows, settings) for arm in arms],
         summary=_summary(settings, rows),
-        still=lambda: draw_batchnorm(replace(settings, repeats=found), means),
-        film=lambda number: draw_batchnorm_step(settings, shown, number),
+        still=lambda: draw_batchnorm(ran, means),
+        film=lambda number: draw_batchnorm_step(ran, shown, number),
         frames=len(settings.budgets),
     )
 

@@ -209,4 +209,5 @@ CREDIT = Scenario(
     CreditSettings(),
     {"rounds": 5, "people": 300, "repeats": 1},
     run_credit,
+    parts=("advice", "applicant"),
 )

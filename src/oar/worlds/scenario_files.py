@@ -1,4 +1,4 @@
-"""A scenario as files: a still, a film, a table, and results.json with every number behind them."""
+"""A scenario as files: a still, a film, its tables, and results.json with every number behind them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,42 @@ STILL_DOTS, FILM_DOTS = 130, 100  # an inch
 COLOURS = 64  # of a film, for a small file
 
 
-def files_of(name: str, animation: bool = True) -> tuple[str, ...]:
+def files_of(scenario: Scenario, animation: bool = True) -> tuple[str, ...]:
     """Return the names of the files that a scenario writes; the one that is put in place last is last."""
-    film = (f"{name}.gif",) if animation else ()
-    return (f"{name}.png", *film, TABLE, RESULTS)
+    film = (f"{scenario.name}.gif",) if animation else ()
+    return (f"{scenario.name}.png", *film, *(_tables(scenario) or (TABLE,)), RESULTS)
+
+
+def _tables(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(f"{part}.csv" for part in scenario.parts)
+
+
+def tables_of(scenario: Scenario, rows: Sequence[Mapping[str, Any]], quick: bool) -> dict[str, str]:
+    """Return the text of every table by its file: of a part, the columns that something is known in."""
+    if quick:
+        rows = [{**row, "quick": True} for row in rows]
+    if not scenario.parts:
+        return {TABLE: csv_text(rows)}
+    found = {}
+    for part, name in zip(scenario.parts, _tables(scenario), strict=True):
+        some = [row for row in rows if row["part"] == part]
+        has = [column for column in some[0] if column != "part" and any(row[column] is not None for row in some)]
+        found[name] = csv_text([{column: row[column] for column in has} for row in some])
+    return found
 
 
 def write_files(
     folder: Path, scenario: Scenario, settings: Any, seed: int, told: Told, *, quick: bool, animation: bool
 ) -> tuple[str, ...]:
-    """Write the still, the film, the table and results.json; return their names."""
-    names = files_of(scenario.name, animation)
+    """Write the still, the film, the tables and results.json; return their names."""
+    names = files_of(scenario, animation)
     figure = told.still()
     mark(figure, quick)
     figure.savefig(folder / f"{scenario.name}.png", dpi=STILL_DOTS)
     if animation:
         write_film(folder / f"{scenario.name}.gif", told, quick)
-    (folder / TABLE).write_text(csv_text(told.rows), encoding="utf-8")
+    for name, text in tables_of(scenario, told.rows, quick).items():
+        (folder / name).write_text(text, encoding="utf-8")
     content = {
         "format": FORMAT,
         "scenario": scenario.name,
@@ -114,7 +133,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def check_folder(out: Path, scenario: str, force: bool) -> list[str]:
+def check_folder(out: Path, scenario: Scenario, force: bool) -> list[str]:
     """Return which files in a folder an earlier run wrote: these may be replaced, or removed.
 
     Raises:
@@ -134,11 +153,11 @@ def check_folder(out: Path, scenario: str, force: bool) -> list[str]:
     return [name for name in there if name in earlier]
 
 
-def _written(path: Path, scenario: str) -> list[str]:
+def _written(path: Path, scenario: Scenario) -> list[str]:
     """Return the files that a results.json says it was written with; none where it is not this scenario's."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        mine = content["format"] == FORMAT and content["scenario"] == scenario
+        mine = content["format"] == FORMAT and content["scenario"] == scenario.name
         return [name for name in files_of(scenario) if mine and name in content["files"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []

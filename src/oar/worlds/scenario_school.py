@@ -23,7 +23,7 @@ from oar.worlds.scenario_school_worlds import ARMS, INDIVIDUALS, STUDENTS, Arm, 
 from oar.worlds.simulate import simulate
 
 MEASURES = (
-    *("share", "share_N1", "accuracy", "per_hour", "acting", "hours"),
+    *("assigned", "assigned_N1", "accuracy", "per_hour", "acting", "hours"),
     *("asked", "reached", "critical_mass", "changed_N1", "changed_N2", "accuracy_fall", "burden"),
 )
 
@@ -113,15 +113,15 @@ def seen(played: Round, model: Any, arm: Arm, settings: SchoolSettings) -> tuple
     first = (crowd.groups == N1) & (crowd.features[:, ACHIEVEMENT] >= settings.high)
     hours = np.abs(moves[:, ACTIVITIES])
     measured = {
-        "share": _mean(assigned[second]),
-        "share_N1": _mean(assigned[first]),
+        "assigned": _mean(assigned[second]),
+        "assigned_N1": _mean(assigned[first]),
         "accuracy": _mean(assigned == (crowd.codes == FIRST)),
         "per_hour": per_hour(model, parameters, settings.district),
         "acting": _mean(hours > 0),
         "hours": _mean(hours[hours > 0]),
         **_recorded(played),
     }
-    year = Year(crowd, applied, reported, assigned, parameters, measured["share"], measured["accuracy"])
+    year = Year(crowd, applied, reported, assigned, parameters, measured["assigned"], measured["accuracy"])
     return year, measured
 
 

@@ -24,10 +24,10 @@ DEFENDED, DEFENDED_ALIKE, DEFENDED_NOBODY = "defended", "defended, all alike", "
 def line_of(arm: Arm, measured: Mapping[str, Any]) -> tuple[str, ...]:
     """Return an arm's line of the table."""
     mean = {name: part["mean"] for name, part in measured.items()}
-    low, high = measured["share"]["least"], measured["share"]["greatest"]
+    low, high = measured["assigned"]["least"], measured["assigned"]["greatest"]
     return (
         arm.words,
-        "–" if math.isnan(mean["share"]) else f"{mean['share']:.0%} ({low:.0%} to {high:.0%})",
+        "–" if math.isnan(mean["assigned"]) else f"{mean['assigned']:.0%} ({low:.0%} to {high:.0%})",
         _weight(mean["per_hour"]),
         f"{mean['accuracy']:.0%}",
         f"{mean['acting']:.0%}",
@@ -61,7 +61,7 @@ class _Story:
         # Reports are read by the refit after them, so that those of the last year assign nobody any more.
         self.felt = {row["arm"] for row in rows if row["acting"] > 0 and row["year"] < self.last}
 
-    def of(self, arm: str, what: str = "share") -> float:
+    def of(self, arm: str, what: str = "assigned") -> float:
         return float(self._means[arm, self.last][what]["mean"])
 
 

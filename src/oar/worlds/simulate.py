@@ -212,9 +212,10 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
         if not is_policy(one):
+            call = f"; call it: {one.__name__}()" if isinstance(one, type) else ""
             raise OptionError(
                 f"policy: must be one of oar.worlds' policies, such as DoNothing(), or a function of a view, got "
-                f"{one!r} for {name!r}."
+                f"{one!r} for {name!r}{call}."
             )
     return given
 

@@ -161,8 +161,9 @@ def deployed(operator: Any, where: str, work: Callable[[], State]) -> State:
     if not isinstance(state, State):
         raise DataError(f"{who}: must return an oar.worlds.State(…), got an object of type {type(state).__name__}.")
     if not np.isfinite(state.flat).all():
+        rule = getattr(getattr(operator, "rule", None), "name", "the update")
         raise NumericsError(
-            f"{who}: the update gives parameters that are not finite numbers; take smaller steps, a larger penalty, or "
+            f"{who}: {rule} gives parameters that are not finite numbers; take smaller steps, a larger penalty, or "
             "check the rule with oar.testing.check_rule."
         )
     return replace(state, parameters=sealed(state.parameters), flat=sealed(state.flat), kept=sealed(state.kept))

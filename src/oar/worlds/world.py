@@ -69,7 +69,9 @@ class World:
         names = [actor.name for actor in (*self.collectives, *self.others)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise OptionError(f"name: every collective and actor needs its own, got {twice[0]!r} more than once.")
+            raise OptionError(
+                f"name: every collective and actor needs its own, got {twice[0]!r} more than once; rename one."
+            )
         if self.query is not None and self.collectives:
             raise OptionError(
                 "query: is for a world without a collective, and collectives have their own; leave it out."
@@ -82,6 +84,7 @@ class World:
                 )
 
         self._check_groups()
+        self._check_totals()
 
     def _check_groups(self) -> None:
         """Raise where members are to come from a group that nobody will ever be of.
@@ -97,6 +100,16 @@ class World:
                 raise DataError(
                     f"who: must be one of the arrivals' groups {list(groups)}, got {one.who!r} for {one.name!r}; "
                     "nobody would ever be a member."
+                )
+
+    def _check_totals(self) -> None:
+        """Raise for a total that binds nobody: every round's budget is within it, and nobody comes twice."""
+        for one in self.collectives if not getattr(self.arrivals, "returning", True) else ():
+            if one.total is not None and one.total >= one.caps.budget:
+                raise OptionError(
+                    f"total: is for people who come again, got {one.total:g} for {one.name!r}, whose budget a round is "
+                    f"{one.caps.budget:g}, with arrivals that are somebody else in every round; say who they are "
+                    "(FromBatches(…, persons=…)), draw them from a population (FromPopulation), or leave it out."
                 )
 
     @property
