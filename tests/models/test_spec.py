@@ -42,7 +42,7 @@ class Mine(SoftmaxRegression):
     [
         (
             Custom(loss=lambda w, x, y: 0.0, init=np.zeros(1), outputs=lambda w, x: w),
-            "model: must be one of .* functions",
+            "model: must be one of .* more than a name and a few settings",
         ),
         (Mine(), "model: must be one of"),
         (PrototypeNetwork(lambda x: x), "model: an embedding that is a function"),

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -387,7 +388,10 @@ def test_nothing_can_leave_the_page(visit, doorbell):
     assert sum("Content Security Policy" in line for line in seen.errors) >= 4
     assert seen.page.evaluate("localStorage.length + sessionStorage.length") == 0
     visit(re.sub("<meta http-equiv.*", "", html)).page.evaluate(RING, address)  # without its policy it could
-    assert {line.split("/")[1] for line in rung} >= {"fetch", "beacon", "picture", "frame"}
+    ways, patience = {"fetch", "beacon", "picture", "frame"}, time.monotonic() + 20  # a busy machine is slow to ring
+    while not ways <= {line.split("/")[1] for line in rung} and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert {line.split("/")[1] for line in rung} >= ways
 
 
 def test_scripts_that_are_not_its_own_do_not_run(visit):
