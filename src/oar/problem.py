@@ -18,6 +18,7 @@ from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
+from oar.estimators.recognise import is_estimator, recognised
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
@@ -92,11 +93,7 @@ class Problem:
                 got = type(getattr(self, argument)).__name__
                 raise DataError(f"{argument}: must be an oar.{kind.__name__}(…), got an object of type {got}.")
         object.__setattr__(self, "action", as_action(self.action))
-        if not isinstance(self.model, NearestCentroid | Differentiable):
-            raise DataError(
-                f"model: must be oar.NearestCentroid() or one of oar.models, got {self.model!r}; "
-                "wrap a loss of your own in oar.models.Custom."
-            )
+        object.__setattr__(self, "model", as_model(self.model))
         self.model.check(self.people)
         if isinstance(self.model, TestTimeBatchNorm):  # which knows its classes itself: nobody needs a label
             object.__setattr__(self, "people", self.model.batch(self.people))
@@ -411,3 +408,15 @@ class Problem:
         size = f"{self.people.size:,} people × {self.people.dimensions}"
         queries = f"{len(self.wishes):,} queries, " if self.several else ""
         return f"Problem({self.model.name}, {size}, {queries}goal {self.goal_words}, {self.action!r})"
+
+
+def as_model(model: Any) -> NearestCentroid | Differentiable:
+    """Return a model that problems know: ours as it is, of an estimator that others wrote its twin."""
+    if isinstance(model, NearestCentroid | Differentiable):
+        return model
+    if is_estimator(model):
+        return recognised(model)
+    raise DataError(
+        f"model: must be oar.NearestCentroid(), one of oar.models or a scikit-learn estimator, got {model!r}; "
+        "wrap a loss of your own in oar.models.Custom."
+    )

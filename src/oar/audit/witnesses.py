@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import batch_norm
+from oar.estimators.twin import Twin
 from oar.models import (
     Differentiable,
     GaussianNaiveBayes,
@@ -74,6 +75,8 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
     """Refit from scratch on these features."""
     if isinstance(model, Scaled):
         return _behind_a_scaler(model, people, features)
+    if isinstance(model, Twin):
+        return _by_the_estimator(model, people, features)
     if isinstance(model, TestTimeBatchNorm):
         return _by_batch_statistics(model, people, features)
     from scipy.linalg import LinAlgWarning
@@ -137,6 +140,19 @@ def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features:
         return Testimony(outputs, _loss(model, outputs, target), batch_norm.WITNESS, 0.0, True)
 
     return Refit(judged, lambda rows: np.array([logits(row) for row in rows]))
+
+
+def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit:
+    """Train the estimator that the model is the twin of, by its own `fit`; the twin has no say."""
+    original = model.original(people, features)
+    settings = repr(original.twin.estimator)
+    told = " (which warned that it had not converged)" if original.unfinished else ""
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = original.outputs(query[None])[0]
+        return Testimony(outputs, _named_loss(model.core.loss, outputs, target), f"{settings}.fit{told}", 0.0, True)
+
+    return Refit(judged, original.outputs)
 
 
 def _shares(people: Population) -> Array:
@@ -211,9 +227,15 @@ def _outputs(estimator: Any, model: Differentiable, rows: Array) -> Array:
 
 def _loss(model: Differentiable, outputs: Array, target: Array) -> float:
     """Return the loss at the goal, written out again."""
-    if isinstance(model, Ridge):
+    kind = "squared" if isinstance(model, Ridge) else "squared-hinge" if isinstance(model, LinearSVM) else ""
+    return _named_loss(kind, outputs, target)
+
+
+def _named_loss(kind: str, outputs: Array, target: Array) -> float:
+    """Return the loss of this kind, a cross-entropy unless it is another."""
+    if kind == "squared":
         return 0.5 * float(np.sum((outputs - target) ** 2))
-    if isinstance(model, LinearSVM):
+    if kind == "squared-hinge":
         return float(sum(max(0.0, 1 - (2 * t - 1) * z) ** 2 for z, t in zip(outputs, target, strict=True)))
     logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
     return float(np.logaddexp.reduce(logits) - target @ outputs)

@@ -1,0 +1,66 @@
+"""What a twin asks of the last step of somebody's estimator: the part that predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.people import Population
+
+Array = NDArray[np.float64]
+
+
+class Core:
+    """How one kind of estimator is differentiated; a subclass for each kind, made by `recognise`.
+
+    "Rows" are what the estimator itself is given: the people's features, or what a front makes of them. Parameters are
+    in a form of the core's own, and apply to rows as they are.
+
+    Attributes:
+        name: under which results and reports know it.
+        convex, equivariant, smooth, linear, regresses, least_loss: as those of `oar.models.Differentiable`.
+        loss: how a query is judged by outputs, in one word that the audit knows too: "cross-entropy" (of logits, or of
+            a single logit against 0), "squared" (½‖z − y‖²), or "squared-hinge".
+    """
+
+    name: str
+    convex: bool = True
+    equivariant: bool = False
+    smooth: bool = True
+    linear: bool = False
+    regresses: bool = False
+    least_loss: float = 0.0
+    loss: str = "cross-entropy"
+
+    def check(self, people: Population) -> None:
+        """Raise where the estimator cannot be fitted to such people, beyond what every model asks."""
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return what outputs are compared with, (n, o), for class shares or values (n, k)."""
+        return targets
+
+    def training(self, rows: Array, people: Population) -> Any:
+        """Bind the estimator to rows (n, d'), with the labels and weights of these people: a `Training`.
+
+        Its `contributing` must give what the estimator would be trained to after labels changed and people left:
+        scikit-learn's penalties stand against sums over people, and balanced classes count them.
+        """
+        raise NotImplementedError
+
+    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
+        """Return the parameters of a fitted estimator; `places` says where its classes are among the people's."""
+        raise NotImplementedError
+
+    def own_parameters(self, training: Any, flat: Array) -> Any:
+        """Return flat parameters of this core's training in the core's own form."""
+        raise NotImplementedError
+
+    def outputs(self, parameters: Any, rows: Array) -> Array:
+        """Return outputs (m, o) for rows (m, d'), by our own arithmetic."""
+        raise NotImplementedError
+
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+        """Return the same outputs (m, o), asked of the fitted estimator, or of the pipeline that it ends."""
+        raise NotImplementedError

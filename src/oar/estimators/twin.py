@@ -1,0 +1,186 @@
+"""A scikit-learn estimator as a model that can be differentiated through.
+
+Plans are made with the twin, whose refits are quick and whose gradients are known. Nothing is called a success by it:
+audits train a clone of the estimator itself, by its own `fit`, on what its owner would give it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.estimators.core import Array, Core
+from oar.estimators.fitting import Trained, last_step, trained
+from oar.estimators.handing import Handing
+from oar.models.differentiable import Differentiable
+from oar.people import Population
+
+
+class TwinParameters(NamedTuple):
+    """What an estimator has learned: its front's statistics (None where there is no front), and its last step's."""
+
+    front: Any
+    core: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """The estimator itself, fitted.
+
+    Attributes:
+        outputs: (m, o) for people (m, d), as the twin has them.
+        unfinished: whether it warned that it had not converged.
+    """
+
+    twin: Twin
+    trained: Trained
+    handing: Handing
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it warned that it had not converged."""
+        return self.trained.unfinished
+
+    @property
+    def places(self) -> NDArray[np.intp] | None:
+        """Where its classes are among the people's; None where it predicts values."""
+        return None if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
+
+    def outputs(self, features: Array) -> Array:
+        """Return what it says of people (m, d)."""
+        return self.twin.core.outputs_of(self.trained.estimator, self.handing.rows(features), self.places)
+
+
+@dataclass(frozen=True, eq=False)
+class Twin(Differentiable):
+    """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it.
+
+    Attributes:
+        estimator: an unfitted clone of what was given.
+        core: how its last step is differentiated.
+        front: what stands before that in a pipeline; None where nothing does.
+        table: whether it sees a table as it came rather than as coordinates.
+    """
+
+    estimator: Any
+    core: Core
+    front: Any = None
+    table: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the estimator that predicts, and that something stands before it."""
+        return self.core.name if self.front is None else f"{self.core.name} behind {self.front.name}"
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether training has one minimum."""
+        return self.core.convex
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether shifting everyone and the query together changes nothing."""
+        return self.core.equivariant and (self.front is None or self.front.equivariant)
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether nothing has kinks."""
+        return self.core.smooth and (self.front is None or self.front.smooth)
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]
+        """Whether outputs are linear in the people's features."""
+        return self.core.linear and self.front is None
+
+    @property
+    def regresses(self) -> bool:  # type: ignore[override]
+        """Whether it predicts values."""
+        return self.core.regresses
+
+    @property
+    def least_loss(self) -> float:  # type: ignore[override]
+        """What no query's loss is below."""
+        return self.core.least_loss
+
+    def __repr__(self) -> str:
+        """Show the estimator."""
+        return f"Twin({self.estimator!r})"
+
+    def handing(self, people: Population) -> Handing:
+        """Return how these people are handed to the estimator."""
+        return Handing(people, table=self.table, regresses=self.regresses)
+
+    def check(self, people: Population) -> None:
+        """Raise where the estimator cannot be fitted to these people."""
+        super().check(people)
+        self.core.check(people)
+        if self.front is not None:
+            self.front.bound(people)
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return what outputs are compared with."""
+        return self.core.target_rows(targets)
+
+    def training(self, people: Population) -> Any:
+        """Bind the twin to people: a `Training`, which refits by itself."""
+        features = np.asarray(people.features, dtype=np.float64)
+        if self.front is None:
+            return self.core.training(features, people)
+        return self.front.bound(people).training(features, people, self.core)
+
+    def original(self, people: Population, features: Array) -> Original:
+        """Train the estimator itself on people with these features (n, d), their labels and weights."""
+        handing = self.handing(people)
+        return Original(self, trained(self.estimator, handing.handed(people, features)), handing)
+
+    def fit(self, people: Population) -> TwinParameters:
+        """Train the estimator itself, and read what it has learned: then the twin predicts just as it does.
+
+        `training(people).fit(…)` is the twin's own refit, to a minimum that the estimator comes as near to as its
+        tolerance says.
+        """
+        self.check(people)
+        return self.read(self.original(people, np.asarray(people.features, dtype=np.float64)))
+
+    def read(self, original: Original) -> TwinParameters:
+        """Return the parameters of the estimator, fitted."""
+        fitted = original.trained.estimator
+        front = None if self.front is None else self.front.read(fitted, original.handing.people)
+        return TwinParameters(front, self.core.read(last_step(fitted), original.places))
+
+    def own_parameters(self, training: Any, flat: Array) -> TwinParameters:
+        """Return flat parameters of `training` in the twin's form."""
+        if self.front is None:
+            return TwinParameters(None, self.core.own_parameters(training, flat))
+        return training.parameters(flat)
+
+    def _all_outputs(self, parameters: TwinParameters, features: Any) -> Array:
+        rows = np.asarray(features, dtype=np.float64)
+        flat = rows.reshape(-1, rows.shape[-1])
+        if parameters.front is not None:
+            flat = parameters.front.transform(flat)
+        found = self.core.outputs(parameters.core, flat)
+        return found.reshape((*rows.shape[:-1], found.shape[-1]))
+
+    def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
+        """Return the query loss (...) for a goal: a class code, or one value for each output."""
+        found = self._all_outputs(parameters, features)
+        if self.regresses:
+            target = np.broadcast_to(np.asarray(goal, dtype=np.float64), found.shape[-1:])
+        else:
+            target = np.asarray(self.target_rows(np.eye(max(found.shape[-1], 2))[[goal]]))[0]
+        flat = found.reshape(-1, found.shape[-1])
+        return np.array([output_loss(self.core.loss, row, target) for row in flat]).reshape(found.shape[:-1])
+
+
+def output_loss(kind: str, outputs: Array, target: Array) -> float:
+    """Return the loss at a goal of outputs (o,), for a target (o,) in 0 … 1, or a value."""
+    if kind == "squared":
+        return 0.5 * float(((outputs - target) ** 2).sum())
+    if kind == "squared-hinge":
+        return float((np.maximum(0.0, 1 - (2 * target - 1) * outputs) ** 2).sum())
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    return float(np.logaddexp.reduce(logits) - target @ outputs)
