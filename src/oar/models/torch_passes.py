@@ -50,7 +50,9 @@ class TorchPasses:
 
     def outputs(self, theta: Any, rows: Any) -> Any:
         """Return f_θ (m, o)."""
-        return self.module(theta, self._apply, rows)
+        attention = torch_library("torch.nn.attention")  # of its kernels, the plain one alone has second derivatives
+        with attention.sdpa_kernel(attention.SDPBackend.MATH):
+            return self.module(theta, self._apply, rows)
 
     def losses(self, theta: Any, rows: Any, targets: Any) -> Any:
         """Return everyone's ℓ (m,)."""
