@@ -1,6 +1,8 @@
 """PyTorch modules as models: against finite differences of true refits, against the same models in JAX, and others'."""
 
 import copy
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -434,10 +436,12 @@ def test_a_collective_is_planned_and_audited_as_with_our_own_model():
 
 
 def test_networks_too():
-    result = oar.collective(problem_of(network()), solver=oar.solvers.ProjectedGradient(max_steps=3, restarts=0))
+    result = oar.collective(problem_of(network()), solver=oar.solvers.OneShot())
     assert result.loss < result.loss_before
     assert result.audit.converged
-    assert oar.individual(problem_of(network())).loss < result.loss_before
+    alone = oar.individual(problem_of(network()))
+    assert alone.loss_before == pytest.approx(result.loss_before, abs=1e-9)
+    assert alone.loss < alone.loss_before
 
 
 @pytest.mark.parametrize("action", [oar.Relabel(2), oar.Withhold(3)], ids=repr)
@@ -499,7 +503,11 @@ def test_what_needs_jax_functions_refuses_kindly():
     people, model = people_of(), layer()
     with pytest.raises(OptionError, match=f"ClippedInfluence {said}"):
         oar.defences.ClippedInfluence(2.0).prepared(people, model, model.fit(people), np.random.default_rng(0))
+    from oar.solvers.cheapest_search import Outputs
     from oar.worlds.actors_deployed import deployed
+
+    with pytest.raises(OptionError, match=f"oar.cheapest {said}"):
+        Outputs.of(oar.models.Scaled(model), people)
 
     with pytest.raises(OptionError, match=f"an actor {said}"):
         deployed(model, model.fit(people), 3)
@@ -513,6 +521,22 @@ def test_rounds_over_time():
         problem = oar.OnlineProblem(stream, model, oar.online.FullRefit(), query, oar.Perturb(0.2))
         results.append(oar.collective(problem, solver=oar.solvers.OneShot()))
     assert results[0].loss == pytest.approx(results[1].loss, abs=1e-4)
+
+
+def test_the_examples_of_the_page_run():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "torch.md").read_text()
+    found = {}
+    with torch.random.fork_rng():
+        for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+            exec(block, found)
+    for name in ("result", "trained"):
+        assert found[name].loss < found[name].loss_before
+        said = re.search(rf"{name}.witness +# '(.*)'", text)[1]
+        assert found[name].witness == said.replace("…", str(torch.__version__))
+    learned = found["model"].loaded(found["learned"])
+    rows = torch.as_tensor(found["X"], dtype=torch.float32)
+    expected = found["model"].predict(found["learned"], found["X"])
+    assert (learned(rows).argmax(dim=1).numpy() == expected).all()
 
 
 # -- a training of one's own -------------------------------------------------------------------------------------------
