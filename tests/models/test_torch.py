@@ -531,8 +531,8 @@ def test_the_examples_of_the_page_run():
             exec(block, found)
     for name in ("result", "trained"):
         assert found[name].loss < found[name].loss_before
-        said = re.search(rf"{name}.witness +# '(.*)'", text)[1]
-        assert found[name].witness == said.replace("…", str(torch.__version__))
+        said = re.search(rf"{name}.audit.witness +# '(.*)'", text)[1]
+        assert found[name].audit.witness == said.replace("…", str(torch.__version__))
     learned = found["model"].loaded(found["learned"])
     rows = torch.as_tensor(found["X"], dtype=torch.float32)
     expected = found["model"].predict(found["learned"], found["X"])
@@ -576,7 +576,7 @@ def test_a_training_of_ones_own_that_ends_at_the_minimum_is_differentiated_exact
     expected = ours.fit(ours.moved(None), ours.start(), 1e-10).parameters
     loss = bound(model).goal(fit.parameters, QUERY, GOAL)[0]
     assert loss == pytest.approx(ours.goal(expected, QUERY, GOAL)[0], abs=1e-9)
-    result = oar.collective(problem_of(model), solver=oar.solvers.ProjectedGradient(max_steps=3, restarts=0))
+    result = oar.collective(problem_of(model), solver=oar.solvers.OneShot())
     assert (
         result.audit.witness
         == f"torch {torch.__version__}: Linear retrained from scratch by the `train` that was given"
