@@ -130,8 +130,8 @@ class TorchModel(Differentiable):
 
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
-        width = self._all_outputs(parameters, np.asarray(features)[..., :1, :] if np.ndim(features) > 1 else features)
-        count = width.shape[-1]
+        first = np.reshape(features, (-1, np.shape(features)[-1]))[:1]
+        count = self._all_outputs(parameters, first).shape[-1]
         if self.regresses:
             target = np.broadcast_to(np.asarray(goal, dtype=np.float64), (count,))
         else:
@@ -191,7 +191,13 @@ class TorchModel(Differentiable):
                 "batch normalisation in eval mode while training."
             )
         learned = {name: value.detach().cpu().double().numpy() for name, value in found.named_parameters()}
-        theta = self.passes.module.flat({name: learned.get(name) for name in self.passes.module.names})
+        try:
+            theta = self.passes.module.flat({name: learned.get(name) for name in self.passes.module.names})
+        except DataError:
+            raise DataError(
+                f"train: must return the module that it was given, trained, got a {type(found).__name__} with "
+                "parameters of other names or shapes."
+            ) from None
         if not np.isfinite(theta).all():
             raise NumericsError(
                 f"train: must return finite parameters, got {int((~np.isfinite(theta)).sum())} of {theta.size} that "
@@ -247,9 +253,8 @@ def from_torch(
     """
     torch_library()
     check_module(module)
-    for argument, value in (("one_logit", one_logit), ("regresses", regresses)):
-        check_flag(argument, value)
-    for argument, value in (("convex", convex), ("equivariant", equivariant)):
+    flags = {"one_logit": one_logit, "regresses": regresses, "convex": convex, "equivariant": equivariant}
+    for argument, value in flags.items():
         check_flag(argument, value)
     _check_functions(loss=loss, penalty=penalty, gauge=gauge, query_loss=query_loss, apply=apply, train=train)
     if one_logit and regresses:
