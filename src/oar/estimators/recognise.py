@@ -7,7 +7,8 @@ from typing import Any
 
 from oar.errors import OptionError
 from oar.estimators.core import Core
-from oar.estimators.fitting import unfitted
+from oar.estimators.fitting import last_step, unfitted
+from oar.estimators.front import front_of
 from oar.estimators.linear_core import Logistic
 from oar.estimators.twin import Twin
 
@@ -19,7 +20,9 @@ def is_estimator(model: Any) -> bool:
 
 def recognised(estimator: Any) -> Twin:
     """Return the twin of an estimator, fitted or not; raise where it has none."""
-    return Twin(unfitted(estimator), _core(estimator))
+    fresh = unfitted(estimator)
+    front = front_of(fresh)
+    return Twin(fresh, _core(last_step(fresh)), front, table=front is not None and front.table)
 
 
 def _core(estimator: Any) -> Core:

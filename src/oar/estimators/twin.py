@@ -83,7 +83,9 @@ class Twin(Differentiable):
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether shifting everyone and the query together changes nothing."""
-        return self.core.equivariant and (self.front is None or self.front.equivariant)
+        if self.front is None:
+            return self.core.equivariant
+        return self.front.invariant or (self.core.equivariant and self.front.equivariant)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
