@@ -96,6 +96,11 @@ def _after(bound: Bound, rows: Callable[[], Array]) -> Callable[[], Array]:
     return after
 
 
+def _at(places: tuple[int, ...], rows: Callable[[], Array]) -> Callable[[], Array]:
+    """Return how people stand in some places."""
+    return lambda: rows()[:, np.array(places)]
+
+
 def refused(name: str, why: str) -> OptionError:
     """Return an error that says what to use instead."""
     return OptionError(
@@ -261,9 +266,7 @@ def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
             continue
         places, own = flow.some(which)
         done = None if fitted is None or isinstance(part, str) else fitted.named_transformers_[name]
-        some = np.array(places)
-        seen = Incoming(own, lambda some=some: incoming.rows()[:, some])
-        branches.append((places, bind(part, done, seen)))
+        branches.append((places, bind(part, done, Incoming(own, _at(places, incoming.rows)))))
     if not branches:
         raise OptionError("model: its ColumnTransformer drops every column; there is nothing to train on.")
     learned = tuple(bound.learned for _, bound in branches)
@@ -275,14 +278,14 @@ def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
 def _stacked(
     transformer: Any, branches: list[tuple[tuple[int, ...], Bound]], incoming: Incoming
 ) -> Callable[[], bool] | None:
-    """Return what reports whether a ColumnTransformer stacks its parts into a sparse matrix: if few entries are not 0."""
+    """Return what reports whether a ColumnTransformer makes a sparse matrix: if few entries are not 0."""
     if all(bound.flow.sparse is None for _, bound in branches):
         return None
 
     def sparse() -> bool:
         entries = filled = 0
         for places, bound in branches:
-            rows = _after(bound, lambda places=places: incoming.rows()[:, np.array(places)])()
+            rows = _after(bound, _at(places, incoming.rows))()
             entries += rows.size
             filled += int(np.count_nonzero(rows)) if bound.flow.is_sparse else rows.size
         return any(bound.flow.is_sparse for _, bound in branches) and filled < transformer.sparse_threshold * entries

@@ -24,8 +24,8 @@ def plainly(flow: Flow) -> tuple[tuple[Part, ...], int]:
         wrong = next((level for level in field.levels if isinstance(level, str) or not np.isreal(level)), None)
         if wrong is not None:
             raise DataError(
-                f"model: {field.word} holds levels such as {wrong!r} where numbers are needed; put a OneHotEncoder or an "
-                "OrdinalEncoder before it, or drop the column."
+                f"model: {field.word} holds levels such as {wrong!r} where numbers are needed; put a OneHotEncoder "
+                "or an OrdinalEncoder before it, or drop the column."
             )
         parts.append(_part(field, [[float(level)] for level in field.levels]))
     return tuple(parts), len(parts)
@@ -75,9 +75,9 @@ def _order(encoder: Any, fitted: Any, number: int, field: Field, name: str) -> l
     """Return a column's levels in scikit-learn's order: sorted, or as given."""
     if field.kind == "number":
         raise OptionError(
-            f"model: {name} tells the values of {field.word} apart, which are numbers here, so that nothing can be said "
-            "of a value in between; make people with oar.Population.from_frame(df, target=…, schema=…), and in the "
-            "schema give this column the kind 'category' or 'ordinal', or leave it to a scaler."
+            f"model: {name} tells the values of {field.word} apart, which are numbers here, so that nothing can be "
+            "said of a value in between; make people with oar.Population.from_frame(df, target=…, schema=…), and "
+            "in the schema give this column the kind 'category' or 'ordinal', or leave it to a scaler."
         )
     if fitted is not None:
         return [plain(level) for level in fitted.categories_[number]]

@@ -123,10 +123,10 @@ def flow_of(people: Population, table: bool, frame: Any) -> Flow:
         kind = {"boolean": "flag", "ordinal": "ranks", "category": "levels"}.get(column.kind, "number")
         levels = (False, True) if kind == "flag" else column.levels
         if kind == "levels":
-            present = rows[:, encoding.places[column.name]].any(axis=0)
+            present = np.asarray(rows[:, encoding.places[column.name]].any(axis=0))
         else:
             present = np.isin(np.arange(len(levels)), rows[:, start])
-        found.append(Field(column.name, kind, start, levels, tuple(present.tolist())))
+        found.append(Field(column.name, kind, start, levels, tuple(bool(one) for one in present)))
     return Flow(tuple(found), frame)
 
 

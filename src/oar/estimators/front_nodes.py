@@ -1,7 +1,7 @@
 """Transformers as functions that can be differentiated: what they learn from rows, and what they make of rows.
 
-A node is hashable and holds settings alone, so that what is compiled for it is kept. With rows X (n, w) and shares u (n,),
-1/n for each of the n people who are present and 0 for who has left,
+A node is hashable and holds settings alone, so that what is compiled for it is kept. With rows X (n, w) and shares
+u (n,), 1/n for each of the n people who are present and 0 for who has left,
 
     m = learned(X, u)        what scikit-learn's `fit` finds: a tuple of arrays, or of such tuples
     e = applied(X, m)        what its `transform` makes of each row
@@ -113,33 +113,25 @@ class Encode(Node):
     parts: tuple[Part, ...]
 
     def applied(self, rows: Any, learned: Learned) -> Any:
-        """Return the columns' numbers, side by side."""
+        """Return the columns' numbers, side by side: one product for all but ranks, which is quick to compile."""
         import jax.numpy as jnp
 
-        found, alike = [], []
-
-        def settle() -> None:  # neighbouring numbers are taken at once
-            if alike:
-                found.append(rows[:, np.array(alike)])
-                alike.clear()
-
+        width = sum(len(part.matrix[0]) if part.matrix else 1 for part in self.parts)
+        matrix, added, first = np.zeros((rows.shape[1], width)), np.zeros(width), 0
+        ranks: Any = 0.0
         for part in self.parts:
-            if part.kind == "number":
-                alike.append(part.start)
-                continue
-            settle()
-            found.append(self._levels(part, rows) @ jnp.asarray(np.array(part.matrix, dtype=np.float64)))
-        settle()
-        return jnp.concatenate(found, axis=1)
-
-    def _levels(self, part: Part, rows: Any) -> Any:
-        """Return a place for each level (n, k), of which a person's is 1."""
-        import jax.numpy as jnp
-
-        if part.kind == "levels":
-            return rows[:, part.start : part.start + part.levels]
-        value = rows[:, part.start]
-        return jnp.stack([1 - value, value], axis=1) if part.kind == "flag" else hats(value, part.levels)
+            own = np.array(part.matrix, dtype=np.float64) if part.matrix else np.ones((1, 1))
+            places = slice(first, first + own.shape[1])
+            first = places.stop
+            if part.kind == "ranks":
+                wide = np.zeros((part.levels, width))
+                wide[:, places] = own
+                ranks = ranks + hats(rows[:, part.start], part.levels) @ jnp.asarray(wide)
+            elif part.kind == "flag":  # (1 − x, x) times the matrix
+                matrix[part.start, places], added[places] = own[1] - own[0], own[0]
+            else:
+                matrix[part.start : part.start + len(own), places] = own
+        return rows @ jnp.asarray(matrix) + jnp.asarray(added) + ranks
 
 
 def hats(ranks: Any, levels: int) -> Any:

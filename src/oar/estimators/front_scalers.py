@@ -1,4 +1,4 @@
-"""scikit-learn's scalers, in JAX: what they learn is unweighted, as in pipelines, and constant columns are divided by 1."""
+"""scikit-learn's scalers, in JAX: what they learn is unweighted, as in pipelines; constant columns are divided by 1."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from oar.estimators.core import Core
 from oar.estimators.fitting import last_step, unfitted
 from oar.estimators.front import front_of
 from oar.estimators.linear_core import Logistic
+from oar.estimators.mlp_core import mlp
+from oar.estimators.sgd_core import sgd
 from oar.estimators.twin import Twin
 
 
@@ -39,4 +41,9 @@ def _logistic(estimator: Any) -> Core:
     return Logistic(C=float(estimator.C))
 
 
-KNOWN: dict[str, Callable[[Any], Core]] = {"LogisticRegression": _logistic}
+KNOWN: dict[str, Callable[[Any], Core]] = {
+    "LogisticRegression": _logistic,
+    "SGDClassifier": sgd,
+    "MLPClassifier": mlp,
+    "MLPRegressor": mlp,
+}

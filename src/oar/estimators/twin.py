@@ -167,6 +167,11 @@ class Twin(Differentiable):
         found = self.core.outputs(parameters.core, flat)
         return found.reshape((*rows.shape[:-1], found.shape[-1]))
 
+    def probabilities(self, parameters: Any, features: Any) -> Array:
+        """Return class probabilities (..., k), as the estimator has them; of margins, their softmax."""
+        found = None if self.regresses else self.core.probabilities(self._all_outputs(parameters, features))
+        return super().probabilities(parameters, features) if found is None else found
+
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         found = self._all_outputs(parameters, features)
