@@ -21,13 +21,13 @@ SIZES = ROWS.std(axis=0)
 
 FRONTS = {
     "standard": [StandardScaler()],
-    "least to most": [MinMaxScaler((-1, 1))],
-    "largest": [MaxAbsScaler()],
-    "robust": [RobustScaler(unit_variance=True)],
-    "length 1": [StandardScaler(with_mean=False), Normalizer()],
-    "components": [StandardScaler(), PCA(2)],
-    "whitened": [MinMaxScaler(), PCA(2, whiten=True)],
-    "columns": [make_column_transformer((RobustScaler(), [1]), remainder=make_pipeline(StandardScaler(), PCA(1)))],
+    "kinks": [
+        make_column_transformer(
+            (RobustScaler(unit_variance=True), [1]), (MinMaxScaler((-1, 1)), [0]), remainder=MaxAbsScaler()
+        )
+    ],
+    "components": [StandardScaler(with_mean=False), Normalizer(), PCA(2)],
+    "whitened": [make_column_transformer((StandardScaler(), [0, 2]), remainder="passthrough"), PCA(2, whiten=True)],
 }
 
 
@@ -85,7 +85,7 @@ def test_scores_promise_what_leaving_does():
 
 
 def test_many_queries_at_once_and_columns_alone_say_the_same():
-    twin = recognised(make_pipeline(*FRONTS["columns"], logistic()))
+    twin = recognised(make_pipeline(*FRONTS["kinks"], logistic()))
     training, fit = own_refit(twin, PEOPLE)
     targets = np.eye(3)[[0, 2, 1]]
     losses, pull, by_rows = training.goals(fit.parameters, ROWS[:3], targets)

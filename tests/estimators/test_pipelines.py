@@ -38,16 +38,12 @@ FRAMED = oar.Population(pandas.DataFrame(IRIS.features, columns=NAMES), IRIS.lab
 
 PIPELINES = {
     "standard": make_pipeline(StandardScaler(), logistic()),
-    "mean only": make_pipeline(StandardScaler(with_std=False), logistic(C=3.0)),
     "spread only": make_pipeline(StandardScaler(with_mean=False), logistic()),
-    "least to most": make_pipeline(MinMaxScaler((-1, 2)), logistic()),
     "largest": make_pipeline(MaxAbsScaler(), logistic()),
     "robust": make_pipeline(RobustScaler(quantile_range=(10, 80), unit_variance=True), logistic()),
-    "quantiles alone": make_pipeline(RobustScaler(with_centering=False), logistic()),
     "length 1": make_pipeline(Normalizer("l1"), Normalizer("max"), Normalizer(), logistic(C=100)),
     "two components": make_pipeline(StandardScaler(), PCA(2), logistic()),
     "a share of variance, whitened": make_pipeline(PCA(0.97, whiten=True), logistic()),
-    "all components": make_pipeline(PCA(svd_solver="full"), logistic()),
     "nested, with steps that do nothing": Pipeline(
         [
             ("nothing", "passthrough"),
@@ -139,16 +135,17 @@ def test_what_a_common_shift_does_is_known():
 
 def rows_and_more():
     numbers = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
-    shapes = st.tuples(st.integers(4, 9), st.integers(1, 3))
+    shapes = st.sampled_from([(4, 2), (7, 3)])  # few, because JAX compiles for each
     return shapes.flatmap(lambda shape: st.tuples(*[arrays.arrays(float, shape, elements=numbers)] * 2))
 
 
 SCALERS = [
     StandardScaler(),
     StandardScaler(with_mean=False),
+    StandardScaler(with_std=False),
     MinMaxScaler((-2, 5)),
     MaxAbsScaler(),
-    RobustScaler(),
+    RobustScaler(with_centering=False),
     RobustScaler(quantile_range=(5, 70), unit_variance=True),
     Normalizer("l2"),
 ]

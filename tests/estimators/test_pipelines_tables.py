@@ -109,9 +109,8 @@ def test_plans_keep_to_limits_and_are_audited_by_the_pipeline():
 def test_labels_and_strikes_behind_a_pipeline():
     pipeline = make_pipeline(loan_columns(), logistic())
     refused = LOANS.frame.drop(columns="credit").iloc[1]
-    few = PEOPLE.some(np.arange(60))
     for action in (oar.Relabel(most=1), oar.Withhold(most=1)):
-        result = oar.collective(oar.Problem(few, pipeline, oar.Query(refused, goal="good"), action))
+        result = oar.collective(oar.Problem(PEOPLE, pipeline, oar.Query(refused, goal="good"), action))
         assert result.audit.violations == ()
         assert result.loss < result.audit.loss_before
         assert result.loss == pytest.approx(result.proposal.claimed_loss, rel=1e-5)

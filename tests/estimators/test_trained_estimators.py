@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from pipeline_worlds import few_loans, loan_columns
+from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -35,11 +36,9 @@ CLASSIFIERS = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("people", [PEOPLE, TWO], ids=["three classes", "two classes"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_a_twin_predicts_as_its_estimator_does(name, people):
-    from sklearn.base import clone
-
+def test_a_twin_predicts_as_its_estimator_does(name):
+    people = TWO if name in ("log loss", "adam") else PEOPLE
     estimator, twin = CLASSIFIERS[name], recognised(CLASSIFIERS[name])
     original = clone(estimator).fit(people.features, people.labels)
     order = [list(original.classes_).index(label) for label in people.classes]
@@ -53,24 +52,12 @@ def test_a_twin_predicts_as_its_estimator_does(name, people):
         if hasattr(original, "predict_proba"):
             found = twin.probabilities(parameters, people.features)
             assert np.abs(found - original.predict_proba(people.features)[:, order]).max() < 1e-6
-    outputs = training.outputs(fit.parameters, QUERY)
-    target = training.targets[0]
-    assert training.goal(fit.parameters, QUERY, target)[0] == pytest.approx(
-        output_loss(twin.core.loss, outputs, target), rel=1e-9
-    )
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        MLPClassifier((2,), solver="lbfgs", activation="tanh", alpha=5.0, random_state=0, max_iter=5_000, tol=1e-10),
-        MLPClassifier((), solver="lbfgs", alpha=2.0, random_state=0, max_iter=5_000, tol=1e-10),
-    ],
-    ids=["hidden", "linear"],
-)
-@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 150)], ids=["alike", "weighted"])
-def test_where_training_ends_at_the_minimum_it_is_ours(estimator, weights):
-    people = oar.Population(ROWS, IRIS.labels, weights)
+def test_where_training_ends_at_the_minimum_slopes_are_those_of_refits():
+    settings = {"solver": "lbfgs", "random_state": 0, "max_iter": 5_000, "tol": 1e-10}
+    estimator = MLPClassifier((2,), activation="tanh", alpha=5.0, **settings)
+    people = oar.Population(ROWS, IRIS.labels, np.linspace(0.5, 2.0, 150))
     twin = recognised(estimator)
     training = twin.training(people)
     fit = training.fit(training.moved(None), training.start(), 1e-10)
@@ -89,10 +76,10 @@ def test_where_training_ends_at_the_minimum_it_is_ours(estimator, weights):
     assert (slopes * along).sum() == pytest.approx((after(3e-2) - after(-3e-2)) / 6e-2, rel=0.02)
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "modified_huber", "squared_hinge", "huber", "squared_error"])
-@pytest.mark.parametrize("balanced", ["balanced", {False: 1.0, True: 2.5}], ids=["balanced", "given"])
-def test_stochastic_descent_is_headed_to_what_we_say(loss, balanced):
+@pytest.mark.parametrize("loss", ["log_loss", "modified_huber", "huber"])
+def test_stochastic_descent_is_headed_to_what_we_say(loss):
     """With small steps and averages it comes near the minimum, where our gradient vanishes."""
+    balanced = "balanced" if loss == "log_loss" else {False: 1.0, True: 2.5}
     weights = np.linspace(0.5, 2.5, 100)
     people = oar.Population(TWO.features, TWO.labels, weights)
     settings = {"learning_rate": "constant", "eta0": 5e-3, "average": 30_000, "max_iter": 900, "tol": None}
@@ -133,7 +120,7 @@ def test_a_sparse_matrix_is_handed_over_as_one():
     assert np.abs(found - expected).max() < 1e-6
 
 
-@pytest.mark.parametrize("name", ["log loss", "hinge", "lbfgs"])
+@pytest.mark.parametrize("name", ["hinge", "lbfgs"])
 def test_plans_are_audited_by_the_estimators_own_fit(name):
     pipeline = make_pipeline(StandardScaler(), CLASSIFIERS[name])
     problem = oar.Problem(PEOPLE, pipeline, oar.Query(QUERY, goal="b"), oar.Perturb(0.4))
@@ -166,10 +153,11 @@ def test_values_are_regressed_by_networks():
 
 def test_labels_and_strikes_with_an_estimator_that_stops_early():
     for action in (oar.Relabel(most=1), oar.Withhold(most=1)):
-        problem = oar.Problem(PEOPLE, CLASSIFIERS["log loss"], oar.Query(QUERY, goal="b"), action)
+        problem = oar.Problem(TWO, CLASSIFIERS["log loss"], oar.Query(QUERY, goal=False), action)
         result = oar.collective(problem)
         assert result.audit.violations == ()
-        assert result.loss <= result.audit.loss_before
+        assert result.loss < result.audit.loss_before
+        assert result.loss == pytest.approx(result.proposal.claimed_loss, rel=1e-6)
 
 
 def test_what_cannot_be_repeated_or_followed_is_refused():
