@@ -152,7 +152,7 @@ SCALERS = [
 
 
 @given(st.sampled_from(SCALERS), rows_and_more())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_scalers_are_those_of_scikit_learn_whatever_the_rows(scaler, tables):
     rows, others = tables
     people = oar.Population(rows, [0, 1] * (len(rows) // 2) + [0] * (len(rows) % 2))
@@ -165,15 +165,17 @@ def test_scalers_are_those_of_scikit_learn_whatever_the_rows(scaler, tables):
 
 
 def test_ranks_are_one_hot_where_they_are_whole_and_curves_in_between():
+    near = 1e-6
+    ranks = np.concatenate([np.arange(5.0), np.linspace(0, 4, 33), [2 - near, 2 + near, 0.0, near]])
     with jax.enable_x64(True):
-        assert np.abs(np.asarray(hats(np.arange(5.0), 5)) - np.eye(5)).max() < 1e-15
-        between = np.asarray(hats(np.linspace(0, 4, 33), 5))
-        slope = jax.jacfwd(lambda rank: hats(rank[None], 5)[0])(2.0)
-        first = jax.jacfwd(lambda rank: hats(rank[None], 5)[0])(0.0)
+        found = np.asarray(jax.jit(hats, static_argnums=1)(ranks, 5))
+    between = found[5:38]
+    slope, first = (found[39] - found[38]) / (2 * near), (found[41] - found[40]) / near
+    assert np.abs(found[:5] - np.eye(5)).max() < 1e-15
     assert np.abs(between.sum(axis=1) - 1).max() < 1e-14
     assert np.abs(between @ np.arange(5) - np.linspace(0, 4, 33)).max() < 1e-14
-    assert np.allclose(slope, [0, -0.5, 0, 0.5, 0])
-    assert np.allclose(first, [-1, 1, 0, 0, 0])
+    assert np.allclose(slope, [0, -0.5, 0, 0.5, 0], atol=1e-4)
+    assert np.allclose(first, [-1, 1, 0, 0, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ CLASSIFIERS = {
     "sgd": MLPClassifier(
         (4,), solver="sgd", activation="logistic", random_state=3, max_iter=20, batch_size=40, n_iter_no_change=40
     ),
-    "identity": MLPClassifier((2,), activation="identity", solver="lbfgs", random_state=0, alpha=0.5, max_iter=50),
 }
 
 

@@ -62,6 +62,16 @@ class Chain(Node):
         return tuple(node.units(own) for node, own in zip(self.nodes, learned, strict=True))
 
 
+def taken(rows: Any, places: tuple[int, ...]) -> Any:
+    """Return rows in these places: a slice, or a product with ones, for XLA is slow at taking single columns."""
+    import jax.numpy as jnp
+
+    first, last = places[0], places[-1]
+    if places == tuple(range(first, last + 1)):
+        return rows[:, first : last + 1]
+    return rows @ jnp.asarray(np.eye(rows.shape[1])[:, list(places)])
+
+
 @dataclass(frozen=True)
 class Beside(Node):
     """Several for some places each; what they make stands side by side."""
@@ -70,15 +80,13 @@ class Beside(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return what each learns from its places."""
-        return tuple(node.learned(rows[:, np.array(some)], shares) for some, node in self.branches)
+        return tuple(node.learned(taken(rows, some), shares) for some, node in self.branches)
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Apply each to its places."""
         import jax.numpy as jnp
 
-        parts = [
-            node.applied(rows[:, np.array(some)], own) for (some, node), own in zip(self.branches, learned, strict=True)
-        ]
+        parts = [node.applied(taken(rows, some), own) for (some, node), own in zip(self.branches, learned, strict=True)]
         return jnp.concatenate(parts, axis=1)
 
     def units(self, learned: Learned) -> Learned:
