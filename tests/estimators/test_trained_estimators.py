@@ -75,7 +75,7 @@ def test_where_training_ends_at_the_minimum_slopes_are_those_of_refits():
     assert (slopes * along).sum() == pytest.approx((after(3e-2) - after(-3e-2)) / 6e-2, rel=0.02)
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "modified_huber", "huber"])
+@pytest.mark.parametrize("loss", ["log_loss", "huber"])
 def test_stochastic_descent_is_headed_to_what_we_say(loss):
     """With small steps and averages it comes near the minimum, where our gradient vanishes."""
     balanced = "balanced" if loss == "log_loss" else {False: 1.0, True: 2.5}
