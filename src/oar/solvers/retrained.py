@@ -95,7 +95,7 @@ def solve(
     search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
     stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
-    if unmoved.fit.residual > CONVERGED:
+    if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
     whole_only = (
         measured is not None and not isinstance(settings, ProjectedGradient) and bool(Whole(measured).discrete.any())
