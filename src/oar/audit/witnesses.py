@@ -145,7 +145,7 @@ def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features:
 def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit:
     """Train the estimator that the model is the twin of, by its own `fit`; the twin has no say."""
     original = model.original(people, features)
-    settings = repr(original.twin.estimator)
+    settings = " ".join(repr(original.twin.estimator).split())
     told = " (which warned that it had not converged)" if original.unfinished else ""
 
     def judged(query: Array, target: Array) -> Testimony:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.core import Array, Core
-from oar.estimators.fitting import Trained, last_step, trained
-from oar.estimators.handing import Handing
+from oar.estimators.fitting import Trained, last_step, trained, weight_argument
+from oar.estimators.handing import Handing, one_label_each
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 
@@ -116,6 +116,10 @@ class Twin(Differentiable):
     def check(self, people: Population) -> None:
         """Raise where the estimator cannot be fitted to these people."""
         super().check(people)
+        if not self.regresses:
+            one_label_each(people)
+        if people.weights is not None:
+            weight_argument(self.estimator, people.weights)  # which says so where it knows none
         self.core.check(people)
         if self.front is not None:
             self.front.bound(people)
