@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oar.estimators.class_weights import ClassWeights
 from oar.estimators.core import Array, Core
 from oar.models.differentiable import need_jax
-from oar.models.linear import Linear
+from oar.models.linear import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.models.linear_training import LinearTraining
 from oar.models.training import Columns
 from oar.people import Population
@@ -124,6 +124,13 @@ class LinearCore(Core):
     def training(self, rows: Array, people: Population) -> LinearTwinTraining:
         """Bind it, weights and all."""
         return LinearTwinTraining(self, rows, people)
+
+    def written_down(self, people: Population) -> Linear | None:
+        """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
+        total = people.size if people.weights is None else float(people.weights.sum())
+        found = self.model(total, None)
+        plain = self.class_weights is None and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
+        return found if plain else None
 
     def own_parameters(self, training: LinearTraining, flat: Array) -> Array:
         """Return (W, b) for rows as they are."""

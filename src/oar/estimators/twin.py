@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import DataError
 from oar.estimators.core import Array, Core
 from oar.estimators.fitting import Trained, last_step, trained, weight_argument
 from oar.estimators.handing import Handing, one_label_each
@@ -104,6 +105,21 @@ class Twin(Differentiable):
     def least_loss(self) -> float:  # type: ignore[override]
         """What no query's loss is below."""
         return self.core.least_loss
+
+    @property
+    def tolerance(self) -> float | None:
+        """How near to its minimum the estimator goes, in a measure of its own; None where it does not search."""
+        return getattr(last_step(self.estimator), "tol", None)
+
+    def written_down(self, people: Population) -> Differentiable:
+        """Return the model of `oar.models` that the estimator is for these people; raise where it is none of them."""
+        found = None if self.front is not None else self.core.written_down(people)
+        if found is None:
+            raise DataError(
+                f"model: only what is one of oar.models can be written down, got {self.estimator!r}, which is more; "
+                "hand members their rows of plan.moves()."
+            )
+        return found
 
     def __repr__(self) -> str:
         """Show the estimator."""

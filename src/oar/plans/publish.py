@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import DataError
+from oar.estimators.twin import Twin
 from oar.models import Differentiable, NearestCentroid
 from oar.models.autodiff_passes import with_settings
 from oar.models.prototypes import PrototypeNetwork
@@ -62,6 +63,7 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
             "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
             "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
         )
+    model = _written(plan, model)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
     if model.holds_class_means:
@@ -85,7 +87,12 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
 def table_model(plan: MemberPlan) -> Differentiable:
     """Return the model that a plan on a table was made with: nearest centroid is a prototype network there."""
     model = plan.problem.model
-    return PrototypeNetwork() if isinstance(model, NearestCentroid) else model
+    return PrototypeNetwork() if isinstance(model, NearestCentroid) else _written(plan, model)
+
+
+def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
+    """Return a model as a card can hold it: of an estimator's twin, the one of ours that it is."""
+    return model.written_down(plan.problem.people) if isinstance(model, Twin) else model
 
 
 def common_fields(plan: MemberPlan) -> dict[str, Any]:
