@@ -115,7 +115,7 @@ def test_over_time_there_are_models_of_ours(estimator):
     query = oar.Query([1.0, 2.0, 0.5], goal="ant")
     name = type(estimator).__name__
     for model in [estimator] + ([] if name == "RandomForestClassifier" else [as_model(estimator)]):
-        with pytest.raises(oar.OptionError, match=f"over time, got scikit-learn's {name}; use (oar|one of)"):
+        with pytest.raises(oar.OptionError, match=f"over time, got the estimator {name}; use (oar|one of)"):
             oar.OnlineProblem(stream, model, oar.online.FullRefit(), query, oar.Perturb(0.1))
-        with pytest.raises(oar.OptionError, match=f"over time, got scikit-learn's {name}"):
+        with pytest.raises(oar.OptionError, match=f"over time, got the estimator {name}"):
             Operator(model)

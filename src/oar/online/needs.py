@@ -48,10 +48,10 @@ def check_retrained(model: Any) -> None:
             "one batch; ask about that batch with oar.Problem."
         )
     if is_estimator(model) or isinstance(model, Twin | CentroidTwin):
-        estimator = getattr(model, "estimator", model)
+        estimator = model.estimator if isinstance(model, Twin | CentroidTwin) else model
         name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise OptionError(
-            f"model: must be one of oar.models where it is updated over time, got scikit-learn's {name}; use "
+            f"model: must be one of oar.models where it is updated over time, got the estimator {name}; use "
             f"{INSTEAD.get(name, 'one of oar.models')}, or ask about one retraining with oar.Problem."
         )
 
