@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.core import Array, Core
+from oar.estimators.twin import TwinParameters
 from oar.models.gaussian import class_weights
 from oar.models.training import Columns, Fit
 from oar.people import Population
@@ -178,6 +179,10 @@ class GaussianTraining:
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Count and average; there is nothing to iterate."""
         return Fit(self._learned(features).flat(), features, 0.0, True)
+
+    def parameters(self, flat: Array) -> TwinParameters:
+        """Return flat parameters as the twin has them, without a front."""
+        return TwinParameters(None, Gaussians.of(flat, self.classes))
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return ½‖θ − S‖² and θ − S."""
