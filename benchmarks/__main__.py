@@ -22,6 +22,7 @@ from benchmarks import (
     sweep_cells,
     tables,
     ten_million,
+    twins,
 )
 from benchmarks.machine import describe, machine, peak_resident
 from benchmarks.rows import FULL, QUICK, Effort, Row
@@ -39,6 +40,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "individual": peers_recourse.rows,
     "online planning": online_planning.rows,
     "simulation": simulation.rows,
+    "twins": twins.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

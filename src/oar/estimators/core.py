@@ -49,6 +49,10 @@ class Core:
         """
         raise NotImplementedError
 
+    def written_down(self, people: Population) -> Any:
+        """Return the model of `oar.models` with the same θ and the same loss for these people; None where none is."""
+        return None
+
     def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
         """Return the parameters of a fitted estimator; `places` says where its classes are among the people's."""
         raise NotImplementedError

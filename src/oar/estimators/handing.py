@@ -75,11 +75,7 @@ class Handing:
         if self.regresses:
             values = people.value_rows()
             return values[:, 0].copy() if values.shape[1] == 1 else values.copy()
-        if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
-            raise DataError(
-                "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
-                "or Relabel(most=…) rather than soft labels."
-            )
+        one_label_each(people)
         codes = people.codes(0, people.size)
         if self.codes:
             return np.array(codes, dtype=np.int64)
@@ -97,3 +93,12 @@ class Handing:
                 f"estimator: must predict the people's classes {ours[:6]}, got {list(classes)[:6]}; does it change "
                 "labels by itself?"
             ) from None
+
+
+def one_label_each(people: Population) -> None:
+    """Raise where somebody has a label between classes."""
+    if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
+        raise DataError(
+            "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
+            "or Relabel(most=…) rather than soft labels."
+        )
