@@ -12,7 +12,8 @@ from oar.actions.participation import Best
 from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
-from oar.errors import DataError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.errors import DataError, EstimatorError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.estimators import BlackBox
 from oar.following import Followed, Happened, Reality, follow
 from oar.goals import AnyBut, Between, Keep, Members
 from oar.models import NearestCentroid, SoftmaxRegression
@@ -45,9 +46,11 @@ __all__ = [
     "Audit",
     "Best",
     "Between",
+    "BlackBox",
     "Card",
     "Cheapest",
     "DataError",
+    "EstimatorError",
     "Followed",
     "Happened",
     "Keep",

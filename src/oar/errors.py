@@ -32,6 +32,10 @@ class NumericsError(OARError, ArithmeticError):
     """A computation that cannot be trusted: a singular or indefinite Hessian, a series that diverges."""
 
 
+class EstimatorError(OARError, RuntimeError):
+    """Somebody else's model that failed when it was trained or asked, with what it said."""
+
+
 class StorageError(OARError, OSError):
     """A file that is missing, damaged, of another version, or that cannot be written."""
 

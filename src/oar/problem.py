@@ -18,6 +18,7 @@ from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
+from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
@@ -82,7 +83,7 @@ class Problem:
     """
 
     people: Population
-    model: NearestCentroid | Differentiable
+    model: NearestCentroid | Differentiable | BlackBox
     query: Query
     action: Any
     keep: Keep | None = None
@@ -111,7 +112,7 @@ class Problem:
     @property
     def regresses(self) -> bool:
         """Whether the model predicts values rather than classes."""
-        return isinstance(self.model, Differentiable) and self.model.regresses
+        return bool(getattr(self.model, "regresses", False))
 
     @cached_property
     def asked(self) -> Asked:
@@ -416,13 +417,13 @@ class Problem:
         return f"Problem({self.model.name}, {size}, {queries}goal {self.goal_words}, {self.action!r})"
 
 
-def as_model(model: Any) -> NearestCentroid | Differentiable:
+def as_model(model: Any) -> NearestCentroid | Differentiable | BlackBox:
     """Return a model that problems know: ours as it is, of an estimator that others wrote its twin."""
-    if isinstance(model, NearestCentroid | Differentiable):
+    if isinstance(model, NearestCentroid | Differentiable | BlackBox):
         return model
     if is_estimator(model):
         return recognised(model)
     raise DataError(
         f"model: must be oar.NearestCentroid(), one of oar.models or a scikit-learn estimator, got {model!r}; "
-        "wrap a loss of your own in oar.models.Custom."
+        "wrap a loss of your own in oar.models.Custom, and anything with fit and predict in oar.BlackBox."
     )

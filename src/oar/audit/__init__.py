@@ -9,7 +9,9 @@ from typing import overload
 
 from oar.audit.centroids import audit_centroids
 from oar.audit.online import audit_online
+from oar.audit.outside import audit_outside
 from oar.audit.retrained import audit_retrained
+from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
 from oar.plans import Audit, Plan
 from oar.plans.online_plan import OnlinePlan
@@ -32,4 +34,6 @@ def audit(plan: Plan | OnlinePlan) -> Audit | OnlineAudit:
         return audit_online(plan)
     if isinstance(plan.problem.model, NearestCentroid):
         return audit_centroids(plan)
+    if isinstance(plan.problem.model, BlackBox):
+        return audit_outside(plan)
     return audit_retrained(plan)

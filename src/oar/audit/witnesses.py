@@ -261,7 +261,8 @@ def _residual(model: Differentiable, people: Population, features: Array, estima
 def _own_refit(model: Any, people: Population, features: Array) -> Refit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
-    name, converged = f"{model.name}'s own training, from scratch", fit.residual <= CONVERGED
+    name = getattr(training, "witness", f"{model.name}'s own training, from scratch")
+    converged = fit.residual <= CONVERGED
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = training.outputs(fit.parameters, query)

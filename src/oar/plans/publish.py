@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import DataError
+from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.models import Differentiable, NearestCentroid
 from oar.models.autodiff_passes import with_settings
@@ -87,6 +88,11 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
 def table_model(plan: MemberPlan) -> Differentiable:
     """Return the model that a plan on a table was made with: nearest centroid is a prototype network there."""
     model = plan.problem.model
+    if isinstance(model, BlackBox):
+        raise DataError(
+            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
+            "of plan.moves()."
+        )
     return PrototypeNetwork() if isinstance(model, NearestCentroid) else _written(plan, model)
 
 

@@ -14,9 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
+from oar.estimators import BlackBox
+from oar.estimators.black_box import Box
 from oar.goals import ClassWish, Wish
 from oar.models import Differentiable, NearestCentroid
 from oar.models.nearest_centroid import rival_ties
+from oar.outside import asking
+from oar.outside.asking import Asking
 from oar.plans.bystanders import Effects, measured_effects
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import Plan
@@ -69,7 +73,8 @@ class Refits:
         if isinstance(plan, LeverPlan):
             self.planned = Given(moves, plan.targets, np.where(plan.away, 0.0, weights))
             self.actors = np.asarray(self.actors | (plan.targets != rows).any(axis=1) | plan.away)
-        kind = _ByMeans if isinstance(problem.model, NearestCentroid) else _ByTraining
+        kinds: dict[Any, Any] = {NearestCentroid: _ByMeans, BlackBox: _ByAsking}
+        kind = next((way for model, way in kinds.items() if isinstance(problem.model, model)), _ByTraining)
         self._model: _Refitted = kind(problem, self.before)
 
     def if_only(self, acting: Mask) -> Given:
@@ -133,6 +138,8 @@ class Refits:
     def predict(self, learned: Any, rows: Array) -> NDArray[Any]:
         """Return class codes (m,), or values (m, o), for people with these features."""
         model, parameters = self.problem.model, self._model.parameters(learned)
+        if isinstance(model, BlackBox):
+            return parameters.predictions(rows)
         if not getattr(model, "linear", False):
             return model.predict(parameters, rows)
         outputs = rows @ parameters[:, :-1].T + parameters[:, -1]  # as `predict`, without compiling anything
@@ -175,6 +182,28 @@ class _ByMeans:
 
     def parameters(self, learned: Array) -> Any:
         return type(self._first)(learned, self._first.class_weights, self._first.sizes)
+
+
+class _ByAsking:
+    """A black box: trained itself, with another seed each time where training is random."""
+
+    def __init__(self, problem: Problem, before: Given) -> None:
+        self._asking, self._before, self._number = Asking(problem), before, 0
+        self._random = self._asking.is_random()
+
+    def fit(self, given: Given) -> Box:
+        rows = None if given.rows is self._before.rows else given.rows
+        weights = None if given.weights is self._before.weights else given.weights
+        self._number += self._random
+        return self._asking.refit(asking.Given(given.moves, rows, weights), self._number)
+
+    def judge(self, learned: Box, wish: Wish, query: Array) -> Verdict:
+        place = next(place for place, one in enumerate(self._asking.problem.wishes) if one is wish)
+        losses, reached = self._asking.judged(learned, query[None], slice(place, place + 1))
+        return Verdict(float(losses[0]), bool(reached[0]))
+
+    def parameters(self, learned: Box) -> Box:
+        return learned
 
 
 class _ByTraining:

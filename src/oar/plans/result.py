@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
+from oar.outside.rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.judged import Judged
@@ -99,6 +100,8 @@ class Audit(ShownAsText):
         converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
         relabelled: how many members' labels change. leavers: how many members take their data away.
         queries: what it says about each of those who ask.
+        rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
+            Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
     """
 
     loss_before: float
@@ -118,6 +121,8 @@ class Audit(ShownAsText):
     relabelled: int = 0
     leavers: int = 0
     queries: tuple[QueryOutcome, ...] = ()
+    rate_before: Rate | None = None
+    rate: Rate | None = None
 
     @property
     def share_before(self) -> float:
@@ -145,6 +150,8 @@ class Audit(ShownAsText):
             ("limits", "; ".join(self.violations) if self.violations else "all kept"),
             ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
         ]
+        if self.rate is not None:
+            rows.insert(1, ("refits", f"{self.rate} (before any move: {self.rate_before})"))
         return lined_up(rows)
 
     def _predictions(self) -> str:

@@ -211,7 +211,7 @@ def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Pr
 
 def _trustworthy(maker: Signal, training: Training) -> bool:
     """Report whether gradients were those of the true refit's loss."""
-    return maker.exact and not getattr(training, "damping", 0.0)
+    return maker.exact and not getattr(training, "damping", 0.0) and not getattr(training, "inexact", "")
 
 
 def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSettings:
