@@ -12,7 +12,7 @@ from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.errors import DataError, OptionError, Status, choose
-from oar.estimators.black_box import BlackBox
+from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.people import Population
 from oar.people.encoding import Row
@@ -46,17 +46,12 @@ class Cheapest:
                 "oar.Population.from_frame(frame, target=…)."
             )
         known = as_model(model)
-        if isinstance(known, BlackBox):
+        if isinstance(known, BlackBox) or (isinstance(known, Twin) and not known.linear):
             raise OptionError(
-                f"model: must be one whose structure is known, for the cheapest change, got {known!r}; oar.individual "
-                "searches for a query's own moves with it."
+                "model: must be linear in the table's columns, or one of oar.models, for the cheapest change, got "
+                f"{known.name}; oar.individual plans a query's own moves with it."
             )
         self.people, self.model = people, known
-        if isinstance(self.model, Twin) and not self.model.linear:
-            raise OptionError(
-                f"model: must be linear in the table's columns, or one of oar.models, for the cheapest change, got "
-                f"{self.model.name}; oar.individual plans a query's own moves with it."
-            )
         self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
