@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 
 import oar
+from oar.actions.norms import Norm
 from oar.outside.asking import Asking
 from oar.plans import MemberPlan
 from oar.solvers import outside_exact, shortest_move
+from oar.solvers.own_region import ruled_out
 
 NORMS = (1, 2, np.inf)
 WAYS = ("auto", "brute", "kd_tree", "ball_tree")
@@ -229,10 +231,22 @@ def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole
             assert np.linalg.norm(move, ord=norm) <= lengths[reached].min(initial=np.inf) * (1 + 1e-6) + 1e-6
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_the_shortest_move_is_that_of_an_optimiser_which_we_did_not_write(norm):
-    from scipy.optimize import minimize
+def corners_and_edges(rows, slack):
+    """Return all points where a shortest vector of the plane with rows·v ≤ slack can end, by any of the norms."""
+    ends = [np.zeros(2)]
+    for row, level in zip(rows, slack, strict=True):
+        for heading in (row, np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([1, -1])):
+            if abs(row @ heading) > 1e-9:
+                ends.append(level / (row @ heading) * heading)
+    for pair in itertools.combinations(range(len(rows)), 2):
+        corner = rows[list(pair)]
+        if abs(np.linalg.det(corner)) > 1e-9:
+            ends.append(np.linalg.solve(corner, slack[list(pair)]))
+    return [end for end in ends if (rows @ end <= slack + 1e-9).all()]
 
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_shortest_move_ends_in_the_nearest_of_all_corners_and_edges(norm):
     seen = 0
     for seed in range(12):
         problem = world(seed, budget=1.0, norm=norm)
@@ -240,35 +254,29 @@ def test_the_shortest_move_is_that_of_an_optimiser_which_we_did_not_write(norm):
         if move is None or not move.any():
             continue
         seen += 1
-        features, query = problem.people.features, problem.query_features
-        everyone = set(range(problem.people.size))
-        best = np.inf
+        offsets = problem.people.features - problem.query_features
+        everyone, best = set(range(problem.people.size)), np.inf
         for members in itertools.combinations(everyone, problem.model.estimator.n_neighbors):
-            if outcome(problem, members)[0]:
-                continue
-            pairs = [(i, j) for i in members for j in everyone.difference(members)]
-            ins, outs = (features[[pair[side] for pair in pairs]] - query for side in (0, 1))
-            slack = ((outs**2).sum(axis=1) - (ins**2).sum(axis=1)) / 2
-            # In two dimensions a shortest vector ends on one edge's nearest points, or in a corner.
-            ends = [np.zeros(2)]
-            rows = outs - ins
-            for one, level in zip(rows, slack, strict=True):
-                for heading in (one, np.eye(2)[0], np.eye(2)[1], np.array([1, 1]), np.array([1, -1])):
-                    if abs(one @ heading) > 1e-9:
-                        ends.append(level / (one @ heading) * heading)
-            for first, second in itertools.combinations(range(len(rows)), 2):
-                corner = rows[[first, second]]
-                if abs(np.linalg.det(corner)) > 1e-9:
-                    ends.append(np.linalg.solve(corner, slack[[first, second]]))
-            inside = [end for end in ends if (rows @ end <= slack + 1e-9).all()]
-            best = min([best, *(np.linalg.norm(end, ord=norm) for end in inside)])
-            if norm == 2 and inside:  # and by a general-purpose optimiser, from the best of those
-                start = 1.001 * min(inside, key=np.linalg.norm)
-                limit = {"type": "ineq", "fun": lambda d, r=rows, s=slack: s - r @ d, "jac": lambda d, r=rows: -r}
-                told = minimize(lambda d: d @ d, start, jac=lambda d: 2 * d, constraints=[limit], method="SLSQP")
-                assert np.sqrt(told.fun) >= np.linalg.norm(move) - 1e-5
+            if not outcome(problem, members)[0]:
+                pairs = itertools.product(members, everyone.difference(members))
+                ins, outs = (offsets[list(side)] for side in zip(*pairs, strict=True))
+                ends = corners_and_edges(outs - ins, ((outs**2).sum(axis=1) - (ins**2).sum(axis=1)) / 2)
+                best = min([best, *(np.linalg.norm(end, ord=norm) for end in ends)])
         assert np.linalg.norm(move, ord=norm) == pytest.approx(best, abs=1e-6)
     assert seen >= 5
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@given(seed=st.integers(0, 100_000))
+@settings(max_examples=30)
+def test_what_is_ruled_out_is_just_what_is_farther_than_the_shortest(norm, seed):
+    rng = np.random.default_rng(seed)
+    rows, slack = rng.normal(size=(5, 2)), rng.normal(-0.5, 1.0, 5)
+    ends = corners_and_edges(rows, slack)
+    least = min((np.linalg.norm(end, ord=norm) for end in ends), default=np.inf)
+    assert not ruled_out(rows, slack, Norm.of(norm), 1.0001 * least if ends else 0.0) or not ends
+    if least > 1e-3:
+        assert ruled_out(rows, slack, Norm.of(norm), 0.9999 * least if ends else 10.0)
 
 
 @pytest.mark.parametrize("norm", NORMS)

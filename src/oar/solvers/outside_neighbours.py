@@ -10,11 +10,13 @@ each is a least-distance problem (p = 2) or a linear programme (p = 1, ∞). All
 half-spaces are nearest: the farthest of those half-spaces is a lower bound, which rules out most.
 
 On an edge, distances tie, and who is counted is up to rounding. So σ > 0, a hair, keeps moves inside, and what is
-ruled out is ruled out with −σ: a neighbourhood between the two is neither had nor excluded.
+ruled out is ruled out with −σ, by multipliers that prove it (`ruled_out`): a neighbourhood between the two is neither
+had nor excluded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -29,7 +31,7 @@ from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.outside_claims import Flags, judged_counts, own_way, proposal
-from oar.solvers.own_region import shortest_within
+from oar.solvers.own_region import ruled_out, shortest_within
 
 Array = NDArray[np.float64]
 MOST_SETS = 20_000  # neighbourhoods that are looked at
@@ -97,29 +99,43 @@ class Regions:
             each = np.where(outside, needed[self.sets[:, place]], 0.0)
             self.bounds = np.maximum(self.bounds, each.max(axis=1))
 
-    def into(self, number: int, blur: float) -> tuple[Array, float] | None:
-        """Return the shortest move into one neighbourhood, distances at least `blur` apart, and its length."""
-        self.programmes += 1
-        if self.programmes > MOST_PROGRAMMES[self.norm.p]:
-            raise TooMany
+    def into(self, number: int) -> tuple[Array, float] | None:
+        """Return the shortest move into one neighbourhood, distances a hair apart, and its length; None if none is."""
+        normals, slack, hair = self._limits(number, self.blur)
+        if (slack[hair == np.inf] < 0).any():
+            return None
+        if (slack >= 0).all():
+            return np.zeros(self.offsets.shape[1]), 0.0
+        some = hair < np.inf
+        move = self._counted(shortest_within, normals[some], slack[some], self.norm, TIGHT)
+        if move is None or (normals @ move > slack + hair / 4).any():  # or it was none, but for rounding
+            return None
+        return move, float(self.norm.length(move))
+
+    def excluded(self, number: int, budget: float) -> bool:
+        """Report whether it is proved that one neighbourhood is beyond a budget, however ties are settled."""
+        normals, slack, _ = self._limits(number, -self.blur)
+        return bool((slack < 0).any()) and self._counted(ruled_out, normals, slack, self.norm, budget)
+
+    def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array]:
+        """Return normals (c, d) of length 1, slack (c,), and what a hair is (c,): ∞ for two people in one place."""
         inside = self.offsets[self.sets[number]]
         others = np.delete(self.offsets, self.sets[number], axis=0)
         normals = (others[None] - inside[:, None]).reshape(-1, self.offsets.shape[1])
         sums = (others[None] + inside[:, None]).reshape(normals.shape)
         slack = (np.einsum("cd,cd->c", normals, sums) - blur) / 2
         lengths = euclidean(normals)
-        same = lengths == 0  # two people in one place are never told apart
-        if (slack[same] < 0).any():
-            return None
-        if (slack >= 0).all():
-            return np.zeros(self.offsets.shape[1]), 0.0
-        normals, slack = (part[~same] for part in (normals, slack))
-        unit = lengths[~same]
+        unit = np.where(lengths > 0, lengths, 1.0)
+        return normals / unit[:, None], slack / unit, np.where(lengths > 0, self.blur / unit, np.inf)
+
+    def _counted(self, programme: Callable[..., Any], *arguments: Any) -> Any:
+        self.programmes += 1
+        if self.programmes > MOST_PROGRAMMES[self.norm.p]:
+            raise TooMany
         try:
-            move = shortest_within(normals / unit[:, None], slack / unit, self.norm, TIGHT)
+            return programme(*arguments)
         except RuntimeError:  # scipy did not come to an end
             raise TooMany from None
-        return None if move is None else (move, float(self.norm.length(move)))
 
     def nearest(self, among: Flags, budget: float) -> tuple[int, Array, float] | None:
         """Return which of some neighbourhoods has the shortest move within a budget, that move, and its length."""
@@ -127,18 +143,15 @@ class Regions:
         for number in self._in_order(among):
             if self.bounds[number] > limit:
                 break
-            found = self.into(number, self.blur)
+            found = self.into(number)
             if found is not None and found[1] <= limit and (best is None or found[1] < limit):
                 best, limit = (int(number), *found), found[1]
         return best
 
     def any_within(self, among: Flags, budget: float) -> bool:
         """Report whether some of these neighbourhoods cannot be ruled out within a budget."""
-        for number in self._in_order(among & (self.bounds <= budget)):
-            found = self.into(number, -self.blur)
-            if found is not None and found[1] <= budget:
-                return True
-        return False
+        near = self._in_order(among & (self.bounds <= budget))
+        return any(not self.excluded(number, budget) for number in near)
 
     def _in_order(self, among: Flags) -> NDArray[np.intp]:
         places = np.flatnonzero(among)

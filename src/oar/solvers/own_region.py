@@ -87,19 +87,56 @@ def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float |
     return _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm, tolerance)
 
 
+def ruled_out(normals: Array, slack: Array, norm: Norm, budget: float) -> bool:
+    """Report whether it is proved that no δ with ‖δ‖_p ≤ budget has normals·δ ≤ slack.
+
+    Whatever is found is only believed by its multipliers: for λ ≥ 0 any such δ has λᵀNδ ≤ λ·s, and λᵀNδ is at least
+    −budget·‖Nᵀλ‖_q. Good multipliers are those of the least-distance problem for p = 2, and otherwise those of the
+    linear programme that finds by how much the limits must be broken within the ball.
+    """
+    multipliers = (
+        _distance_multipliers(normals, slack) if norm.p == 2 else _ball_multipliers(normals, slack, norm, budget)
+    )
+    return bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
+
+
+def _distance_multipliers(normals: Array, slack: Array) -> Array:
+    from scipy.optimize import nnls
+
+    stacked = np.vstack([-normals.T, -slack])
+    unit = np.zeros(len(stacked))
+    unit[-1] = 1.0
+    return nnls(stacked, unit)[0]
+
+
+def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
+    """Return multipliers of min t with normals·δ ≤ slack + t and ‖δ‖_p ≤ budget, p = 1 or ∞; δ is made of two parts."""
+    from scipy.optimize import linprog
+
+    count, dimensions = normals.shape
+    # Variables are δ⁺, δ⁻ ≥ 0 and t; their sum is at most the budget (p = 1), or each is (p = ∞).
+    limits = np.hstack([normals, -normals, -np.ones((count, 1))])
+    levels = slack
+    if norm.p == 1:
+        limits = np.vstack([limits, np.append(np.ones(2 * dimensions), 0.0)])
+        levels = np.append(slack, budget)
+    costs = np.append(np.zeros(2 * dimensions), 1.0)
+    each = [(0, budget)] * (2 * dimensions)
+    found = linprog(costs, A_ub=limits, b_ub=levels, bounds=[*each, (None, None)], method="highs")
+    return np.maximum(-found.ineqlin.marginals[:count], 0.0) if found.success else np.zeros(count)
+
+
 def _least_distance(normals: Array, slack: Array) -> Array | None:
     """Return argmin ‖δ‖₂ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
 
     With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
     the limits contradict each other exactly if r = 0.
     """
-    from scipy.optimize import nnls
-
     stacked = np.vstack([-normals.T, -slack])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    residual = stacked @ nnls(stacked, unit)[0] - unit
-    if np.abs(residual).max() <= 1e-12:
+    residual = stacked @ _distance_multipliers(normals, slack) - unit
+    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
         return None
     return -residual[:-1] / residual[-1]
 
