@@ -14,6 +14,7 @@ from oar.actions.norms import Norm
 from oar.outside.asking import Asking
 from oar.plans import MemberPlan
 from oar.solvers import outside_exact, shortest_move
+from oar.solvers.outside_neighbours_collective import ring_of
 from oar.solvers.own_region import ruled_out
 
 NORMS = (1, 2, np.inf)
@@ -60,7 +61,7 @@ def points_of_balls(problem, rng, number=400):
 
 @pytest.mark.parametrize("norm", NORMS)
 @given(seed=st.integers(0, 100_000))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_members_do_as_well_as_the_best_of_all_neighbourhoods(norm, seed):
     problem = world(seed, norm=norm)
     features, query = problem.people.features, problem.query_features
@@ -82,9 +83,48 @@ def test_members_do_as_well_as_the_best_of_all_neighbourhoods(norm, seed):
     assert not result.disagreement
 
 
+def test_the_best_votes_are_those_of_all_neighbourhoods_and_level_votes_are_no_lead():
+    rng = np.random.default_rng(0)
+    level = 0
+    for _ in range(250):
+        size, classes = int(rng.integers(6, 10)), int(rng.integers(3, 6))
+        codes = np.concatenate([np.arange(classes), rng.integers(0, classes, size)])[:size]
+        people, number = oar.Population(rng.normal(size=(size, 1)), codes), int(rng.integers(3, 6))
+        model = oar.BlackBox(KNeighborsClassifier(number))
+        action = oar.Perturb(rng.choice([0.0, 0.0, 0.4, 1.0], size))
+        problem = oar.Problem(people, model, oar.Query([0.0], int(rng.integers(0, classes))), action)
+        low = np.maximum(np.abs(people.features[:, 0]) - problem.allowance.budget, 0)
+        high = np.abs(people.features[:, 0]) + problem.allowance.budget
+        possible = [
+            outcome(problem, members)
+            for members in itertools.combinations(range(size), number)
+            if low[list(members)].max() < np.delete(high, members).min()
+        ]
+        votes = ring_of(problem).best(problem.allowance.everyones(size), 1e-12, leading=True).counts
+        assert votes.sum() == number
+        told = outcome(problem, np.repeat([codes.tolist().index(code) for code in range(classes)], votes))
+        assert told == (min(possible)[0], pytest.approx(min(possible)[1]))
+        level += min(possible)[0] and votes[problem.goal] == np.delete(votes, problem.goal).max()
+    assert level >= 5
+
+
+def test_the_goal_comes_before_a_lower_loss():
+    # Either all three of the goal are in, and so are three of "o"; or two are, and one of each of four other classes.
+    places = [0.5, -0.5, 3.0, 2.0, 2.1, 1.9, 2.0, 2.0, 2.0, 2.0]
+    budgets = [0, 0, 0, 0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 1.5]
+    people = oar.Population(np.array(places)[:, None], [*"gggooocdef"])
+    model = oar.BlackBox(KNeighborsClassifier(6))
+    result = oar.collective(oar.Problem(people, model, oar.Query([0.0], "g"), oar.Perturb(budgets)))
+    assert result.success
+    assert not result.exact
+    assert result.loss == pytest.approx(np.log(3), abs=1e-5)
+    assert result.bound == pytest.approx(np.log(2), abs=1e-5)
+    assert "The goal came first" in result.explanation
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @given(seed=st.integers(0, 100_000), whole=st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_no_moves_drawn_at_random_do_better(norm, seed, whole):
     problem = world(seed, norm=norm, whole=whole)
     rng, size = np.random.default_rng(seed), problem.people.size
@@ -105,8 +145,25 @@ def test_no_moves_drawn_at_random_do_better(norm, seed, whole):
         assert min(outcomes) >= (not oar.audit(found.plan).success, found.claimed_loss - 1e-9)
 
 
+@given(seed=st.integers(0, 100_000), whole=st.booleans())
+@settings(max_examples=15)
+def test_no_plan_that_anybody_has_audited_is_better(seed, whole):
+    problem = world(seed, norm=NORMS[seed % 3], whole=whole)
+    result = oar.collective(problem)
+    rng, features = np.random.default_rng(seed), problem.people.features
+    points, size = points_of_balls(problem, rng), problem.people.size
+    for _ in range(12):
+        each = points[np.arange(size), rng.integers(0, points.shape[1], size)] - features
+        told = oar.audit(MemberPlan(problem, np.zeros(2), each))
+        assert not told.violations
+        assert told.loss >= result.bound - 1e-9
+        assert not (told.success and result.status == "impossible")
+        if result.exact:
+            assert (not told.success, told.loss) >= (not result.success, result.loss - 1e-9)
+
+
 @given(seed=st.integers(0, 100_000))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_ties_are_never_counted_on(seed):
     problem = world(seed, norm=NORMS[seed % 3], whole=True)
     result = oar.collective(problem)
@@ -135,7 +192,7 @@ def test_together_is_never_worse_than_alone_where_everyone_takes_part(seed, budg
 @pytest.mark.parametrize("norm", NORMS)
 def test_budgets_that_are_said_to_suffice_do_and_a_little_less_does_not(norm):
     seen = never = 0
-    for seed in range(25):
+    for seed in range(16):
         problem = world(seed, budget=0.0, norm=norm)
         told = oar.collective(problem).proposal.suffices
         number = re.search(r"at least ([\d.e+-]+)\.$", told)
@@ -149,8 +206,8 @@ def test_budgets_that_are_said_to_suffice_do_and_a_little_less_does_not(norm):
         assert oar.collective(problem.with_action(budget=budget * 1.0001)).success
         less = oar.collective(problem.with_action(budget=budget * 0.9999))
         assert less.status == "impossible"
-    assert seen >= 3
-    assert never >= 3
+    assert seen >= 2
+    assert never >= 2
 
 
 def test_many_people_are_no_harder():
@@ -198,7 +255,7 @@ def grid_of_moves(norm, budget, steps=61):
 
 @pytest.mark.parametrize("norm", NORMS)
 @given(seed=st.integers(0, 100_000), budget=st.floats(0.05, 3.0), whole=st.booleans())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole):
     problem = world(seed, budget=budget, norm=norm, whole=whole)
     found = outside_exact.propose_individual(problem)
@@ -282,7 +339,7 @@ def test_what_is_ruled_out_is_just_what_is_farther_than_the_shortest(norm, seed)
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_shortest_way_decides_what_is_impossible(norm):
     seen = 0
-    for seed in range(20):
+    for seed in range(14):
         problem = world(seed, budget=1.0, norm=norm)
         move = shortest_move(problem)
         if move is None or not move.any():
@@ -293,7 +350,7 @@ def test_the_shortest_way_decides_what_is_impossible(norm):
             query = oar.Query(problem.query.features, problem.query.goal, budget=share * length)
             result = oar.individual(oar.Problem(problem.people, problem.model, query, problem.action))
             assert result.status == status
-    assert seen >= 8
+    assert seen >= 5
 
 
 def test_other_goals_than_one_class_are_known_to_the_query():
