@@ -108,10 +108,16 @@ def test_the_best_votes_are_those_of_all_neighbourhoods_and_level_votes_are_no_l
     assert level >= 5
 
 
-def test_the_goal_comes_before_a_lower_loss():
-    # Either all three of the goal are in, and so are three of "o"; or two are, and one of each of four other classes.
-    places = [0.5, -0.5, 3.0, 2.0, 2.1, 1.9, 2.0, 2.0, 2.0, 2.0]
-    budgets = [0, 0, 0, 0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 1.5]
+@pytest.mark.parametrize(
+    ("places", "budgets"),
+    [
+        # Either all three of the goal are in, and so must three of "o"; or two are, and one of each other class.
+        ([0.5, -0.5, 3.0, 2.0, 2.1, 1.9, 2.0, 2.0, 2.0, 2.0], [0, 0, 0, 0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 1.5]),
+        # Either nobody but the goal's and "o" is near enough; or the other classes must be in.
+        ([1.0, 1.1, -1.0, 1.0, 0.9, -1.0, 2.0, 2.0, 2.0, 2.0], [2, 2, 2, 2, 2, 2, 0, 0, 0, 0]),
+    ],
+)
+def test_the_goal_comes_before_a_lower_loss(places, budgets):
     people = oar.Population(np.array(places)[:, None], [*"gggooocdef"])
     model = oar.BlackBox(KNeighborsClassifier(6))
     result = oar.collective(oar.Problem(people, model, oar.Query([0.0], "g"), oar.Perturb(budgets)))
