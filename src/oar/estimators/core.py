@@ -61,6 +61,10 @@ class Core:
         """Return outputs (m, o) for rows (m, d'), by our own arithmetic."""
         raise NotImplementedError
 
+    def probabilities(self, outputs: Array) -> Array | None:
+        """Return class probabilities (m, k) of outputs; None where they are their softmax, as of most."""
+        return None
+
     def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
         """Return the same outputs (m, o), asked of the fitted estimator, or of the pipeline that it ends."""
         raise NotImplementedError

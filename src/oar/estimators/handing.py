@@ -58,13 +58,18 @@ class Handing:
 
     def handed(self, people: Population, features: Array) -> Handed:
         """Return what is trained on: `people` with their labels and weights, at `features` (n, d)."""
+        present, labels, left = self.told(people)
+        return Handed(self.rows(features[present]), labels, left)
+
+    def told(self, people: Population) -> tuple[Any, NDArray[Any], Array | None]:
+        """Return who is there (a mask or slice), and their labels and weights as the estimator is given them."""
         weights = people.weights
         present = slice(None) if weights is None or (weights > 0).all() else weights > 0
         left = None if weights is None else np.array(weights[present], dtype=np.float64)
         # Who had no weights before somebody left has none afterwards: an estimator need not know what weights are.
         if left is not None and people.first_weights is not weights and (left == 1.0).all():
             left = None
-        return Handed(self.rows(features[present]), self._labels(people)[present], left)
+        return present, self._labels(people)[present], left
 
     def _labels(self, people: Population) -> NDArray[Any]:
         if self.regresses:

@@ -7,8 +7,11 @@ from typing import Any
 
 from oar.errors import OptionError
 from oar.estimators.core import Core
-from oar.estimators.fitting import unfitted
+from oar.estimators.fitting import last_step, unfitted
+from oar.estimators.front import front_of
 from oar.estimators.linear_core import Logistic
+from oar.estimators.mlp_core import mlp
+from oar.estimators.sgd_core import sgd
 from oar.estimators.twin import Twin
 
 
@@ -19,7 +22,9 @@ def is_estimator(model: Any) -> bool:
 
 def recognised(estimator: Any) -> Twin:
     """Return the twin of an estimator, fitted or not; raise where it has none."""
-    return Twin(unfitted(estimator), _core(estimator))
+    fresh = unfitted(estimator)
+    front = front_of(fresh)
+    return Twin(fresh, _core(last_step(fresh)), front, table=front is not None and front.table)
 
 
 def _core(estimator: Any) -> Core:
@@ -36,4 +41,9 @@ def _logistic(estimator: Any) -> Core:
     return Logistic(C=float(estimator.C))
 
 
-KNOWN: dict[str, Callable[[Any], Core]] = {"LogisticRegression": _logistic}
+KNOWN: dict[str, Callable[[Any], Core]] = {
+    "LogisticRegression": _logistic,
+    "SGDClassifier": sgd,
+    "MLPClassifier": mlp,
+    "MLPRegressor": mlp,
+}

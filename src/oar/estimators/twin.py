@@ -83,7 +83,9 @@ class Twin(Differentiable):
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether shifting everyone and the query together changes nothing."""
-        return self.core.equivariant and (self.front is None or self.front.equivariant)
+        if self.front is None:
+            return self.core.equivariant
+        return self.front.invariant or (self.core.equivariant and self.front.equivariant)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
@@ -164,6 +166,11 @@ class Twin(Differentiable):
             flat = parameters.front.transform(flat)
         found = self.core.outputs(parameters.core, flat)
         return found.reshape((*rows.shape[:-1], found.shape[-1]))
+
+    def probabilities(self, parameters: Any, features: Any) -> Array:
+        """Return class probabilities (..., k), as the estimator has them; of margins, their softmax."""
+        found = None if self.regresses else self.core.probabilities(self._all_outputs(parameters, features))
+        return super().probabilities(parameters, features) if found is None else found
 
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
