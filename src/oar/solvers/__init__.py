@@ -11,6 +11,7 @@ import numpy as np
 
 from oar.actions.limits import Limit
 from oar.errors import OptionError
+from oar.estimators.black_box import BlackBox
 from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
 from oar.models.linear import Linear
@@ -23,6 +24,7 @@ from oar.solvers import (
     centroid,
     keeping,
     levers,
+    outside_exact,
     own_move,
     own_table,
     paper,
@@ -53,7 +55,7 @@ __all__ = [
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 
 
-def propose_collective(
+def propose_collective(  # noqa: C901 - one line for each kind of problem
     problem: Problem,
     solver: Any = "auto",
     signal: Any = "auto",
@@ -64,6 +66,8 @@ def propose_collective(
 
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
     """
+    if isinstance(problem.model, BlackBox):
+        return _known_exactly(problem, outside_exact.propose_collective(problem))
     if problem.best is not None:
 
         def chosen_few(few: Problem) -> Proposal:
@@ -98,6 +102,8 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
     problem.only_moves("individual recourse")
     problem.only_one("individual recourse")
+    if isinstance(problem.model, BlackBox):
+        return _known_exactly(problem, outside_exact.propose_individual(problem))
     if _is_refitted(problem):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
@@ -119,6 +125,15 @@ def propose_joint(
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
+
+
+def _known_exactly(problem: Problem, found: Proposal | None) -> Proposal:
+    if found is None:
+        raise OptionError(
+            f"model: must be one decision tree (for individual recourse) or nearest neighbours, of plain features, to "
+            f"be solved exactly from outside, got {problem.model.name}."
+        )
+    return found
 
 
 def _is_refitted(problem: Problem) -> bool:
