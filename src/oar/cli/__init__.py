@@ -11,7 +11,7 @@ import typer
 from oar.cli.audit import audit
 from oar.cli.endings import clear_endings, left_at_once
 from oar.cli.leverage import leverage
-from oar.cli.paper import embed_mnist, reproduce
+from oar.cli.paper import embed_mnist, outside, reproduce
 from oar.cli.plan import plan
 from oar.cli.questions import questions
 from oar.cli.respond import respond
@@ -81,6 +81,10 @@ app.command(
 app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
     reproduce
 )
+app.command(
+    short_help="What is left where models are seen from outside.",
+    epilog="Example: oar outside --out outside --adult adult --seed 0",
+)(outside)
 app.command(
     short_help="Embed MNIST as the paper does.", epilog="Example: oar embed-mnist --folder mnist --out embedding"
 )(embed_mnist)
