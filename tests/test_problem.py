@@ -106,7 +106,9 @@ def test_wrong_kinds_are_named():
     query, action = oar.Query([0.0, 0.0], "yes"), oar.Perturb(1.0)
     with pytest.raises(oar.DataError, match="people: must be an oar.Population"):
         oar.Problem([[1.0]], oar.NearestCentroid(), query, action)
-    with pytest.raises(oar.DataError, match=r"model: must be oar.NearestCentroid\(\), one of oar.models or a scikit-learn"):
+    with pytest.raises(
+        oar.DataError, match=r"model: must be oar.NearestCentroid\(\), one of oar.models or a scikit-learn"
+    ):
         oar.Problem(PEOPLE, "nearest", query, action)
     with pytest.raises(oar.DataError, match="query: must be an oar.Query"):
         oar.Problem(PEOPLE, oar.NearestCentroid(), [0.0, 0.0], action)

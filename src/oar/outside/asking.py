@@ -93,7 +93,7 @@ class Asking:
             return self._by_labels(box, points, some)
         outputs = said.values if said.logits is None else said.logits
         assert outputs is not None
-        each = [(_loss(wish, row), wish.reached(row)) for wish, row in zip(wishes, outputs, strict=True)]
+        each = [(loss_of(wish, row), wish.reached(row)) for wish, row in zip(wishes, outputs, strict=True)]
         losses, reached = (np.array(part) for part in zip(*each, strict=True))
         return losses, reached
 
@@ -153,7 +153,7 @@ class Asking:
         return box.seedable and float(np.abs(predicted(1) - first).max()) > SAME
 
 
-def _loss(wish: Wish, outputs: Array) -> float:
+def loss_of(wish: Wish, outputs: Array) -> float:
     """Return the loss of log-probabilities (k,), or of values (o,)."""
     if isinstance(wish, ClassWish):
         return wish.loss(outputs)

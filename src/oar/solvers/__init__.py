@@ -11,6 +11,7 @@ import numpy as np
 
 from oar.actions.limits import Limit
 from oar.errors import OptionError
+from oar.estimators import BlackBox
 from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
 from oar.models.linear import Linear
@@ -23,6 +24,7 @@ from oar.solvers import (
     centroid,
     keeping,
     levers,
+    outside,
     own_move,
     own_table,
     paper,
@@ -31,16 +33,19 @@ from oar.solvers import (
     query_moves,
     retrained,
 )
+from oar.solvers.outside_settings import DirectSearch, Surrogate
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
 __all__ = [
+    "DirectSearch",
     "Exact",
     "FrankWolfe",
     "OneShot",
     "Paper",
     "ProjectedGradient",
+    "Surrogate",
     "Sweep",
     "propose_collective",
     "propose_individual",
@@ -64,6 +69,8 @@ def propose_collective(
 
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
     """
+    if isinstance(problem.model, BlackBox):
+        return outside.propose_members(problem, solver, signal, _for_surrogates, on_step)
     if problem.best is not None:
 
         def chosen_few(few: Problem) -> Proposal:
@@ -85,6 +92,10 @@ def propose_collective(
         by_batch = isinstance(problem.model, TestTimeBatchNorm)
         return batch_norm.solve(problem, solver, signal, loop) if by_batch else loop(solver)
     _no_signal(signal)
+    return _propose_centroids(problem, solver)
+
+
+def _propose_centroids(problem: Problem, solver: Any) -> Proposal:
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
         return centroid.solve(problem)
@@ -98,6 +109,8 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """The query moves, the model stays. Not audited: use `oar.individual` for that."""
     problem.only_moves("individual recourse")
     problem.only_one("individual recourse")
+    if isinstance(problem.model, BlackBox):
+        return outside.propose_query(problem, solver)
     if _is_refitted(problem):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
@@ -111,6 +124,8 @@ def propose_joint(
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
     problem.only_one("joint recourse")
+    if isinstance(problem.model, BlackBox):
+        return outside.propose_members(problem, solver, signal, _for_surrogates, on_step, query=True)
     if problem.best is not None:
         return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
     if problem.keep is not None:
@@ -162,6 +177,15 @@ def _propose_retrained(
     if problem.query.several != "mean" or problem.undecided:
         return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts, anchors)
     return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts, None, None, anchors)
+
+
+def _for_surrogates(problem: Problem, query: bool) -> Proposal:
+    """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
+    solver: Any = "auto"
+    if problem.moves and problem.limits is None:
+        convex = getattr(problem.model, "convex", True)
+        solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
+    return propose_joint(problem, solver) if query else propose_collective(problem, solver)
 
 
 def _keeping(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:
