@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass, replace
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,11 @@ def _turned(model: Differentiable, turn: int) -> Differentiable:
     """Return a family for its next turn: what starts from a seed starts from another one."""
     if isinstance(model, Scaled):
         return replace(model, model=_turned(model.model, turn))
-    seed = getattr(model, "seed", None)
-    if turn and isinstance(seed, int) and is_dataclass(model):
-        turned: Any = replace(model, seed=seed + turn)  # type: ignore[call-arg]
-        return turned
-    return model
+    if not turn or not hasattr(model, "seed"):
+        return model
+    turned: Any = copy.copy(model)  # settings are frozen, so that they are set as a dataclass sets them
+    object.__setattr__(turned, "seed", model.seed + turn)
+    return turned
 
 
 def able(models: tuple[Differentiable, ...], problem: Problem, public: Population) -> tuple[tuple[Any, ...], list[str]]:

@@ -154,7 +154,7 @@ def search_levers(
             return replace(after, policy=f"{LEVERS}, and {after.policy}")
         return Searched(found, loss, after.steps, random, ended or after.ended, LEVERS)
     if random:
-        safe = [stay] if start is stay else [start, stay]
+        safe = [stay] if start is stay else [stay, start]
         deed, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
         loss, found = (loss, found) if np.isnan(mean) else (mean, deed)
     return Searched(found, loss, len(ground.best[0]), random, ended, LEVERS)

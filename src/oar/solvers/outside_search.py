@@ -21,10 +21,11 @@ from oar.solvers.outside_policies import Policy, policy_of
 from oar.solvers.outside_settings import DirectSearch
 from oar.solvers.outside_signals import Answers
 from oar.solvers.outside_surrogate import Outlook
-from oar.solvers.outside_trials import FINALISTS, Deed, Spent, Trials, best_of, kept_for_finals
+from oar.solvers.outside_trials import Deed, Spent, Trials, best_of, kept_for_finals
 
 Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
+FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen
 LITTLE = 1e-12  # a loss so low cannot be lowered further
 
@@ -67,7 +68,8 @@ def search(
     stay = Deed(np.zeros((people.size, people.dimensions)))
     start = first or (None if outlook is None else outlook.deed)
     answers = Answers(problem, None if start is None else start.rows)
-    searching = _Searching(trials, stay, start, on_step)
+    begun = [stay, *(one for one in (first, None if outlook is None else outlook.deed) if one is not None)]
+    searching = _Searching(trials, begun, on_step)
     name = "nothing"
     try:
         random = searching.random = trials.is_random()
@@ -120,9 +122,8 @@ class _MovesAndQuery:
 class _Searching:
     """One run: what was seen, and what comes into the final comparison."""
 
-    def __init__(self, trials: Trials, stay: Deed, start: Deed | None, on_step: OnStep | None) -> None:
-        self._trials, self._stay, self._on_step = trials, stay, on_step
-        self._begun = [stay] if start is None else [stay, start]
+    def __init__(self, trials: Trials, begun: list[Deed], on_step: OnStep | None) -> None:
+        self._trials, self._begun, self._on_step = trials, begun, on_step
         self._seen: list[tuple[float, Deed]] = []
         self._first: list[tuple[float, Deed]] = []  # with the first seed
         self._recent: list[Deed] = []
@@ -164,11 +165,11 @@ class _Searching:
                 return self._begun[-1], np.nan
             loss, deed = min(self._seen, key=lambda one: one[0])
             return deed, loss
-        others = ([] if self._middle is None else [self._middle]) + self._recent[::-1]
-        safe = self._begun[::-1]
-        deed, mean = best_of(self._trials, safe, others[: FINALISTS - len(safe)], FRESH)
-        if np.isnan(mean) and self._first:  # too few trainings for that: those of one seed can be compared
-            mean, deed = min(self._first, key=lambda one: one[0])
+        others = [*([] if self._middle is None else [self._middle]), *self._recent[::-1]]
+        safe = self._begun
+        deed, mean = best_of(self._trials, safe, others[:FOUND], FRESH)
+        if np.isnan(mean):  # too few trainings for that: those of one seed can be compared
+            mean, deed = min(self._first, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
         return deed, mean
 
 

@@ -24,7 +24,7 @@ PROBE = 3  # trainings to find out whether training is random, at the most
 WORTH_PROBING = 8  # trainings: with fewer there is better to do with them
 BROKEN = 1e6  # what is added to the loss of a plan that does to others what it must not
 FINAL_SHARE = 3  # one training in so many is kept for comparing finalists over fresh seeds
-FINALISTS = 4
+CLEARLY = 0.5  # standard errors by which what was found must be better than what was there
 ROUNDS = 2  # seeds after which the worse half of the finalists is left out
 
 
@@ -167,8 +167,8 @@ def best_of(trials: Trials, safe: list[Deed], others: list[Deed], first: int) ->
 
     All are trained with the same seeds; after every ROUNDS of them the worse half is left out, so that the last ones
     are compared over as many as trainings allow. Of many, the best over few seeds is often just the luckiest: so the
-    others, which a search has found, must be better than the best of those that are `safe` by more than the standard
-    error of the difference. NaN where no seed could be tried for all.
+    others, which a search has found, must be better than the best of those that are `safe` by more than half the
+    standard error of the difference. Of equals the first counts. NaN where no seed could be tried for all.
     """
     finalists = [*safe, *others]
     losses: list[list[float]] = [[] for _ in finalists]
@@ -189,6 +189,6 @@ def best_of(trials: Trials, safe: list[Deed], others: list[Deed], first: int) ->
     pairs = min(len(losses[best]), len(losses[safest]))
     gains = np.array(losses[safest][:pairs]) - losses[best][:pairs]
     error = float(gains.std(ddof=1) / np.sqrt(pairs)) if pairs > 1 else 0.0
-    if best >= len(safe) and gains.mean() <= error:
+    if best >= len(safe) and gains.mean() <= CLEARLY * error:
         best = safest
     return finalists[best], means[best]
