@@ -25,6 +25,7 @@ from oar.solvers import (
     keeping,
     levers,
     outside,
+    outside_plan,
     own_move,
     own_table,
     paper,
@@ -182,6 +183,8 @@ def _propose_retrained(
 def _for_surrogates(problem: Problem, query: bool) -> Proposal:
     """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
     solver: Any = "auto"
+    if outside_plan.suits(problem):
+        return outside_plan.quick_plan(problem, query)
     if problem.moves and problem.limits is None:
         convex = getattr(problem.model, "convex", True)
         solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.errors import NumericsError, OptionError
+from oar.goals import ClassWish
 from oar.plans.refits import Given
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -176,10 +177,47 @@ def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on
     shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
     open_ = Open(levers, given_rows(problem), given_weights(problem), problem.regresses)
     run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
-    if planned and ground.loss(planned) < ground.loss({}):
-        run.refined(planned)
+    openings = [{}, *([planned] if planned else []), *_openings(problem, ground, open_, quota)]
+    best = min(openings, key=ground.loss)
+    if best:
+        run.refined(best)
     else:
         run.run()
+
+
+def _openings(problem: Problem, ground: TrueGround, open_: Open, quota: int) -> list[Changes]:
+    """Return first sets of changes: as many as may be, and half of them, that surrogates like best, and near the query.
+
+    Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
+    its goal's label, and who has another label leaves.
+    """
+    rows, allowed = open_.rows, open_.now({})
+    found = [_best(ground.promised({}), open_, most) for most in dict.fromkeys((quota, max(1, quota // 2)))]
+    if problem.regresses or not isinstance(problem.wishes[0], ClassWish):
+        return found
+    features = np.asarray(problem.people.features, dtype=np.float64)
+    spreads = features.std(axis=0)
+    away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
+    near = np.einsum("nd,nd->n", away, away)
+    wanted = np.zeros(allowed.shape[1], dtype=bool)
+    wanted[list(problem.wishes[0].codes)] = True
+    useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
+    useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
+    ranked = np.where(useful, near[:, None], np.inf)
+    return found + [_best(ranked, open_, most) for most in dict.fromkeys((quota, max(1, quota // 2)))]
+
+
+def _best(promised: Array, open_: Open, most: int) -> Changes:
+    """Return so many changes that promise most, one a person, as long as they are open beside each other."""
+    changes: Changes = {}
+    columns = promised.shape[1]
+    for place in np.argsort(promised, axis=None, kind="stable"):
+        person, column = divmod(int(place), columns)
+        if len(changes) >= most or not np.isfinite(promised[person, column]):
+            break
+        if person not in changes and open_.now(changes)[person, column]:
+            changes[person] = LEAVE if column == columns - 1 else column
+    return changes
 
 
 def _changes(problem: Problem, deed: Deed) -> Changes:

@@ -16,14 +16,23 @@ from oar.problem import Problem
 from oar.solvers.outside_settings import Surrogate
 
 Array = NDArray[np.float64]
+ENOUGH = 3_000  # people times outputs: more teach linear surrogates little that is new, and take longer
 
 
 def public_people(settings: Surrogate, problem: Problem) -> Population:
-    """Return whom surrogates are trained on; of a share of the people, all others have no weight."""
+    """Return whom surrogates are trained on: others, the people themselves, or those of them who are drawn.
+
+    Where labels, leavers, members who ask or limits on others tie everyone together, those who are not drawn stay, and
+    weigh nothing.
+    """
     people, public = problem.people, settings.public
     if isinstance(public, Population):
         return _checked(problem, public)
-    if public is None or public == 1.0:
+    apart = problem.levers is None and problem.keep is None and problem.best is None and problem.asked.among is None
+    if public is None:
+        outputs = people.size * (1 if problem.regresses else len(people.classes) - 1)
+        public = min(1.0, ENOUGH / outputs) if apart else 1.0
+    if public == 1.0:
         return people
     weights = np.ones(people.size) if people.weights is None else people.weights
     drawn = np.zeros(people.size, dtype=bool)
@@ -32,6 +41,8 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
     for code in np.unique(codes):  # as many of each class as can be, and of each somebody
         mine = rng.permutation(np.flatnonzero((codes == code) & (weights > 0)))
         drawn[mine[: max(1, round(float(public) * mine.size))]] = True
+    if apart:
+        return people.some(np.flatnonzero(drawn))
     return with_labels(problem, people, None, np.where(drawn, weights, 0.0))
 
 

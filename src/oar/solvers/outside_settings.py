@@ -26,8 +26,9 @@ class Surrogate:
     Args:
         models: the families, models of `oar.models`; None for softmax regression and a linear SVM behind a scaler
             (values: ridge regression behind a scaler).
-        public: what the surrogates are trained on: None or 1.0 for the people themselves, a share of them, drawn by the
-            seed, or an oar.Population of others, with the same features and classes.
+        public: what the surrogates are trained on: 1.0 for the people themselves, a share of them, drawn by the seed,
+            or an oar.Population of others, with the same features and classes. None is 1.0 for up to some 3,000
+            people, and as many of more.
         number: how many surrogates; None for one of each family. Families take turns, and from the second turn on each
             is trained on a bootstrap draw of the public data (networks from other initial weights as well).
         seed: of all draws.

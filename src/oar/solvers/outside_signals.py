@@ -27,7 +27,9 @@ from oar.solvers.whole import Whole
 Array = NDArray[np.float64]
 PRECISION = 1e-7
 SOLVED = 1e-6
-ROUNDS = 12
+ROUNDS = 8
+RISEN = 1e-3  # of a score: what is worth another round
+ALMOST_ALL = 0.9  # of the people: then the next round is for the others, too
 SHARES = (1.0, 0.5, 0.25)  # of the way to a response; whole moves are taken whole
 
 
@@ -123,11 +125,13 @@ class Answers:
             for share in SHARES if self._whole is None else SHARES[:1]:
                 trial = np.where(risen[:, None], moves, moves + share * (aims - moves))
                 reached, steeper = self.scored(signals, trial)
-                better = ~risen & (reached > values)
+                better = ~risen & (reached > values + RISEN * np.abs(values))
                 moves, slopes = (
                     np.where(better[:, None], new, old) for new, old in ((trial, moves), (steeper, slopes))
                 )
                 values, risen = np.where(better, reached, values), risen | better
+                if risen.mean() > ALMOST_ALL:
+                    break
             if not risen.any():
                 break
         return moves
