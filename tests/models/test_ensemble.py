@@ -1,4 +1,4 @@
-"""An ensemble is its models' trainings put together: against finite differences of refits, and against each model alone."""
+"""An ensemble is its models' trainings put together: by finite differences of refits, and beside each model alone."""
 
 import numpy as np
 import pytest

@@ -114,6 +114,17 @@ class Asking:
         losses = [distance.loss(reached) for distance, reached in zip(distances, found, strict=True)]
         return np.array(losses), np.array([bool(reached[0]) for reached in found])
 
+    def distance(self, box: Box, points: Array) -> float:
+        """Return how far from those who ask, at points (q, d), the nearest places with their goals are, on average.
+
+        That is one question, whether there are probabilities or not; in standard deviations of the features.
+        """
+        asked = [distance.asked(point) for distance, point in zip(self.distances, points, strict=True)]
+        codes = box.predictions(np.vstack(asked))
+        ends = np.cumsum([len(rows) for rows in asked])[:-1]
+        parts = zip(self.distances, self.problem.wishes, np.split(codes, ends), strict=True)
+        return float(np.mean([distance.loss(np.isin(part, wish.codes)) for distance, wish, part in parts]))  # type: ignore[union-attr]
+
     @cached_property
     def distances(self) -> list[LabelDistance]:
         """Where to look for the goal where there are no probabilities, for each of those who ask."""

@@ -10,6 +10,7 @@ a move of about everyone's budget, and a search may start with steps of about 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,6 @@ from oar.solvers.outside_signals import Answers, Heard
 from oar.solvers.outside_surrogate import Outlook
 
 Array = NDArray[np.float64]
-FEW = 24  # numbers that so few trainings can still search over
 ENTRIES = 24  # of a linear surrogate's signal, up to which each is searched over
 
 
@@ -102,11 +102,10 @@ def _entries(signal: Heard) -> list[Heard] | None:
     return [Heard(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
 
 
-def policy_of(kind: str, answers: Answers, outlook: Outlook | None) -> tuple[str, Policy]:
-    """Return the policy that is asked for, and its name; "auto" is by how many numbers it would be."""
-    heard = outlook is not None and len(outlook.moved) > 0
-    shifts = answers.width * (2 if answers.problem.regresses else answers.labels.shape[1])
-    if heard and (kind == "signal" or (kind == "auto" and shifts > FEW)):
-        assert outlook is not None
-        return "signal", SignalAnswers(answers, outlook)
-    return "classes", ClassShifts(answers, outlook)
+def policies(kind: str, answers: Answers, outlook: Outlook | None) -> Iterator[tuple[str, Policy]]:
+    """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
+    if kind in ("auto", "signal") and outlook is not None and outlook.moved:
+        yield "signal", SignalAnswers(answers, outlook)
+        if kind == "signal":
+            return
+    yield "classes", ClassShifts(answers, outlook)

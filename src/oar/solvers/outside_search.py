@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers.outside_policies import Policy, policy_of
+from oar.solvers.outside_policies import Policy, policies
 from oar.solvers.outside_settings import DirectSearch
 from oar.solvers.outside_signals import Answers
 from oar.solvers.outside_surrogate import Outlook
@@ -80,9 +80,9 @@ def search(
     try:
         searching.begin()
         if answers.width and answers.budgets.any():
-            name, policy = policy_of(settings.policy, answers, outlook)
-            tried = _MovesAndQuery(problem, policy, start) if query else _Moves(policy, start)
-            searching.generations(tried, settings, held)
+            for name, policy in policies(settings.policy, answers, outlook):
+                tried = _MovesAndQuery(problem, policy, start) if query else _Moves(policy, start)
+                searching.generations(tried, settings, held, settings.policy == "auto" and name == "signal")
     except Spent as why:
         ended = str(why)
     deed, loss = searching.best(random)
@@ -136,24 +136,30 @@ class _Searching:
             self._seen.append((self._trials.loss(deed, 0), deed))
             self._first.append(self._seen[-1])
 
-    def generations(self, policy: _Moves | _MovesAndQuery, settings: DirectSearch, held: int) -> None:
-        """Ask and tell, until trainings run short."""
+    def generations(self, policy: _Moves | _MovesAndQuery, settings: DirectSearch, held: int, patient: bool) -> None:
+        """Ask and tell, until trainings run short; if `patient`, until half are gone and nothing was better."""
+        began, half = len(self._seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise Spent(
                     f"All {self._trials.refits:,} trainings that it may take were taken, the last ones to compare "
                     "finalists; allow more with refits."
                 )
-            if not self.random and min(loss for loss, _ in self._seen) <= LITTLE:
+            before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))
+            if not self.random and min(before + since) <= LITTLE:
+                raise Spent("")
+            if patient and not self.random and self._trials.left < half and not min(since) < min(before):
                 return
-            losses, deeds = [], []
+            losses, guides, deeds = [], [], []
             for point in points:
                 deeds.append(policy.deed(point))
-                losses.append(self._trials.loss(deeds[-1], self.steps if self.random else 0))
-                self._seen.append((losses[-1], deeds[-1]))
+                loss, guide = self._trials.judged(deeds[-1], self.steps if self.random else 0, guided=True)
+                losses.append(loss)
+                guides.append(guide)
+                self._seen.append((loss, deeds[-1]))
             self.steps += 1
             self._recent.append(deeds[int(np.argmin(losses))])
-            middle = tell(losses)
+            middle = tell(guides)
             self._middle = policy.deed(middle)
             if self._on_step is not None:
                 self._on_step(self.steps, float(min(losses)), np.inf)

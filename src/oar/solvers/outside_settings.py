@@ -76,7 +76,8 @@ class DirectSearch:
         policy: what is searched over: "classes", a shift for each class that is added to the start's moves and brought
             back into everyone's own limits (for values: one for all, and one that grows with the value); "signal",
             the weights with which the surrogates' signals are added up, which members answer within their limits, and
-            of a small linear surrogate the signal's own entries. "auto" is "classes" where that is few numbers.
+            of a small linear surrogate the signal's own entries. "auto" is "signal", and "classes" if half of the
+            trainings have found nothing better, or where there are no surrogates.
         start: "surrogate", a `Surrogate(…)`, or "nothing".
         time_limit: seconds; no training is begun that would end later if it took as long as the longest so far.
         seed: of the search.

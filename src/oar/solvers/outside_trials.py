@@ -22,6 +22,7 @@ from oar.problem import Problem
 Array = NDArray[np.float64]
 PROBE = 3  # trainings to find out whether training is random, at the most
 WORTH_PROBING = 8  # trainings: with fewer there is better to do with them
+NEARER = 0.1  # of the loss for each standard deviation: what a search goes by beside the loss itself
 BROKEN = 1e6  # what is added to the loss of a plan that does to others what it must not
 FINAL_SHARE = 3  # one training in so many is kept for comparing finalists over fresh seeds
 CLEARLY = 0.5  # standard errors by which what was found must be better than what was there
@@ -122,17 +123,29 @@ class Trials:
         Raises:
             Spent: where there may be no training, or it fails.
         """
+        return self.judged(deed, number)[0]
+
+    def judged(self, deed: Deed, number: int, guided: bool = False) -> tuple[float, float]:
+        """Return the goal loss after one training, and if `guided` what a search should go by: it, and a little more.
+
+        Trees and neighbours are flat nearly everywhere: all that is tried may have the same loss. How far from the
+        query the nearest place is that has the goal, by one question more, then tells what comes nearer.
+        """
         try:
             if not self._acts(deed).any():
-                box = self.unmoved(number)
-                return self.asking.verdict(box, deed.moves, deed.query_move)[0]
-            before = None if self.problem.kept is None else self.unmoved(number)
-            box = self.trained(deed, number)
-            loss, _ = self.asking.verdict(box, deed.moves, deed.query_move)
-            if before is not None:
-                told = measured_effects(self.problem, self._acts(deed), before.predictions, box.predictions)
-                loss += BROKEN * len(told.broken)
-            return loss if np.isfinite(loss) else np.inf
+                box, broken = self.unmoved(number), 0
+            else:
+                before = None if self.problem.kept is None else self.unmoved(number)
+                box, broken = self.trained(deed, number), 0
+                if before is not None:
+                    told = measured_effects(self.problem, self._acts(deed), before.predictions, box.predictions)
+                    broken = len(told.broken)
+            points = self.asking.points(deed.moves, deed.query_move)
+            loss = self.problem.combined(*self.asking.judged(box, points))[0] + BROKEN * broken
+            loss = loss if np.isfinite(loss) else np.inf
+            if not guided or self.problem.regresses:
+                return loss, loss
+            return loss, loss + NEARER * self.asking.distance(box, points)
         except EstimatorError as failed:
             raise self._failed(failed) from failed
 
