@@ -39,6 +39,7 @@ class Proposal:
         promised: whether nothing speaks against a collective's doing at least as well as an individual, as limits do.
         calls: what planning asked of a black box; None for models that are known.
         estimated: whether the claimed loss is an estimate, by surrogates or over few seeds, that need not come true.
+        claimed_success: whether surrogates say that the goal is reached; None where nothing claims that.
     """
 
     plan: Plan
@@ -58,6 +59,7 @@ class Proposal:
     promised: bool = True
     calls: Calls | None = None
     estimated: bool = False
+    claimed_success: bool | None = None
 
 
 @dataclass(frozen=True)

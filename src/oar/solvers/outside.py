@@ -99,6 +99,7 @@ def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, quer
         promised=False,
         calls=trials.calls,
         estimated=True,
+        claimed_success=seen.predicted.success,
     )
 
 

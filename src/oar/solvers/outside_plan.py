@@ -16,14 +16,13 @@ from oar.solvers.member_limits import Limits
 
 STEPS, FEWER_STEPS = 20, 8  # with one minimum of training, and where every refit starts from scratch
 TOLERANCE = 1e-3
-MANY = 2_000  # members' moves, as numbers, from which on plans are quick ones
 
 
 def suits(problem: Problem) -> bool:
     """Report whether a quick plan can be made: moves alone, on plain features, for a smooth sum of goals."""
     alone = problem.levers is None and problem.limits is None and problem.keep is None and problem.best is None
     smooth = problem.query.several == "mean" and not problem.undecided
-    return alone and smooth and problem.people.size * problem.people.dimensions > MANY
+    return alone and smooth
 
 
 def quick_plan(problem: Problem, query: bool) -> Proposal:

@@ -45,7 +45,8 @@ class Surrogate:
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         if self.models is not None:
-            models = (self.models,) if isinstance(self.models, Differentiable) else tuple(self.models)
+            several = isinstance(self.models, list | tuple)
+            models = tuple(self.models) if several else (self.models,)
             if not models or not all(isinstance(model, Differentiable) for model in models):
                 raise DataError(
                     f"models: must be models of oar.models that are trained, got {self.models!r}; for centroids use "
