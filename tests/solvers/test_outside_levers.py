@@ -1,4 +1,4 @@
-"""Labels and strikes for black boxes: within quotas, masks and trainings, and the best of all where all can be tried."""
+"""Labels and strikes for black boxes: within quotas, masks and trainings, and the best where all can be tried."""
 
 import itertools
 
@@ -78,7 +78,7 @@ def test_quotas_and_masks_are_kept():
     asked = problem(oar.BlackBox(KNeighborsClassifier(7)), action)
     result = oar.collective(asked, solver=DirectSearch(refits=40, start=QUICK))
     assert not result.audit.violations
-    assert 0 < result.audit.relabelled + result.audit.leavers
+    assert result.audit.relabelled + result.audit.leavers > 0
     assert result.audit.relabelled <= 4
     assert result.audit.leavers <= 3
     changed = (result.plan.targets != asked.people.class_rows()).any(axis=1)
