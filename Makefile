@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= reproduction
 STAMP := $(VENV)/.complete
+TORCH := $(VENV)/.torch
 
-.PHONY: help setup reproduce test lint format bench docs clean
+.PHONY: help setup setup-torch reproduce test lint format bench docs clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +19,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev,docs,bench]'
 	@touch $(STAMP)
+
+setup-torch: $(TORCH)  ## Add PyTorch to .venv: tests of it skip without
+
+$(TORCH): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[torch]'
+	@touch $(TORCH)
 
 reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
 	$(BIN)/oar reproduce --out $(OUT)

@@ -23,6 +23,7 @@ from benchmarks import (
     sweep_cells,
     tables,
     ten_million,
+    twins,
 )
 from benchmarks.machine import describe, machine, peak_resident
 from benchmarks.rows import FULL, QUICK, Effort, Row
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "online planning": online_planning.rows,
     "simulation": simulation.rows,
     "black boxes": black_boxes.rows,
+    "twins": twins.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

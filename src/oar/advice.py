@@ -12,11 +12,13 @@ from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.errors import DataError, OptionError, Status, choose
+from oar.estimators import BlackBox
+from oar.estimators.twin import Twin
 from oar.people import Population
 from oar.people.encoding import Row
 from oar.people.tables import index_of_row
 from oar.plans.advice import Advice
-from oar.problem import Problem, Query
+from oar.problem import Problem, Query, as_model
 from oar.solvers.cheapest import Ready, Way
 from oar.solvers.cheapest_space import COSTS
 
@@ -43,12 +45,18 @@ class Cheapest:
                 "people: must be a table, whose columns are known, got an array of numbers; use "
                 "oar.Population.from_frame(frame, target=…)."
             )
-        self.people, self.model = people, model
+        known = as_model(model)
+        if isinstance(known, BlackBox) or (isinstance(known, Twin) and not known.linear):
+            raise OptionError(
+                "model: must be linear in the table's columns, or one of oar.models, for the cheapest change, got "
+                f"{known.name}; oar.individual plans a query's own moves with it."
+            )
+        self.people, self.model = people, known
         self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
         self._ready: Ready | None = None
-        self._judge = Judge(people, model)
+        self._judge = Judge(people, self.model)
         self._places = places_of(people, self.limits)
 
     def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:

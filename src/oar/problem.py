@@ -20,6 +20,7 @@ from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import DataError, OptionError, choose
 from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
+from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
@@ -272,6 +273,11 @@ class Problem:
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
                 "oar.models.PrototypeNetwork(), which is the same model and takes soft labels."
+            )
+        if relabel is not None and relabel.soft is not None and isinstance(self.model, Twin) and not self.regresses:
+            raise OptionError(
+                f"soft: {self.model.name} is trained on one label a person; use Relabel(most=...), or a model of "
+                "oar.models, which takes soft labels."
             )
         labels = None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name)
         leaving = None if withhold is None else withhold.limits(self.people)

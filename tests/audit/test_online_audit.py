@@ -6,7 +6,17 @@ from planning_worlds import BUDGET, three_rounds
 from sklearn.linear_model import LogisticRegression
 
 import oar
-from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Stream, Walk, Window
+from oar.online import (
+    ExponentialMeans,
+    FineTune,
+    FullRefit,
+    GradientSteps,
+    OnlineProblem,
+    PulledBack,
+    Stream,
+    Walk,
+    Window,
+)
 from oar.plans.online_plan import OnlinePlan
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
@@ -107,3 +117,34 @@ def test_it_says_what_it_found():
     assert "for every round" in said
     assert "class averages of the rows as handed in" in said
     assert "<pre>" in told._repr_html_()
+
+
+class Damped(FullRefit):
+    """Goes a tenth of the way to a refit."""
+
+    name, remembers = "damped refit", True
+
+    def update(self, update):
+        new = super().update(update)
+        return new if update.before is None else 0.9 * update.before + 0.1 * new
+
+    def kept_share(self, weights, started):
+        return np.full_like(weights, 0.9 if started else 0.0)
+
+    def pull_back(self, update, after, adjoint):
+        if update.before is None:
+            return super().pull_back(update, after, adjoint)
+        pulled = super().pull_back(update, (after - 0.9 * update.before) / 0.1, 0.1 * adjoint)
+        return PulledBack(0.9 * adjoint, pulled.moves, pulled.signals)
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX], ids=str)
+def test_a_rule_derived_from_one_of_ours_is_replayed_as_what_it_is(model):
+    assert oar.testing.check_rule(Damped()) is not None
+    problem = three_rounds(model, Damped())
+    moves = any_moves(problem)
+    told = oar.audit(OnlinePlan(problem, moves))
+    seen = [one.loss for one in told.rounds]
+    np.testing.assert_allclose(seen, Walk(problem).forward(moves).losses, atol=1e-9)
+    plain = oar.audit(OnlinePlan(three_rounds(model, FullRefit()), moves))
+    assert abs(plain.rounds[-1].loss - seen[-1]) > 1e-3

@@ -19,8 +19,11 @@ from oar.worlds import (
     DoNothing,
     FromBatches,
     FromPopulation,
+    Individually,
     OneShot,
     Operator,
+    PlanOnce,
+    Replan,
     State,
     World,
     simulate,
@@ -354,6 +357,8 @@ def test_rules_that_break_and_streams_that_end() -> None:
         (lambda: us(action=oar.Perturb(0.5, participants=0.5)), "say who takes part"),
         (lambda: us(action=oar.Perturb([0.5, 0.6])), "one budget for all"),
         (lambda: us(action=oar.Withhold(share=0.5)), "say how many by `most`"),
+        (lambda: us(action=oar.Withhold(most=5), noise=0.5), "noise: is for moves, and nobody may move here"),
+        (lambda: us(action=oar.Relabel(most=5), total=0.5), "total: is for moves, and nobody may move here"),
         (lambda: Collective("", QUERY, oar.Perturb(1.0)), "must be a word"),
         (lambda: world([us(), us()]), "got 'us' more than once; rename one"),
         (lambda: world(us(), others=[Pushers("us")]), "got 'us' more than once"),
@@ -460,3 +465,33 @@ def test_a_rule_that_breaks_down_is_named() -> None:
         next(simulate(world(operator=Operator(NEAREST, Unbounded())), rounds=1))
     with pytest.raises(oar.OptionError, match="OneShot asks the rule for a signal, and doubling has no pull_back"):
         next(simulate(world(us(), operator=Operator(NEAREST, Unbounded())), OneShot(), rounds=1))
+
+
+@pytest.mark.parametrize("policy", [OneShot(), Individually(), PlanOnce(), Replan()], ids=str)
+@pytest.mark.parametrize("action", [oar.Relabel(most=5), oar.Withhold(most=5), [oar.Perturb(0.5), oar.Relabel(most=5)]])
+def test_policies_that_only_move_refuse_to_leave_other_actions_unused(policy: Any, action: Any) -> None:
+    with pytest.raises(oar.OptionError, match="is for an oar.Perturb(.*) alone, and would leave other actions"):
+        next(simulate(world(us(action=action)), policy, rounds=2))
+
+
+class Sneak:
+    """Says that it may do more once it is trusted."""
+
+    name = "sneak"
+
+    def __init__(self) -> None:
+        self.caps = Caps(budget=0.1)
+
+    def members(self, crowd: Any, number: int, rng: Any) -> Any:
+        return np.arange(crowd.size)
+
+    def act(self, view: Any) -> Deed:
+        self.caps = Caps(budget=1e9)
+        return Deed(moves=np.full((view.mine.size, 2), 0.0 if view.number == 0 else 50.0))
+
+
+def test_nobody_raises_its_own_limits_between_rounds() -> None:
+    rounds = simulate(world(us(), others=[Sneak()]), DoNothing(), rounds=2)
+    next(rounds)
+    with pytest.raises(oar.DataError, match="'sneak' in round 1"):
+        next(rounds)

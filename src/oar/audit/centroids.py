@@ -1,14 +1,17 @@
 """The audit of nearest centroid: averages of the moved rows, in one pass.
 
 Centroids come from sorting people by class and averaging their moved rows, distances from `math.dist`. It reads the
-data once and keeps O(chunk + k·d) in memory.
+data once and keeps O(chunk + k·d) in memory. Those of scikit-learn's own estimator come from its own `fit`, on all rows
+at once, and it must predict the goal, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +20,7 @@ from oar.audit.contributions import Contributions
 from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
 from oar.audit.verdicts import Judged, Together, of_logits
+from oar.estimators.centroid_twin import CentroidTwin
 from oar.goals import ClassWish
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
@@ -37,10 +41,11 @@ def audit_centroids(plan: Plan) -> Audit:
     people = problem.people
     before, after, sizes = _Means(people), _Means(people), _Means(people)
     limits, changed = limits_of(problem), Contributions(plan)
-    member_moves: list[Array] = []  # kept only where members ask, who are judged where they have moved to
+    # Kept only where members ask, who are judged where they have moved to, or an estimator is trained on everyone.
+    member_moves: list[Array] = []
     for chunk, later in zip(people.chunks(), _later(people, changed.after), strict=False):
         moves = limits.check(chunk, plan.of_chunk(chunk))
-        if problem.asked.members is not None:
+        if problem.asked.members is not None or isinstance(problem.model, CentroidTwin):
             member_moves.append(moves)
         by_class = _ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
@@ -53,27 +58,57 @@ def audit_centroids(plan: Plan) -> Audit:
             by_new_class = _ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     own = limits.check_query(plan.query_move)
-    near = [_nearest(means.centroids()) for means in (before, after)]
-    violations = (*limits.violations, *changed.violations, *broken_by(plan, *near))
+    if isinstance(problem.model, CentroidTwin):
+        rows = np.asarray(people.features, dtype=np.float64)
+        old = _trained(problem.model, people, rows)
+        new = _trained(problem.model, changed.after, rows + np.vstack(member_moves))
+    else:
+        old, new = (_Refit(means.centroids(), _nearest(means.centroids()), WITNESS) for means in (before, after))
+    violations = (*limits.violations, *changed.violations, *broken_by(plan, old.predict, new.predict))
 
     points, members = problem.asked.points, problem.asked.members
     moved = points + own if members is None else points + np.vstack(member_moves)[members]
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     told = Together(
         problem,
-        heard(problem, before.centroids(), points, scales),
-        heard(problem, after.centroids(), moved, scales),
+        agreed(problem, old, points, scales),
+        agreed(problem, new, moved, scales),
     )
     return Audit(
         **told.reported(not violations),
         movers=limits.movers,
         effort=limits.effort,
         violations=violations,
-        witness=WITNESS,
+        witness=new.witness,
         residual=0.0,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
     )
+
+
+class _Refit(NamedTuple):
+    """Centroids (k, d), what they predict, and who says so."""
+
+    centroids: Array
+    predict: Predict
+    witness: str
+
+
+def _trained(model: CentroidTwin, people: Population, features: Array) -> _Refit:
+    """Train the estimator that the model is the twin of, by its own `fit`."""
+    original = model.original(people, features)
+    return _Refit(original.positions, original.predict, f"{' '.join(repr(model.estimator).split())}.fit")
+
+
+def agreed(problem: Problem, refit: _Refit, points: Array, scales: Array) -> list[Judged]:
+    """Judge everybody who asks; who gets its goal must be predicted to."""
+    told = heard(problem, refit.centroids, points, scales)
+    codes = refit.predict(points)
+    for number, (wish, one, code) in enumerate(zip(problem.wishes, told, codes, strict=True)):
+        assert isinstance(wish, ClassWish)
+        if one.reached and wish.probability is None and int(code) not in wish.codes:
+            told[number] = replace(one, prediction=problem.people.classes[int(code)], lead=min(one.lead, 0.0))
+    return told
 
 
 def _later(before: Population, after: Population) -> Iterable[Chunk | None]:

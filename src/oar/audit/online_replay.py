@@ -8,7 +8,7 @@ ask: the rule itself is run on trainings that are bound afresh to the data as ha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,9 @@ class Replayed(NamedTuple):
 def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
     """Yield what queries at `points` (q, d) are told after each round, had everyone moved by `moves` (n, d)."""
     rule, model = problem.rule, problem.model
-    refits = isinstance(rule, FullRefit | Window) and not rule.warm
-    if isinstance(model, NearestCentroid) and (refits or isinstance(rule, ExponentialMeans)):
+    kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
+    refits = kind in (FullRefit, Window) and not getattr(rule, "warm", False)
+    if isinstance(model, NearestCentroid) and (refits or kind is ExponentialMeans):
         yield from _centroids(problem, moves, points)
     elif refits:
         yield from _refits(problem, moves, points)

@@ -145,7 +145,7 @@ def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features:
 def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit:
     """Train the estimator that the model is the twin of, by its own `fit`; the twin has no say."""
     original = model.original(people, features)
-    settings = repr(original.twin.estimator)
+    settings = " ".join(repr(original.twin.estimator).split())  # pipelines are shown on several lines
     told = " (which warned that it had not converged)" if original.unfinished else ""
 
     def judged(query: Array, target: Array) -> Testimony:
@@ -261,7 +261,8 @@ def _residual(model: Differentiable, people: Population, features: Array, estima
 def _own_refit(model: Any, people: Population, features: Array) -> Refit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
-    name, converged = f"{model.name}'s own training, from scratch", fit.residual <= CONVERGED
+    name = getattr(training, "witness", f"{model.name}'s own training, from scratch")
+    converged = fit.residual <= CONVERGED
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = training.outputs(fit.parameters, query)

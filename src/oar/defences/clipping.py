@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from oar.defences.base import Array, Defence, Prepared, weights_of
 from oar.defences.settings import check_number
-from oar.models.differentiable import Differentiable, need_jax
+from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear import Linear
 from oar.models.nearest_centroid import Centroids
 from oar.models.scaled import unscaled
@@ -131,7 +131,7 @@ class _Pulls:
         return slopes, outputs, np.sqrt(1 + (self._features**2).sum(axis=1))
 
     def _by_jax(self) -> tuple[Array, Array]:
-        need_jax(self._model.name)
+        need_jax_functions(unscaled(self._model), "oar.defences.ClippedInfluence")
         import jax
 
         with jax.enable_x64(True):

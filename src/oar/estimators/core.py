@@ -49,6 +49,10 @@ class Core:
         """
         raise NotImplementedError
 
+    def written_down(self, people: Population) -> Any:
+        """Return the model of `oar.models` with the same θ and the same loss for these people; None where none is."""
+        return None
+
     def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
         """Return the parameters of a fitted estimator; `places` says where its classes are among the people's."""
         raise NotImplementedError
@@ -60,6 +64,10 @@ class Core:
     def outputs(self, parameters: Any, rows: Array) -> Array:
         """Return outputs (m, o) for rows (m, d'), by our own arithmetic."""
         raise NotImplementedError
+
+    def probabilities(self, outputs: Array) -> Array | None:
+        """Return class probabilities (m, k) of outputs; None where they are their softmax, as of most."""
+        return None
 
     def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
         """Return the same outputs (m, o), asked of the fitted estimator, or of the pipeline that it ends."""

@@ -63,6 +63,13 @@ def _last_step(estimator: Any) -> tuple[tuple[str, ...], Any]:
     return path, estimator
 
 
+def up_to_last(fitted: Any, rows: Any) -> tuple[Any, Any]:
+    """Return the estimator that predicts, and rows as it sees them behind the fitted steps of its pipelines."""
+    while hasattr(fitted, "steps"):
+        rows, fitted = fitted[:-1].transform(rows) if len(fitted.steps) > 1 else rows, fitted.steps[-1][1]
+    return fitted, rows
+
+
 def last_step(estimator: Any) -> Any:
     """Return the estimator that predicts: of a pipeline its last step, however deep."""
     return _last_step(estimator)[1]

@@ -58,23 +58,24 @@ class Handing:
 
     def handed(self, people: Population, features: Array) -> Handed:
         """Return what is trained on: `people` with their labels and weights, at `features` (n, d)."""
+        present, labels, left = self.told(people)
+        return Handed(self.rows(features[present]), labels, left)
+
+    def told(self, people: Population) -> tuple[Any, NDArray[Any], Array | None]:
+        """Return who is there (a mask or slice), and their labels and weights as the estimator is given them."""
         weights = people.weights
         present = slice(None) if weights is None or (weights > 0).all() else weights > 0
         left = None if weights is None else np.array(weights[present], dtype=np.float64)
         # Who had no weights before somebody left has none afterwards: an estimator need not know what weights are.
         if left is not None and people.first_weights is not weights and (left == 1.0).all():
             left = None
-        return Handed(self.rows(features[present]), self._labels(people)[present], left)
+        return present, self._labels(people)[present], left
 
     def _labels(self, people: Population) -> NDArray[Any]:
         if self.regresses:
             values = people.value_rows()
             return values[:, 0].copy() if values.shape[1] == 1 else values.copy()
-        if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
-            raise DataError(
-                "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
-                "or Relabel(most=…) rather than soft labels."
-            )
+        one_label_each(people)
         codes = people.codes(0, people.size)
         if self.codes:
             return np.array(codes, dtype=np.int64)
@@ -92,3 +93,12 @@ class Handing:
                 f"estimator: must predict the people's classes {ours[:6]}, got {list(classes)[:6]}; does it change "
                 "labels by itself?"
             ) from None
+
+
+def one_label_each(people: Population) -> None:
+    """Raise where somebody has a label between classes."""
+    if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
+        raise DataError(
+            "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
+            "or Relabel(most=…) rather than soft labels."
+        )

@@ -6,9 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from oar.errors import OptionError
+from oar.estimators.centroid_twin import CentroidTwin, centroid_core, centroid_twin
 from oar.estimators.core import Core
-from oar.estimators.fitting import unfitted
-from oar.estimators.linear_core import Logistic
+from oar.estimators.fitting import last_step, unfitted
+from oar.estimators.front import front_of
+from oar.estimators.gaussian_core import GaussianCore
+from oar.estimators.linear_kinds import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
+from oar.estimators.mlp_core import mlp
+from oar.estimators.sgd_core import sgd
 from oar.estimators.twin import Twin
 
 
@@ -17,23 +22,54 @@ def is_estimator(model: Any) -> bool:
     return callable(getattr(model, "fit", None)) and callable(getattr(model, "get_params", None))
 
 
-def recognised(estimator: Any) -> Twin:
+def recognised(estimator: Any) -> Twin | CentroidTwin:
     """Return the twin of an estimator, fitted or not; raise where it has none."""
-    return Twin(unfitted(estimator), _core(estimator))
+    if isinstance(estimator, type):
+        raise OptionError(
+            f"model: must be an estimator, got the class {estimator.__name__}; call it with its settings."
+        )
+    fresh = unfitted(estimator)
+    if _is_known(estimator, "NearestCentroid"):
+        return centroid_twin(fresh)
+    front = front_of(fresh)
+    return Twin(fresh, _core(last_step(fresh)), front, table=front is not None and front.table)
+
+
+def _is_known(estimator: Any, name: str) -> bool:
+    kind = type(estimator)
+    return kind.__module__.startswith("sklearn.") and kind.__name__ == name
 
 
 def _core(estimator: Any) -> Core:
-    kind = type(estimator)
-    if not kind.__module__.startswith("sklearn.") or kind.__name__ not in KNOWN:
+    name = type(estimator).__name__
+    if name not in KNOWN or not _is_known(estimator, name):
         raise OptionError(
-            f"model: must be one of {', '.join(KNOWN)} (or a Pipeline that ends in one) to be differentiated, got "
-            f"{kind.__name__}; use oar.BlackBox({kind.__name__}(…)), which only trains it and asks it."
+            f"model: must be one of {', '.join(KNOWN)} (or a Pipeline that ends in one) to be "
+            f"differentiated, got {name}; use oar.BlackBox({name}(…)), which only trains it and asks it."
         )
-    return KNOWN[kind.__name__](estimator)
+    _check_settings(estimator)
+    return KNOWN[name](estimator)
 
 
-def _logistic(estimator: Any) -> Core:
-    return Logistic(C=float(estimator.C))
+def _check_settings(estimator: Any) -> None:
+    """Raise where the estimator would not take its own settings when it is fitted."""
+    try:
+        estimator._validate_params()  # what its fit asks first; there is no public name for it
+    except AttributeError:
+        return
+    except ValueError as reason:
+        raise OptionError(f"model: {reason}") from None
 
 
-KNOWN: dict[str, Callable[[Any], Core]] = {"LogisticRegression": _logistic}
+KNOWN: dict[str, Callable[[Any], Core]] = {
+    "LogisticRegression": LogisticCore.of,
+    "RidgeClassifier": RidgeClassifierCore.of,
+    "Ridge": RidgeCore.of,
+    "LinearRegression": RidgeCore.of,
+    "LinearSVC": MachineCore.of,
+    "GaussianNB": GaussianCore.of,
+    "NearestCentroid": centroid_core,
+    "SGDClassifier": sgd,
+    "MLPClassifier": mlp,
+    "MLPRegressor": mlp,
+}

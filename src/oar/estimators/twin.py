@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import DataError
 from oar.estimators.core import Array, Core
-from oar.estimators.fitting import Trained, last_step, trained
-from oar.estimators.handing import Handing
+from oar.estimators.fitting import Trained, last_step, trained, weight_argument
+from oar.estimators.handing import Handing, one_label_each
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 
@@ -83,7 +84,9 @@ class Twin(Differentiable):
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether shifting everyone and the query together changes nothing."""
-        return self.core.equivariant and (self.front is None or self.front.equivariant)
+        if self.front is None:
+            return self.core.equivariant
+        return self.front.invariant or (self.core.equivariant and self.front.equivariant)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
@@ -105,6 +108,21 @@ class Twin(Differentiable):
         """What no query's loss is below."""
         return self.core.least_loss
 
+    @property
+    def tolerance(self) -> float | None:
+        """How near to its minimum the estimator goes, in a measure of its own; None where it does not search."""
+        return getattr(last_step(self.estimator), "tol", None)
+
+    def written_down(self, people: Population) -> Differentiable:
+        """Return the model of `oar.models` that the estimator is for these people; raise where it is none of them."""
+        found = None if self.front is not None else self.core.written_down(people)
+        if found is None:
+            raise DataError(
+                f"model: only what is one of oar.models can be written down, got {self.estimator!r}, which is more; "
+                "hand members their rows of plan.moves()."
+            )
+        return found
+
     def __repr__(self) -> str:
         """Show the estimator."""
         return f"Twin({self.estimator!r})"
@@ -116,6 +134,10 @@ class Twin(Differentiable):
     def check(self, people: Population) -> None:
         """Raise where the estimator cannot be fitted to these people."""
         super().check(people)
+        if not self.regresses:
+            one_label_each(people)
+        if people.weights is not None:
+            weight_argument(self.estimator, people.weights)  # which says so where it knows none
         self.core.check(people)
         if self.front is not None:
             self.front.bound(people)
@@ -164,6 +186,11 @@ class Twin(Differentiable):
             flat = parameters.front.transform(flat)
         found = self.core.outputs(parameters.core, flat)
         return found.reshape((*rows.shape[:-1], found.shape[-1]))
+
+    def probabilities(self, parameters: Any, features: Any) -> Array:
+        """Return class probabilities (..., k), as the estimator has them; of margins, their softmax."""
+        found = None if self.regresses else self.core.probabilities(self._all_outputs(parameters, features))
+        return super().probabilities(parameters, features) if found is None else found
 
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""

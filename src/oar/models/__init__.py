@@ -12,6 +12,7 @@ from oar.models.mlp import MLP
 from oar.models.nearest_centroid import Centroids, NearestCentroid
 from oar.models.prototypes import PrototypeNetwork
 from oar.models.scaled import Scaled
+from oar.models.torch_model import from_torch
 
 __all__ = [
     "MLP",
@@ -31,4 +32,5 @@ __all__ = [
     "SoftmaxRegression",
     "TestTimeBatchNorm",
     "from_equinox",
+    "from_torch",
 ]

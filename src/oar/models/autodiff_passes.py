@@ -97,7 +97,7 @@ class Passes:
         """Return R and ∇R."""
         import jax
 
-        return _add_up(
+        return added_up(
             lambda *chunk: jax.value_and_grad(self._chunk_risk)(theta, constants, *chunk),
             chunks,
             jax.value_and_grad(self._extras)(theta, constants),
@@ -110,7 +110,7 @@ class Passes:
         def bend(function: Callable[..., Any], *rest: Any) -> Any:
             return jax.jvp(lambda at: jax.grad(function)(at, constants, *rest), (theta,), (direction,))[1]
 
-        return _add_up(lambda *chunk: bend(self._chunk_risk, *chunk), chunks, bend(self._extras))
+        return added_up(lambda *chunk: bend(self._chunk_risk, *chunk), chunks, bend(self._extras))
 
     def hessian(self, theta: Any, constants: Any, *chunks: Any) -> Any:
         """Return H."""
@@ -167,7 +167,7 @@ def with_settings(model: Any, settings: dict[str, Any]) -> Any:
     return changed
 
 
-def _add_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
+def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
     """Return first + Σ function(chunk), one chunk after the other."""
     import jax
     import jax.numpy as jnp

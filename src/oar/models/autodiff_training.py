@@ -19,21 +19,18 @@ from oar.errors import DataError, NumericsError
 from oar.models.autodiff_passes import compiled, with_settings
 from oar.models.curvature import Curvature
 from oar.models.differentiable import Differentiable
-from oar.models.infinity import falls_for_ever
-from oar.models.minimise import minimise
-from oar.models.objective import Objective, Point
 from oar.models.parameters import UNTRACEABLE, flattened, float_tree
+from oar.models.refitting import Refitting, checked_people
 from oar.models.training import Array, Columns, Fit
 
 CHUNK = 1_000
-TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
 _PERSON = "(parameters, features (d,), target (o,))"
 _TAKES = {"loss": _PERSON, "query_loss": _PERSON, "outputs": "(parameters, features (d,))"}
 _TAKES |= {"penalty": "(parameters)", "gauge": "(parameters)"}
 _KINDS = {"loss": np.floating, "query_loss": np.floating} | dict.fromkeys(("outputs", "penalty", "gauge"), np.number)
 
 
-class AutodiffTraining:
+class AutodiffTraining(Refitting):
     """Implements `Training` for any `Differentiable`.
 
     Args:
@@ -48,7 +45,7 @@ class AutodiffTraining:
         import jax
 
         self.model, self.passes = model, 0
-        self._features, self.targets, self.weights = _checked(features, targets, weights)
+        self._features, self.targets, self.weights = checked_people(features, targets, weights)
         self.size, self.dimensions = self._features.shape
         self.output_count = self.targets.shape[1]
         with jax.enable_x64(True):
@@ -143,10 +140,6 @@ class AutodiffTraining:
 
     # -- what planning asks for --------------------------------------------------------------------------------------
 
-    def start(self) -> Array:
-        """Return the model's initial parameters, flat."""
-        return self._start.copy()
-
     def parameters(self, flat: Array) -> Any:
         """Return flat parameters θ in the model's own form, with NumPy leaves."""
         import jax
@@ -206,12 +199,7 @@ class AutodiffTraining:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = np.asarray(self._over_people("scores", parameters, features, signal))
         gradients = gradients.reshape(-1, self.dimensions)[: self.size]
-        if not np.isfinite(gradients).all():
-            people = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
-            raise NumericsError(
-                f"loss: its mixed derivatives must be finite, got others for {people.size} of {self.size} people (the "
-                f"first is number {people[0]}); look for the norm or square root of something that is zero there."
-            )
+        self._check_scores(gradients)
         return gradients if columns is None else gradients[:, columns]
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
@@ -219,26 +207,13 @@ class AutodiffTraining:
         run = self._pass("goal")
         arguments = np.asarray(query, np.float64), np.asarray(target, np.float64)
         value, *gradients = self._trace("query_loss", lambda: run(parameters, self._constants, *arguments))
-        by_parameters, by_features = (np.asarray(gradient) for gradient in gradients)
-        if not (np.isfinite(value) and np.isfinite(by_parameters).all() and np.isfinite(by_features).all()):
-            raise NumericsError(
-                f"query: its loss and gradients must be finite, got a loss of {float(value)} from model "
-                f"{self.model.name!r}; the query may lie where the loss is not differentiable, or too far from the "
-                "data."
-            )
-        return float(value), by_parameters, by_features
+        return self._checked_goal(float(value), *(np.asarray(gradient) for gradient in gradients))
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return f_θ(x†)."""
         run = self._pass("outputs")
         at = np.asarray(query, np.float64)
-        found = np.asarray(self._trace("outputs", lambda: run(parameters, self._constants, at)))
-        if np.isnan(found).any():
-            raise NumericsError(
-                f"outputs: must be numbers, got {found} for the query from model {self.model.name!r}; look for roots, "
-                "logarithms or quotients of zero."
-            )
-        return found
+        return self._checked_outputs(np.asarray(self._trace("outputs", lambda: run(parameters, self._constants, at))))
 
     # -- refits ------------------------------------------------------------------------------------------------------
 
@@ -253,23 +228,7 @@ class AutodiffTraining:
         """
         if getattr(self.model, "closed_form", None) is not None:
             return self._closed_fit(features, tolerance)
-        from_scratch = np.array_equal(start, self._start)
-        if from_scratch:
-            self._curvature.forget()
-        objective = Objective(
-            lambda parameters: self.risk_gradient(parameters, features),
-            lambda parameters, direction: self.product(parameters, features, direction),
-            lambda: self._curvature.spectrum,
-            lambda parameters: self._curvature.spectrum_at(parameters, features),
-        )
-        first = objective.at(np.array(start, dtype=np.float64))
-        self._check_start(first, from_scratch)
-        if from_scratch:
-            self._check_dependence(first, features)
-        point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
-        if from_scratch:
-            self._check_end(objective, point, tolerance)
-        return Fit(point.parameters, features, point.residual, point.residual <= tolerance)
+        return super().fit(features, start, tolerance)
 
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:
         rows = np.asarray(features).reshape(-1, self.dimensions)[: self.size]
@@ -289,17 +248,6 @@ class AutodiffTraining:
         residual, rounding = float(np.linalg.norm(gradient)), 1e-12 * (1.0 + float(np.abs(rows).max()))
         return Fit(parameters, features, residual, residual <= max(tolerance, rounding))
 
-    def _check_start(self, point: Point, from_scratch: bool) -> None:
-        if point.sound:
-            return
-        got = "it" if not np.isfinite(point.value) else "its gradient"
-        where = "at the initial parameters" if from_scratch else "on the moved data"
-        raise NumericsError(
-            f"{self._unsound(point.parameters)}: it and its gradient must be finite where a refit starts, but {got} is "
-            f"not, {where} of model {self.model.name!r}; look for roots, logarithms or norms of zero, and for features "
-            "far out of scale."
-        )
-
     def _unsound(self, parameters: Array) -> str:
         """Return which of the risk's terms is to blame where the risk or its gradient is not finite."""
         import jax
@@ -311,81 +259,11 @@ class AutodiffTraining:
                 return argument
         return "loss"
 
-    def _check_dependence(self, point: Point, features: Any) -> None:
-        """Refuse a loss that is flat in the parameters, at the start and also a little away from it."""
-        nobody = np.zeros_like(self._weights)
-        run = self._pass("risk")
+    def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
+        """Return the gradient of penalty and gauge: the risk's where nobody weighs anything, to the last bit."""
+        run, nobody = self._pass("risk"), np.zeros_like(self._weights)
+        found = self._trace("loss", lambda: run(parameters, self._constants, features, self._targets, nobody))
+        return np.asarray(found[1])
 
-        def flat(at: Array, gradient: Array) -> bool:
-            # The same program with weights of 0 leaves penalty and gauge, to the last bit.
-            extras = self._trace("loss", lambda: run(at, self._constants, features, self._targets, nobody))[1]
-            return np.array_equal(gradient, np.asarray(extras))
-
-        if not flat(point.parameters, point.gradient):
-            return
-        size = 1e-2 * (1 + np.abs(point.parameters))
-        elsewhere = point.parameters + size * np.random.default_rng(0).standard_normal(self.parameter_count)
-        if flat(elsewhere, self.risk_gradient(elsewhere, features)[1]):
-            raise NumericsError(
-                "loss: must change with the parameters, got a gradient of exactly zero at and around the initial "
-                f"parameters of model {self.model.name!r}; a loss of hard decisions (argmax, sign, round) cannot be "
-                "differentiated, so nothing could be said about retraining."
-            )
-
-    def _check_end(self, objective: Objective, point: Point, tolerance: float) -> None:
-        """Refuse an optimum at infinity."""
-        beyond = objective.at(1.5 * point.parameters)
-        falls = point.value - beyond.value > 0.1 * abs(point.value)
-        separated = beyond.sound and falls and beyond.residual < 0.9 * point.residual
-        if separated or (point.residual <= tolerance and self._falls_for_ever(objective, point)):
-            raise NumericsError(
-                f"loss: training must have a minimum, got one from {self.model.name} that falls for ever in some "
-                "direction, so that its optimum is at infinity (some people are perfectly separated from the others, "
-                "and there is no regulariser); give the model a penalty."
-            )
-
-    def _falls_for_ever(self, objective: Objective, point: Point) -> bool:
-        """Look beyond a fit of few parameters without a penalty; with one, the risk rises in the end."""
-        penalty = self._trace("penalty", lambda: self._pass("penalty")(point.parameters, self._constants))
-        if float(penalty) != 0:
-            return False
-        # From a coarse fit there is no telling far from near.
-        point = minimise(objective, point, TIGHT, from_afar=False, many_minima=False)
-        spectrum = objective.spectrum(point.parameters) if point.residual <= TIGHT else None
-        return spectrum is not None and falls_for_ever(objective, point, spectrum)
-
-    # -- signals -----------------------------------------------------------------------------------------------------
-
-    @property
-    def damping(self) -> float:
-        """What the last `solve` had to add where the Hessian was not positive (see `Curvature`); 0 for nothing."""
-        return self._curvature.damping
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not.
-
-        Raises:
-            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
-        """
-        return self._curvature.solve(fit, right, start, tolerance)
-
-
-def _checked(features: Any, targets: Any, weights: Any) -> tuple[Array, Array, Array]:
-    """Return float64 arrays of matching shapes, or raise a DataError."""
-    features, targets, weights = (np.asarray(array, dtype=np.float64) for array in (features, targets, weights))
-    if features.ndim != 2 or 0 in features.shape:
-        raise DataError(f"features: must be people by features, (n, d) with both at least 1, got {features.shape}.")
-    size = len(features)
-    if targets.ndim != 2 or len(targets) != size or targets.shape[1] == 0:
-        raise DataError(f"targets: must be people by outputs, ({size}, o), got {targets.shape}.")
-    if weights.shape != (size,):
-        raise DataError(f"weights: must be one for each of the {size} people, got {weights.shape}.")
-    for name, array in (("features", features), ("targets", targets), ("weights", weights)):
-        if not np.isfinite(array).all():
-            raise DataError(f"{name}: must be finite, got {int((~np.isfinite(array)).sum())} values that are not.")
-    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
-        raise DataError(
-            f"weights: must not be negative and must sum to 1, got a least of {weights.min():.3g} and a sum of "
-            f"{weights.sum():.6g}; divide them by their sum."
-        )
-    return features, targets, weights
+    def _penalty_at(self, parameters: Array) -> float:
+        return float(self._trace("penalty", lambda: self._pass("penalty")(parameters, self._constants)))

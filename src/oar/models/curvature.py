@@ -34,6 +34,7 @@ class Curvature:
         product: `product(θ, features, direction)`, H times a direction.
         hessian: `hessian(θ, features)`, H.
         parameter_count: how long θ is.
+        most_damping: of the largest curvature, beyond which there is no answer.
 
     Attributes:
         spectrum: of H where it was last built, or None.
@@ -41,9 +42,16 @@ class Curvature:
             (of the largest curvature, beyond `SMALL` parameters); 0 where nothing was added.
     """
 
-    def __init__(self, product: Callable[..., Array], hessian: Callable[..., Array], parameter_count: int) -> None:
+    def __init__(
+        self,
+        product: Callable[..., Array],
+        hessian: Callable[..., Array],
+        parameter_count: int,
+        most_damping: float = MOST_DAMPING,
+    ) -> None:
         """Start without a spectrum."""
         self._product, self._hessian, self._count = product, hessian, parameter_count
+        self._most_damping = most_damping
         self.damping = 0.0
         self.forget()
 
@@ -103,7 +111,7 @@ class Curvature:
                 return solved.solution
         if kept is None or not fresh:
             kept = self._decompose(fit.parameters, fit.features)
-        if kept.damping > MOST_DAMPING * kept.largest:
+        if kept.damping > self._most_damping * kept.largest:
             raise _not_a_minimum(fit, kept.damping / kept.largest)
         if kept.damping:
             self.damping = kept.damping
@@ -124,7 +132,7 @@ class Curvature:
                 raise _flat("at least one", self._count, solved.residual / size)
             # least − damping is the curvature of H itself along the direction that was found wanting
             damping = max(4 * damping, 2 * (damping - least), 1e-8 * largest)
-            if damping > MOST_DAMPING * largest:
+            if damping > self._most_damping * largest:
                 raise _not_a_minimum(fit, damping / largest if largest else np.inf)
         if solved.residual > max(tolerance, ROUNDING) * size:
             raise NumericsError(

@@ -37,6 +37,8 @@ class Differentiable:
         least_loss: a number that no query's loss is below.
         holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
             class of one are that person's data.
+        by_jax: whether the methods here are JAX functions; where they are not, `training` still gives all that planning
+            and audits ask for, and what compiles these methods itself refuses the model (`need_jax_functions`).
     """
 
     name: str
@@ -47,6 +49,7 @@ class Differentiable:
     smooth: bool = True
     least_loss: float = 0.0
     holds_class_means: bool = False
+    by_jax: bool = True
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return the parameters that every refit from scratch starts from."""
@@ -96,13 +99,17 @@ class Differentiable:
 
     def training(self, people: Population) -> Any:
         """Bind the model to people, by automatic differentiation unless a model knows better."""
-        from oar.models.autodiff_training import AutodiffTraining
-
         need_jax(self.name)
         weights = np.ones(people.size) if people.weights is None else people.weights
-        training = AutodiffTraining(self, people.features, self.targets(people), weights / weights.sum())
+        training = self.bound(people.features, self.targets(people), weights / weights.sum())
         training.check_outputs()
         return training
+
+    def bound(self, features: Any, targets: Any, weights: Any) -> Any:
+        """Bind the model to features (n, d), targets (n, o) and weights (n,) that sum to 1."""
+        from oar.models.autodiff_training import AutodiffTraining
+
+        return AutodiffTraining(self, features, targets, weights)
 
     def fit(self, people: Population) -> Any:
         """Refit from scratch; return parameters in the model's own form (a pytree of NumPy arrays).
@@ -160,11 +167,14 @@ class Differentiable:
 
     def _mapped(self, function: Callable[..., Any], parameters: Any, features: Any) -> NDArray[np.float64]:
         """Call a function of (parameters, one person's features) for features (..., d)."""
+        rows = np.asarray(features, dtype=np.float64)
+        if not self.by_jax:
+            found = np.array([function(parameters, row) for row in rows.reshape(-1, rows.shape[-1])])
+            return found.reshape((*rows.shape[:-1], *found.shape[1:]))
         need_jax(self.name)
         import jax
         import jax.numpy as jnp
 
-        rows = np.asarray(features, dtype=np.float64)
         with jax.enable_x64(True):
             own = jax.tree.map(jnp.asarray, parameters)
             flat = jnp.asarray(rows.reshape(-1, rows.shape[-1]))
@@ -204,3 +214,13 @@ def need_jax(name: str) -> None:
         raise OptionError(
             f"model: {name} needs JAX, which is not installed; pip install 'oar-recourse[jax]'."
         ) from None
+
+
+def need_jax_functions(model: Differentiable, what: str) -> None:
+    """Raise where something compiles a model's own functions, and they are not JAX's, or JAX is not there."""
+    if not model.by_jax:
+        raise OptionError(
+            f"model: {what} differentiates models through JAX, and {model.name} is not written in it; use one of "
+            "oar.models that is, such as oar.models.MLP or Custom."
+        )
+    need_jax(model.name)

@@ -40,6 +40,8 @@ class Linear(Differentiable):
     convex = True
     linear = True
     penalise_intercept = False
+    intercept: bool = True
+    """Whether there is one; without, the last column of the parameters stays 0."""
     l2: float
     steepest: float
     """β with B ≤ β I, whatever the outputs."""
@@ -72,10 +74,25 @@ class Linear(Differentiable):
         """Return φ(W x + b, y)."""
         return self.output_loss(self.outputs(parameters, features), target)
 
+    @property
+    def intercept_share(self) -> float:
+        """How much of the penalty is on the intercept: l2/2 · share · ‖b‖²."""
+        return 1.0 if self.penalise_intercept else 0.0
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether there is an intercept that nothing holds: then features may be measured from anywhere."""
+        return self.intercept and self.intercept_share == 0
+
+    @property
+    def judge(self) -> Linear:
+        """The model by whose loss a query's outputs are judged."""
+        return self
+
     def penalty(self, parameters: Any) -> Any:
-        """Return l2/2 ‖W‖², with b in W where the intercept is penalised too."""
-        penalised = parameters if self.penalise_intercept else parameters[:, :-1]
-        return 0.5 * self.l2 * (penalised**2).sum()
+        """Return l2/2 ‖W‖², and b's share of it where the intercept is penalised too."""
+        on_intercept = self.intercept_share * (parameters[:, -1] ** 2).sum()
+        return 0.5 * self.l2 * ((parameters[:, :-1] ** 2).sum() + on_intercept)
 
     def fixes_gauge(self, outputs: int) -> bool:
         """Report whether adding a constant to all intercepts moves no prediction, so that it must be ruled out."""
@@ -159,7 +176,7 @@ class SoftmaxRegression(Linear):
             return ""
         shares = targets if targets.shape[1] > 1 else np.column_stack([1 - targets, targets])
         matrix = parameters if len(parameters) > 1 else np.vstack([np.zeros_like(parameters), parameters])
-        if not separates(matrix, rows, shares):
+        if not separates(matrix, rows, shares, self.intercept):
             return ""
         return "separates some of these people from the others perfectly, so its optimum is at infinity"
 
@@ -264,7 +281,7 @@ class LinearSVM(Linear):
         """Look at those short of their margins: they alone bend the risk, so they must settle every parameter."""
         outputs = parameters[:, :-1] @ rows.T + parameters[:, -1:]
         short = _shortfall(outputs, targets.T) * np.abs(2 * targets.T - 1) > SHORT
-        if not any(dependent(rows[some]) for some in short):
+        if not any(dependent(rows[some], self.intercept) for some in short):
             return ""
         return (
             "has no unique fit to these people, because those who are short of their margins are too few to settle it"

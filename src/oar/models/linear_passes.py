@@ -1,8 +1,9 @@
 """The passes over the data that a linear model needs, each one fused function of a chunk of people.
 
 A chunk is features (rows, d), targets (rows, o) and weights (rows,). Inside it outputs are (o, rows), so that a
-person's softmax is a column. Many people come in chunks that XLA maps over; a few are one chunk, for which NumPy is the
-quicker: calling compiled code costs more than the work itself.
+person's softmax is a column. Without an intercept (x, 1) is (x, 0), and b, which starts at 0, never leaves it.
+Many people come in chunks that XLA maps over; a few are one chunk, for which NumPy is the quicker: calling compiled
+code costs more than the work itself.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ def _outputs(parameters: Any, rows: Any) -> Any:
     return parameters[:, :-1] @ rows.T + parameters[:, -1:]
 
 
-def _weighted_sum(values: Any, rows: Any) -> Any:
+def _weighted_sum(model: Linear, values: Any, rows: Any) -> Any:
     """Return Σ_n values_on (x_n, 1): (o, d + 1)."""
-    return library_of(rows).concatenate([values @ rows, values.sum(axis=1, keepdims=True)], axis=1)
+    sums = values.sum(axis=1, keepdims=True)
+    return library_of(rows).concatenate([values @ rows, sums if model.intercept else 0.0 * sums], axis=1)
 
 
 def _risk(model: Linear, chunk: Chunk, parameters: Any) -> Any:
@@ -66,20 +68,20 @@ def _risk(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     rows, target, weight = chunk
     out = _outputs(parameters, rows)
     loss = (weight * model.output_loss(out, target.T)).sum()
-    return loss, _weighted_sum(model.slopes(out, target.T) * weight, rows)
+    return loss, _weighted_sum(model, model.slopes(out, target.T) * weight, rows)
 
 
 def _product(model: Linear, chunk: Chunk, parameters: Any, direction: Any) -> Any:
     """Hessian of the mean loss times a direction: Σ w̄ B u ⊗ (x, 1)."""
     rows, target, weight = chunk
     bent = model.bend(_outputs(parameters, rows), target.T, _outputs(direction, rows))
-    return _weighted_sum(bent * weight, rows)
+    return _weighted_sum(model, bent * weight, rows)
 
 
 def _hessian(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     """Hessian of the mean loss: Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ, as (o, d + 1, o, d + 1)."""
     rows, target, weight = chunk
-    library, extended = library_of(rows), _extended(rows)
+    library, extended = library_of(rows), _extended(model, rows)
     curvature = model.curvature(_outputs(parameters, rows), target.T) * weight
 
     # One output's rows of H at a time, so that memory stays O(rows · parameters).
@@ -96,13 +98,13 @@ def _hessian(model: Linear, chunk: Chunk, parameters: Any) -> Any:
 def _gram(model: Linear, chunk: Chunk) -> Any:
     """Σ w̄ (x, 1)(x, 1)ᵀ, (d + 1, d + 1)."""
     rows, _, weight = chunk
-    extended = _extended(rows)
+    extended = _extended(model, rows)
     return (extended * weight[:, None]).T @ extended
 
 
-def _extended(rows: Any) -> Any:
+def _extended(model: Linear, rows: Any) -> Any:
     library = library_of(rows)
-    return library.concatenate([rows, library.ones((rows.shape[0], 1))], axis=1)
+    return library.concatenate([rows, library.full((rows.shape[0], 1), float(model.intercept))], axis=1)
 
 
 def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any, weights: Any, along: Any) -> Any:

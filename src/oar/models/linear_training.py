@@ -85,6 +85,8 @@ class _Point(NamedTuple):
 class LinearTraining:
     """Implements `Training` for z = W x + b with features (n, d), targets (n, o) and weights (n,) that sum to 1."""
 
+    held_by = "l2 > 0"  # what to use where there is no regulariser, in words
+
     def __init__(
         self,
         model: Linear,
@@ -98,6 +100,8 @@ class LinearTraining:
         `units`, the centre and scale (d,) of features, are those of the data unless given.
         """
         self.model, self.weights, self.passes = model, weights, 0
+        self._passing = model  # what passes are compiled for, which see no penalty
+        self.masses = self._masses(targets, weights)
         self.size, self.dimensions = features.shape
         self.shape = (targets.shape[1], self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
@@ -112,7 +116,7 @@ class LinearTraining:
         self._features -= self._centre
         self._features /= self._scale
         self._targets = self._pack(targets)
-        self._weights = self._pack(weights[:, None])[..., 0]
+        self._weights = self._pack(self.masses[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         # This thread works too: one that has to be woken up may have to wait for a core.
         self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
@@ -127,6 +131,15 @@ class LinearTraining:
         padded = np.zeros((self._chunks * self._rows, array.shape[1]))
         padded[: self.size] = array
         return padded.reshape(self._chunks, self._rows, array.shape[1])
+
+    def _masses(self, targets: Array, weights: Array) -> Array:
+        """Return how much each person's loss counts (n,): its weight, unless its class counts more than others."""
+        return weights
+
+    @property
+    def name(self) -> str:
+        """Under which messages know the model."""
+        return self.model.name
 
     def start(self) -> Array:
         """Start from zero."""
@@ -155,7 +168,8 @@ class LinearTraining:
         """
         other = copy.copy(self)
         other.targets, other.weights, other.passes = targets, weights, 0
-        other._targets, other._weights = other._pack(targets), other._pack(weights[:, None])[..., 0]
+        other.masses = other._masses(targets, weights)
+        other._targets, other._weights = other._pack(targets), other._pack(other.masses[:, None])[..., 0]
         other._fixed = other._last = None
         return other
 
@@ -182,8 +196,8 @@ class LinearTraining:
         self.passes += 1
         if self._few:
             chunk = features[0], self._targets[0], self._weights[0]
-            return [at_once(self.model, kind, chunk, *arguments)]
-        run = compiled(self.model, kind)
+            return [at_once(self._passing, kind, chunk, *arguments)]
+        run = compiled(self._passing, kind)
 
         def part(data: tuple[Any, Any, Any]) -> Any:
             import jax
@@ -220,11 +234,13 @@ class LinearTraining:
         """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
         product = np.zeros_like(matrix)
         product[:, :-1] = self.model.l2 / self._scale**2 * matrix[:, :-1]
-        if self.model.penalise_intercept:
-            product[:, -1] = self.model.l2 * matrix[:, -1]
+        if self.model.intercept_share:
+            product[:, -1] = self.model.l2 * self.model.intercept_share * matrix[:, -1]
         if self.model.fixes_gauge(self.shape[0]):
             free = slice(-1 if self.model.l2 > 0 else 0, None)  # columns that nothing else holds
             product[:, free] = matrix[:, free].sum(axis=0) / self.shape[0] ** 2
+        if not self.model.intercept:  # what is not there stays 0, and must not make H singular
+            product[:, -1] = matrix[:, -1]
         return product
 
     @cached_property
@@ -289,14 +305,15 @@ class LinearTraining:
 
     def _not_fitted(self, what: str) -> NumericsError:
         return NumericsError(
-            f"model: the training risk of {self.model.name} {what} here, so it cannot be refitted; "
-            "use a larger l2, or check the data."
+            f"model: the training risk of {self.name} {what} here, so it cannot be refitted; "
+            "use a larger penalty, or check the data."
         )
 
     def _bound(self, features: Array) -> Callable[[Array], Array]:
         """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: with B ≤ β I and G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
         gram = sum(self._run("gram", features))
-        bound = self.model.steepest * gram + np.diag(np.append(self.model.l2 / self._scale**2, self.model.l2))
+        on_intercept = self.model.l2 * max(1.0, self.model.intercept_share) if self.model.intercept else 1.0
+        bound = self.model.steepest * gram + np.diag(np.append(self.model.l2 / self._scale**2, on_intercept))
         factor = self._factor(bound)
         return lambda vector: factor(vector.reshape(self.shape).T).T.ravel()
 
@@ -308,7 +325,7 @@ class LinearTraining:
             return self.start()
         rows = features.reshape(-1, self.dimensions)[few] * self._scale + self._centre
         units = self._centre, self._scale
-        some = LinearTraining(self.model, rows, self.targets[few], weights / weights.sum(), units)
+        some = LinearTraining(self.model, rows, self.targets[few], self.masses[few] / weights.sum(), units)
         try:
             found = some.fit(some.moved(None), self.start(), COARSE)
         except NumericsError:  # some may be separable where all are not
@@ -377,7 +394,7 @@ class LinearTraining:
         However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
         their margins to hold a free intercept, and H is singular.
         """
-        if not self.model.knows_lengths or self.model.penalise_intercept or self.model.l2 == 0:
+        if not self.model.knows_lengths or not self.model.free_intercept or self.model.l2 == 0:
             return False
         slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
         pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
@@ -444,26 +461,28 @@ class LinearTraining:
         pressed = self._penalty_product(ahead)
         return self.model.best_lengths(
             (at[:, :-1] @ rows.T + at[:, -1:], ahead[:, :-1] @ rows.T + ahead[:, -1:]),
-            (self.targets.T, self.weights),
+            (self.targets.T, self.masses),
             ((at * pressed).sum(axis=1), (ahead * pressed).sum(axis=1)),
         )
 
     def _check_features(self, features: Array) -> None:
         """Refuse dependent features: only a penalty could choose among the many W with the same outputs."""
         gram = sum(self._run("gram", features))
+        if not self.model.intercept:
+            gram = gram[:-1, :-1]
         sizes = np.sqrt(np.diag(gram))
         if sizes.all() and np.linalg.eigvalsh(gram / sizes / sizes[:, None])[0] > CLEAR:
             return
-        if dependent(self._rows_of(features)[self.weights > 0]):
+        if dependent(self._rows_of(features)[self.masses > 0], self.model.intercept):
             raise NumericsError(
-                f"model: {self.model.name} with l2 = 0 has no unique fit to these people, because their features are "
-                "linearly dependent (constant or duplicated columns, or fewer people than features); use l2 > 0, or "
-                "leave such columns out."
+                f"model: {self.name} with l2 = 0 has no unique fit to these people, because their features are "
+                f"linearly dependent (constant or duplicated columns, or fewer people than features); use "
+                f"{self.held_by}, or leave such columns out."
             )
 
     def _check_minimum(self, point: _Point, features: Array) -> None:
         """Refuse an optimum at infinity, or one among many, that dependent features do not explain."""
-        some, at = self.weights > 0, point.parameters.reshape(self.shape)
+        some, at = self.masses > 0, point.parameters.reshape(self.shape)
 
         def flattest() -> float:
             if not self._small:
@@ -474,7 +493,7 @@ class LinearTraining:
         rows = self._rows_of(features)[some]
         reason = self.model.why_no_minimum(at, rows, self.targets[some], point.size, flattest)
         if reason:
-            raise NumericsError(f"model: {self.model.name} without a regulariser {reason}; use l2 > 0.")
+            raise NumericsError(f"model: {self.name} without a regulariser {reason}; use {self.held_by}.")
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
@@ -494,8 +513,8 @@ class LinearTraining:
             if direct is not None:
                 return direct
             raise NumericsError(
-                f"signal: H v = g cannot be solved for {self.model.name} here, because the Hessian is singular in the "
-                "query's direction; use a larger l2."
+                f"signal: H v = g cannot be solved for {self.name} here, because the Hessian is singular in the "
+                "query's direction; use a larger penalty."
             )
         if self._inverse is not None:
             for direction, image in seen:
@@ -520,10 +539,10 @@ class LinearTraining:
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
         matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        slopes = self.model.slopes(outputs, target)
+        slopes = self.model.judge.slopes(outputs, target)
         return (
-            float(self.model.output_loss(outputs, target)),
-            np.outer(slopes, np.append((query - self._centre) / self._scale, 1.0)).ravel(),
+            float(self.model.judge.output_loss(outputs, target)),
+            np.outer(slopes, np.append((query - self._centre) / self._scale, float(self.model.intercept))).ravel(),
             matrix[:, :-1].T @ slopes / self._scale,
         )
 
@@ -531,9 +550,9 @@ class LinearTraining:
         """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
         matrix, seen = parameters.reshape(self.shape), (rows - self._centre) / self._scale
         outputs = matrix[:, :-1] @ seen.T + matrix[:, -1:]
-        slopes = self.model.slopes(outputs, targets.T)
-        by_parameters = slopes @ np.column_stack([seen, np.ones(len(seen))]) / len(seen)
-        losses = np.asarray(self.model.output_loss(outputs, targets.T))
+        slopes = self.model.judge.slopes(outputs, targets.T)
+        by_parameters = slopes @ np.column_stack([seen, np.full(len(seen), float(self.model.intercept))]) / len(seen)
+        losses = np.asarray(self.model.judge.output_loss(outputs, targets.T))
         return losses, by_parameters.ravel(), slopes.T @ matrix[:, :-1] / self._scale
 
     def outputs(self, parameters: Array, query: Array) -> Array:

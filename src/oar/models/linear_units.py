@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
     """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
 
-    Scales are powers of two, so that they lose nothing. A penalised intercept must keep its place: then nothing is
-    shifted. A feature that is the same for everyone has no spread of its own (but rounding in its mean looks like
-    one); if it ever moves it is by a budget, which is in the units of the others.
+    Scales are powers of two, so that they lose nothing. An intercept that is penalised, or not there, must keep its
+    place: then nothing is shifted. A feature that is the same for everyone has no spread of its own (but rounding in
+    its mean looks like one); if it ever moves it is by a budget, which is in the units of the others.
     """
     centre = weights @ features
     spread = np.sqrt(weights @ (features - centre) ** 2)
-    if model.penalise_intercept:
+    if not model.free_intercept:
         centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
     else:
         some = features[weights > 0]

@@ -83,6 +83,11 @@ class Scaled(Differentiable):
         """Whether targets are real values rather than classes."""
         return self.model.regresses
 
+    @property
+    def by_jax(self) -> bool:  # type: ignore[override]
+        """Whether the model's functions are JAX's."""
+        return self.model.by_jax
+
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the model's outputs (o,) for one person, whose features are as they were given."""
         return self.model.outputs(*_inner(parameters, features))

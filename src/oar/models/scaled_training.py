@@ -122,6 +122,11 @@ class ScaledTraining:
         """How much the model's Hessian was damped."""
         return float(getattr(self.inner, "damping", 0.0))
 
+    @property
+    def inexact(self) -> str:
+        """A sentence where the model's last refit is not at a minimum, so that signals are approximate; else ""."""
+        return getattr(self.inner, "inexact", "")
+
     def start(self) -> Array:
         """Start the model as it starts, and the scaler as the unmoved people have it."""
         return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])

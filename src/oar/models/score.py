@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.differentiable import Differentiable, need_jax
+from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear import Linear
 from oar.models.training import Array
 
@@ -60,7 +60,7 @@ class AutodiffScore:
 
     def __init__(self, model: Differentiable, parameters: Array, signal: Array) -> None:
         """Keep θ and v, flat."""
-        need_jax(model.name)
+        need_jax_functions(model, "a member's score")
         self._model, self._parameters, self._signal = model, parameters, signal
 
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:

@@ -15,8 +15,10 @@ FEASIBLE = 1e-9  # how far rounding may break an inequality
 STRICT = 1e-6  # how far one must be from equality to be strict
 
 
-def separates(matrix: Array, rows: Array, shares: Array) -> bool:
+def separates(matrix: Array, rows: Array, shares: Array, intercept: bool = True) -> bool:
     """Report whether some V has (V_y − V_c)·(x, 1) ≥ 0 for every class y that a person has a share in, and > somewhere.
+
+    Without an `intercept` it is (x, 0).
 
     By linear programming on the inequalities that the logits of `matrix` (k, d + 1) meet least well, and whatever
     others its answer breaks. If even these allow no such V then all do not.
@@ -24,8 +26,9 @@ def separates(matrix: Array, rows: Array, shares: Array) -> bool:
     from scipy.optimize import linprog
 
     sizes = np.abs(rows).max(axis=0)
-    points = np.column_stack([rows / np.where(sizes > 0, sizes, 1.0), np.ones(len(rows))])
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points = np.column_stack([rows / np.where(sizes > 0, sizes, 1.0), np.full(len(rows), float(intercept))])
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    points /= np.where(lengths > 0, lengths, 1.0)
     person, own, other = _comparisons(shares)
 
     def margins(direction: Array) -> Array:

@@ -29,7 +29,8 @@ class Fit:
         parameters: θ, flat.
         features: the moved features, in whatever form the training keeps them.
         residual: the norm of the training gradient at θ.
-        converged: whether the residual is below the tolerance that was asked for.
+        converged: whether the residual is below the tolerance that was asked for; of an estimator that stops before the
+            minimum by itself, that it came to its end.
     """
 
     parameters: Array

@@ -38,6 +38,10 @@ class _Refit:
             raise OptionError(
                 f"warm: does nothing for {model.name}, which has one minimum wherever it starts; leave it out."
             )
+        if self._warm and getattr(model, "train", None) is not None:
+            raise OptionError(
+                f"warm: does nothing for {model.name}, whose own `train` starts from its module as given; leave it out."
+            )
         check_every_class(self.name, self.reads, stream, model, range(stream.rounds))
 
     def update(self, update: Update) -> Array:

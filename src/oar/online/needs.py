@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.estimators.centroid_twin import CentroidTwin
+from oar.estimators.recognise import is_estimator
+from oar.estimators.twin import Twin
 from oar.models import TestTimeBatchNorm
 from oar.online.stream import HISTORY, Stream
 
@@ -24,12 +27,32 @@ def round_words(number: int) -> str:
     return "the history" if number == HISTORY else f"round {number}"
 
 
+INSTEAD = {  # models of ours that are estimators of scikit-learn's
+    "LogisticRegression": "oar.SoftmaxRegression(l2=1 / (C * n))",
+    "RidgeClassifier": "oar.SoftmaxRegression(l2=…)",
+    "Ridge": "oar.models.Ridge(l2=alpha / n)",
+    "LinearRegression": "oar.models.Ridge(l2=0)",
+    "LinearSVC": "oar.models.LinearSVM(l2=1 / (C * n), penalise_intercept=True)",
+    "GaussianNB": "oar.models.GaussianNaiveBayes(var_smoothing=…)",
+    "NearestCentroid": "oar.NearestCentroid()",
+    "MLPClassifier": "oar.models.MLP(…)",
+    "MLPRegressor": "oar.models.MLP(…)",
+}
+
+
 def check_retrained(model: Any) -> None:
     """Raise for a model that nothing is retrained of."""
     if isinstance(model, TestTimeBatchNorm):
         raise OptionError(
             f"model: must be one that rounds of data retrain, got {model.name}, a fixed network that is normalised by "
             "one batch; ask about that batch with oar.Problem."
+        )
+    if is_estimator(model) or isinstance(model, Twin | CentroidTwin):
+        estimator = model.estimator if isinstance(model, Twin | CentroidTwin) else model
+        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise OptionError(
+            f"model: must be one of oar.models where it is updated over time, got the estimator {name}; use "
+            f"{INSTEAD.get(name, 'one of oar.models')}, or ask about one retraining with oar.Problem."
         )
 
 

@@ -40,7 +40,8 @@ def gains(model: Any, size: int) -> bool:
     if isinstance(model, Linear):
         return size > FEW
     # what a model settles from the data it may settle from everybody, whatever they weigh
-    return isinstance(model, Differentiable) and not isinstance(model, Scaled) and not hasattr(model, "settled")
+    differentiated = isinstance(model, Differentiable) and model.by_jax and not isinstance(model, Scaled)
+    return differentiated and not hasattr(model, "settled")
 
 
 def padded(people: Population) -> Population:

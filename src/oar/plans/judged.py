@@ -10,6 +10,7 @@ from oar.errors import Status
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
 ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may be below a bound
+TIGHT = 1e-9  # a tolerance at which estimators come as near to a minimum as they can
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
 
 
@@ -60,7 +61,16 @@ class Judged:
             told = f"The refit's goal loss is {loss:.6g}, and the solver expects {expected:.6g}"
         return told and f"{told}: the audit counts, and nothing that the solver proved. {self._advice}"
 
-    _advice = "Try another solver, or standardised features and a larger penalty, which make refits agree."
+    @property
+    def _advice(self) -> str:
+        model = self.proposal.plan.problem.model
+        tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
+        if tolerance is not None and tolerance > TIGHT:
+            return (
+                f"The plan is made for the exact minimum, and {model.name} stops before it, at tol={tolerance:g}: give "
+                "it a smaller tol, and as large a max_iter as that takes."
+            )
+        return "Try another solver, or standardised features and a larger penalty, which make refits agree."
 
     def _slack(self, claimed: float, share: float, least: float) -> float:
         """Return how far an audited loss may be from a claimed one: outputs that tie cannot be told apart either."""

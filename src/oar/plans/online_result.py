@@ -186,7 +186,9 @@ class OnlineResult(Judged):
     proposal: OnlineProposal
     audit: OnlineAudit
 
-    _advice = "Check a rule of your own with oar.testing.check_rule; elsewhere try another solver or a larger penalty."
+    @property
+    def _advice(self) -> str:
+        return "Check a rule of your own with oar.testing.check_rule; elsewhere try another solver or a larger penalty."
 
     @property
     def plan(self) -> OnlinePlan:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget, is_single_budget
 from oar.errors import DataError
+from oar.estimators.twin import Twin
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.tables import Table, as_table, check_index, is_series, row_values
@@ -140,7 +141,8 @@ class Plan:
             raise DataError(f"card: must be an oar.Card, got {card!r}; use plan.card() or oar.Card.load(path).")
         problem, people = self.problem, self.problem.people
         classes = None if problem.regresses else people.classes
-        ours = (problem.model.name, problem.allowance.norm, classes, people.dimensions)
+        model = problem.model.written_down(people) if isinstance(problem.model, Twin) else problem.model
+        ours = (model.name, problem.allowance.norm, classes, people.dimensions)
         theirs = (card.model, card.norm, card.classes, card.directions.shape[1])
         if ours != theirs:
             raise DataError(

@@ -23,6 +23,7 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.estimators import BlackBox
+from oar.estimators.twin import Twin
 from oar.models import Differentiable, NearestCentroid
 from oar.models.autodiff_passes import with_settings
 from oar.models.prototypes import PrototypeNetwork
@@ -63,6 +64,7 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
             "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
             "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
         )
+    model = _written(plan, model)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
     if model.holds_class_means:
@@ -91,7 +93,12 @@ def table_model(plan: MemberPlan) -> Differentiable:
             "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
             "of plan.moves()."
         )
-    return PrototypeNetwork() if isinstance(model, NearestCentroid) else model
+    return PrototypeNetwork() if isinstance(model, NearestCentroid) else _written(plan, model)
+
+
+def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
+    """Return a model as a card can hold it: of an estimator's twin, the one of ours that it is."""
+    return model.written_down(plan.problem.people) if isinstance(model, Twin) else model
 
 
 def common_fields(plan: MemberPlan) -> dict[str, Any]:

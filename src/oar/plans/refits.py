@@ -225,7 +225,8 @@ class _ByTraining:
             found = training.fit(training.moved(given.moves), start, TIGHT)
         except (NumericsError, DataError):  # no minimum, as where classes are separated, or a class without variance
             return None
-        if found.residual > CONVERGED or not np.isfinite(found.parameters).all():
+        unfinished = not found.converged and found.residual > CONVERGED
+        if unfinished or not np.isfinite(found.parameters).all():
             return None
         if self._begin is None and self._model.convex:
             self._begin = found.parameters

@@ -241,7 +241,7 @@ class Answered(Cells):
     def _refitted(self, moves: Array) -> Outcome | None:
         with suppress(NumericsError):
             outcome = self._answering.refit(moves, self._query_move, self._full)
-            if outcome.fit.residual <= CONVERGED:
+            if outcome.fit.converged or outcome.fit.residual <= CONVERGED:
                 return outcome
         return None
 

@@ -42,5 +42,6 @@ class Implicit(Signal):
         gradient = training.score_gradients(fit.parameters, fit.features, -signal)  # linear in v
         damping = float(getattr(training, "damping", 0.0))
         damped = f" H was damped by {damping:.1e} to be positive, so the gradient is not exact." if damping else ""
+        damped += getattr(training, "inexact", "")
         note = f"Implicit: H v = g was solved to {self.tolerance:.0e} of ‖g‖ or better.{damped}{caution(fit)}"
         return Step(outcome, gradient, signal, Memory(fit.parameters, signal, maker=self.name), None, note)

@@ -11,7 +11,7 @@ import numpy as np
 
 from oar.actions.limits import Limit
 from oar.errors import OptionError
-from oar.estimators import BlackBox
+from oar.estimators.black_box import BlackBox
 from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
 from oar.models.linear import Linear

@@ -19,6 +19,7 @@ from oar.actions.limits import Limit, Limits
 from oar.actions.measured import distance_scales
 from oar.actions.plausible import NOBODY, Neighbourhood
 from oar.errors import NumericsError
+from oar.estimators.twin import Twin
 from oar.models import Differentiable, NearestCentroid
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
@@ -98,7 +99,8 @@ class Ready:
     @property
     def exact(self) -> bool:
         """Whether leads are linear, so that the cheapest change is found and proved."""
-        return isinstance(self.model, NearestCentroid) or isinstance(unscaled(self.model), Linear)
+        linear = isinstance(unscaled(self.model), Linear) or (isinstance(self.model, Twin) and self.model.linear)
+        return linear or isinstance(self.model, NearestCentroid)
 
     def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
         """Return what a person may change."""

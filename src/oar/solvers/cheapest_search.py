@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Differentiable, Scaled
-from oar.models.differentiable import need_jax
+from oar.models.differentiable import need_jax_functions
+from oar.models.scaled import unscaled
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.cheapest_milp import Leads, Programme, solve
@@ -55,7 +56,7 @@ class Outputs:
     @staticmethod
     def of(model: Differentiable, people: Population) -> Outputs:
         """Fit the model to people, behind its scaler if it has one."""
-        need_jax(model.name)
+        need_jax_functions(unscaled(model), "oar.cheapest")
         import jax
 
         centres, scales, seen = np.zeros(people.dimensions), np.ones(people.dimensions), people

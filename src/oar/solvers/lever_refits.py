@@ -83,7 +83,7 @@ class Refitting:
             return None
         finally:
             self.passes += training.passes
-        if fit.residual > CONVERGED or not np.isfinite(loss):
+        if (not fit.converged and fit.residual > CONVERGED) or not np.isfinite(loss):
             return None
         if self._warm and self._begin is None:
             self._begin = fit.parameters

@@ -1,8 +1,6 @@
-"""Planning for models that can only be trained and asked: by surrogates, and by searching with true trainings.
+"""Planning for models that can only be trained and asked: exactly where that is known, by surrogates, and by search.
 
-`EXACT` are solvers that know some black boxes exactly, as small trees: with solver="auto", the first that has a
-proposal makes it. They are called with the problem and the verb, "individual", "collective" or "joint", and return
-None where they do not apply.
+With solver="auto" exact solutions (`outside_exact`) come first, and a search where there are none.
 """
 
 from __future__ import annotations
@@ -15,20 +13,19 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OptionError
+from oar.estimators.black_box import BlackBox
+from oar.estimators.calls import Calls
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import outside_individual
+from oar.solvers import outside_exact, outside_individual
 from oar.solvers.lever_ground import given_rows, given_weights
 from oar.solvers.outside_levers import search_levers
 from oar.solvers.outside_search import search
 from oar.solvers.outside_settings import DirectSearch, Surrogate
 from oar.solvers.outside_surrogate import Propose, outlook
 from oar.solvers.outside_trials import Deed, Trials
-from oar.solvers.settings import as_solver
-
-Exactly = Callable[[Problem, str], Proposal | None]
-EXACT: tuple[Exactly, ...] = ()
+from oar.solvers.settings import Exact, as_solver
 
 
 def propose_members(
@@ -47,21 +44,22 @@ def propose_members(
         )
     if problem.levers is not None and problem.keep is not None:
         problem.only_moves("a plan that must leave others alone")
-    settings = as_solver(solver, DirectSearch(), (Surrogate, DirectSearch))
-    if solver == "auto":
-        found = _exactly(problem, "joint" if query else "collective")
+    kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
+    settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
+    if not query and (solver == "auto" or isinstance(settings, Exact)):
+        found = _exactly(problem, solver, outside_exact.propose_collective)
         if found is not None:
             return found
     if isinstance(settings, Surrogate):
         return _by_surrogates(problem, settings, propose, query)
-    return _by_search(problem, settings, propose, query, on_step)
+    return _by_search(problem, settings, propose, query, on_step, began)
 
 
 def propose_query(problem: Problem, solver: Any) -> Proposal:
     """The query moves, and the black box stays as it is."""
-    settings = as_solver(solver, DirectSearch(), (DirectSearch,))
-    if solver == "auto":
-        found = _exactly(problem, "individual")
+    settings = as_solver(solver, DirectSearch(), (Exact, DirectSearch))
+    if solver == "auto" or isinstance(settings, Exact):
+        found = _exactly(problem, solver, outside_exact.propose_individual)
         if found is not None:
             return found
     elif settings != replace(DirectSearch(), seed=settings.seed):
@@ -72,12 +70,21 @@ def propose_query(problem: Problem, solver: Any) -> Proposal:
     return outside_individual.solve(problem, settings.seed)
 
 
-def _exactly(problem: Problem, verb: str) -> Proposal | None:
-    for solve in EXACT:
-        found = solve(problem, verb)
-        if found is not None:
-            return found
-    return None
+def _calls(problem: Problem) -> Calls:
+    assert isinstance(problem.model, BlackBox)
+    return problem.model.calls
+
+
+def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposal | None]) -> Proposal | None:
+    """Return an exact solution, with what it asked; None where there is none, and none was asked for."""
+    before = _calls(problem).copy()
+    found = propose(problem)
+    if found is None and solver != "auto":
+        raise OptionError(
+            "solver: 'exact' is for one decision tree (individual recourse) and for nearest neighbours, on plain "
+            f"features, got {problem.model.name}; leave the solver out, which then searches."
+        )
+    return None if found is None else replace(found, calls=_calls(problem).since(before))
 
 
 def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, query: bool) -> Proposal:
@@ -104,9 +111,9 @@ def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, quer
 
 
 def _by_search(
-    problem: Problem, settings: DirectSearch, propose: Propose, query: bool, on_step: OnStep | None
+    problem: Problem, settings: DirectSearch, propose: Propose, query: bool, on_step: OnStep | None, began: Calls
 ) -> Proposal:
-    trials = Trials(problem, settings.refits, time.monotonic() + settings.time_limit)
+    trials = Trials(problem, settings.refits, time.monotonic() + settings.time_limit, began)
     seen = None
     if settings.surrogate is not None:
         seen = outlook(problem, settings.surrogate, trials, propose, query)

@@ -56,18 +56,20 @@ class Trials:
         problem: whose model is a black box.
         refits: trainings that may be begun.
         deadline: the reading of `time.monotonic` after which none may end.
+        began: what was asked of the black box before, where some of that counts here, too; None for all of it.
     """
 
     problem: Problem
     refits: int
     deadline: float = np.inf
+    began: Calls | None = None
     _unmoved: dict[int, Box] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin to count."""
         self.asking = Asking(self.problem)
         self.box = self.asking.box
-        self._before: Calls = self.box.calls.copy()
+        self._before: Calls = self.box.calls.copy() if self.began is None else self.began
 
     @property
     def calls(self) -> Calls:

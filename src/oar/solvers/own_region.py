@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from oar.actions.norms import Norm
 from oar.errors import OptionError
+from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
 from oar.problem import Problem
 from oar.solvers.reach import reach_of
@@ -23,10 +24,11 @@ Array = NDArray[np.float64]
 
 
 def shortest_move(problem: Problem) -> Array | None:
-    """Return the query's shortest move (d,) into the goal's region; None if there is none. For nearest centroid.
+    """Return the query's shortest move (d,) into the goal's region; None if there is none.
 
-    It ends on the region's edge, which is a tie: any move a little longer in its direction reaches the goal. It need
-    not be the move of least loss.
+    For nearest centroid, one decision tree, and nearest neighbours of few people. With nearest centroid it ends on the
+    region's edge, which is a tie: any move a little longer in its direction reaches the goal. With black boxes it ends
+    inside. It need not be the move of least loss.
 
     >>> import oar
     >>> people = oar.Population([[-1.0, 0.0], [3.0, 0.0]], ["no", "yes"])
@@ -34,6 +36,10 @@ def shortest_move(problem: Problem) -> Array | None:
     array([1., 0.])
     """
     problem.only_balls("the shortest move")
+    if isinstance(problem.model, BlackBox):
+        from oar.solvers import outside_exact  # which imports this file
+
+        return outside_exact.shortest_move(problem)
     if not isinstance(problem.model, NearestCentroid):
         raise OptionError(
             f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "
@@ -65,8 +71,59 @@ def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + scaled[goal])
     if (slack >= 0).all():
         return np.zeros(offsets.shape[1])
-    found = _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm)
+    found = shortest_within(normals, slack, norm)
     return None if found is None else size * found
+
+
+def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
+    """Return argmin ‖δ‖_p with normals·δ ≤ slack; None if there is no such δ.
+
+    Args:
+        normals: (c, d), one limit a row.
+        slack: (c,), what each leaves.
+        norm: by which moves are measured.
+        tolerance: by how much linear programmes (p = 1 and ∞) may break a limit; None for their solver's own.
+    """
+    return _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm, tolerance)
+
+
+def ruled_out(normals: Array, slack: Array, norm: Norm, budget: float) -> bool:
+    """Report whether it is proved that no δ with ‖δ‖_p ≤ budget has normals·δ ≤ slack.
+
+    Whatever is found is only believed by its multipliers: for λ ≥ 0 any such δ has λᵀNδ ≤ λ·s, and λᵀNδ is at least
+    −budget·‖Nᵀλ‖_q. Good multipliers are those of the least-distance problem for p = 2, and otherwise those of the
+    linear programme that finds by how much the limits must be broken within the ball.
+    """
+    multipliers = (
+        _distance_multipliers(normals, slack) if norm.p == 2 else _ball_multipliers(normals, slack, norm, budget)
+    )
+    return bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
+
+
+def _distance_multipliers(normals: Array, slack: Array) -> Array:
+    from scipy.optimize import nnls
+
+    stacked = np.vstack([-normals.T, -slack])
+    unit = np.zeros(len(stacked))
+    unit[-1] = 1.0
+    return nnls(stacked, unit)[0]
+
+
+def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
+    """Return multipliers of min t with normals·δ ≤ slack + t and ‖δ‖_p ≤ budget, p = 1 or ∞; δ is made of two parts."""
+    from scipy.optimize import linprog
+
+    count, dimensions = normals.shape
+    # Variables are δ⁺, δ⁻ ≥ 0 and t; their sum is at most the budget (p = 1), or each is (p = ∞).
+    limits = np.hstack([normals, -normals, -np.ones((count, 1))])
+    levels = slack
+    if norm.p == 1:
+        limits = np.vstack([limits, np.append(np.ones(2 * dimensions), 0.0)])
+        levels = np.append(slack, budget)
+    costs = np.append(np.zeros(2 * dimensions), 1.0)
+    each = [(0, budget)] * (2 * dimensions)
+    found = linprog(costs, A_ub=limits, b_ub=levels, bounds=[*each, (None, None)], method="highs")
+    return np.maximum(-found.ineqlin.marginals[:count], 0.0) if found.success else np.zeros(count)
 
 
 def _least_distance(normals: Array, slack: Array) -> Array | None:
@@ -75,18 +132,16 @@ def _least_distance(normals: Array, slack: Array) -> Array | None:
     With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
     the limits contradict each other exactly if r = 0.
     """
-    from scipy.optimize import nnls
-
     stacked = np.vstack([-normals.T, -slack])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    residual = stacked @ nnls(stacked, unit)[0] - unit
-    if np.abs(residual).max() <= 1e-12:
+    residual = stacked @ _distance_multipliers(normals, slack) - unit
+    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
         return None
     return -residual[:-1] / residual[-1]
 
 
-def _linear_programme(normals: Array, slack: Array, norm: Norm) -> Array | None:
+def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
     """Return argmin ‖δ‖_p with normals·δ ≤ slack for p = 1 (one bound a coordinate) or p = ∞ (one for all)."""
     from scipy.optimize import linprog
 
@@ -104,5 +159,6 @@ def _linear_programme(normals: Array, slack: Array, norm: Norm) -> Array | None:
     levels = np.concatenate([slack, np.zeros(2 * dimensions)])
     costs = np.concatenate([np.zeros(dimensions), np.ones(bounds)])
     free = [(None, None)] * dimensions + [(0, None)] * bounds
-    found = linprog(costs, A_ub=limits, b_ub=levels, bounds=free, method="highs")
+    fine = {} if tolerance is None else {"primal_feasibility_tolerance": tolerance}
+    found = linprog(costs, A_ub=limits, b_ub=levels, bounds=free, method="highs", options=fine)
     return found.x[:dimensions] if found.success else None

@@ -95,7 +95,7 @@ def solve(
     search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
     stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
-    if unmoved.fit.residual > CONVERGED:
+    if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
     whole_only = (
         measured is not None and not isinstance(settings, ProjectedGradient) and bool(Whole(measured).discrete.any())
@@ -211,7 +211,7 @@ def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Pr
 
 def _trustworthy(maker: Signal, training: Training) -> bool:
     """Report whether gradients were those of the true refit's loss."""
-    return maker.exact and not getattr(training, "damping", 0.0)
+    return maker.exact and not getattr(training, "damping", 0.0) and not getattr(training, "inexact", "")
 
 
 def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSettings:

@@ -93,19 +93,25 @@ def _compare(what: str, derivative: float, differences: float, scale: float, agr
 
 def initial(case: Case) -> str:
     """Initial parameters are a pytree of finite floats, the same ones every time."""
-    import jax
-
-    from oar.models.parameters import flattened
-
-    dimensions, outputs = case.features.shape[1], case.targets.shape[1]
-    with jax.enable_x64(True):
-        first, second = (flattened(case.model, dimensions, outputs)[0] for _ in range(2))
+    first, second = (_start(case) for _ in range(2))
     if not np.array_equal(first, second):
         raise Broken(
             "two calls of initial() differ.",
             "Draw random numbers from a fixed seed inside initial(), not from a global.",
         )
     return f"{first.size} parameters."
+
+
+def _start(case: Case) -> Array:
+    """Return the initial parameters, asked for afresh."""
+    if not case.model.by_jax:
+        return case.make(case.model, case.features, case.targets, case.weights).start()
+    import jax
+
+    from oar.models.parameters import flattened
+
+    with jax.enable_x64(True):
+        return flattened(case.model, case.features.shape[1], case.targets.shape[1])[0]
 
 
 def loss(case: Case) -> str:
@@ -140,6 +146,8 @@ def outputs(case: Case) -> str:
 
 def pure(case: Case) -> str:
     """The model's functions return the same each time that they are called, compiled or not."""
+    if not case.model.by_jax:
+        return _pure_passes(case)
     import jax
     import jax.numpy as jnp
 
@@ -169,6 +177,25 @@ def pure(case: Case) -> str:
                         "Keep randomness (numpy.random), counters and other state out of it: it must depend on its "
                         "arguments alone.",
                     )
+    return "functions return the same each time."
+
+
+def _pure_passes(case: Case) -> str:
+    """The same of a model that nothing compiles: its training returns the same each time."""
+    training, at = case.training, case.elsewhere
+    features = training.moved(None)
+    functions: dict[str, Callable[[], Any]] = {
+        "loss": lambda: training.risk_gradient(at, features)[0],
+        "query_loss": lambda: training.goal(at, case.query, case.goal)[0],
+        "outputs": lambda: training.outputs(at, case.query),
+    }
+    for name, function in functions.items():
+        once, again = (np.asarray(function(), float) for _ in range(2))
+        if not np.allclose(again, once, rtol=1e-6, atol=1e-9, equal_nan=True):
+            raise Broken(
+                f"{name} returns {once} when it is called, and {again} when it is called again.",
+                "Keep randomness, counters and other state out of it: it must depend on its arguments alone.",
+            )
     return "functions return the same each time."
 
 

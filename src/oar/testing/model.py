@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OARError, OptionError
-from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
@@ -28,7 +27,7 @@ def check_model(
     goal: Any = None,
     dimensions: int = 3,
     outputs: int = 3,
-    training: Callable[..., Training] = AutodiffTraining,
+    training: Callable[..., Training] | None = None,
     tolerance: float = 1e-8,
     seed: int = 0,
     raises: bool = True,
@@ -46,7 +45,7 @@ def check_model(
         goal: (o,) its target; None takes the first class, or zeros.
         dimensions: d of drawn people.
         outputs: o of drawn people.
-        training: what binds the model to data.
+        training: what binds the model to data; None for its own way, `model.bound`.
         tolerance: the gradient norm to which it is refitted.
         seed: what is drawn is drawn from this.
         raises: whether a failed check raises; otherwise only the report says so.
@@ -77,7 +76,8 @@ def check_model(
     if isinstance(model, Custom):
         model = model.completed(targets.shape[1])
     people = (features, targets, weights / weights.sum())
-    case = Case(model, training, *people, np.asarray(query, float), np.asarray(goal, float), tolerance, seed)
+    make = training or (lambda model, *people: model.bound(*people))
+    case = Case(model, make, *people, np.asarray(query, float), np.asarray(goal, float), tolerance, seed)
     done: dict[str, Check] = {}
     for name, check, needs in CHECKS:
         missing = [need for need in needs if not done[need].passed]

@@ -10,6 +10,7 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models import Differentiable
+from oar.models.differentiable import need_jax_functions
 from oar.models.score import AutodiffScore
 from oar.worlds.actors_common import Data
 from oar.worlds.parts import Array, Rows
@@ -23,6 +24,7 @@ class AutodiffDeployed:
 
     def __init__(self, model: Differentiable, parameters: Any, classes: int) -> None:
         """Lay the parameters out flat."""
+        need_jax_functions(model, "an actor")
         import jax
         from jax.flatten_util import ravel_pytree
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people import Population
 from oar.worlds.crowds import Register
-from oar.worlds.parts import Array, Crowd, Deed, Rows, View
+from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 from oar.worlds.refusals import allowed
 from oar.worlds.sealing import sealed
 
@@ -87,13 +87,13 @@ def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, tak
     return found
 
 
-def done_by(actor: Any, view: View) -> Act:
-    """Return what an actor does; raise where it exceeds its limits.
+def done_by(actor: Any, caps: Caps, view: View) -> Act:
+    """Return what an actor does; raise where it exceeds its limits, which are those that it began with.
 
     `view` is the world's own, by which deeds are checked. The actor gets another one, of which nothing can be changed
     that the world, the operator or another actor goes by; and of what it answers the world keeps a copy.
     """
-    caps, name = actor.caps, actor.name
+    name = actor.name
     deed = actor.act(handed_out(view))
     if not isinstance(deed, Deed):
         raise DataError(

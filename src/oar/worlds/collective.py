@@ -71,6 +71,10 @@ class Collective:
             object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "action", as_action(self.action))
         _ = self.caps
+        if part_of(self.action, Perturb) is None:
+            for part, usual in (("noise", 0.0), ("total", None)):
+                if getattr(self, part) != usual:
+                    raise OptionError(f"{part}: is for moves, and nobody may move here; leave it out.")
 
     @property
     def caps(self) -> Caps:
@@ -96,6 +100,14 @@ class Collective:
             leavers=0 if leaving is None else leaving.most or 0,
             total=self.total,
         )
+
+    def only_moves(self, policy: str) -> None:
+        """Raise unless moving is all that members may do; `policy` would not use anything else."""
+        if part_of(self.action, Perturb) is None or isinstance(self.action, tuple):
+            raise OptionError(
+                f"policy: {policy} is for an oar.Perturb(…) alone, and would leave other actions of {self.name!r} "
+                f"unused, got {self.action!r}; leave them out, or give a policy of your own that uses them."
+            )
 
     def adoption(self, number: int) -> float:
         """Return the share of members in a round; raise where it leaves [0, 1]."""

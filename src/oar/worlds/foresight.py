@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.errors import DataError, OptionError
+from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.online.aim import Aim
 from oar.online.binding import shares_units
@@ -100,8 +100,6 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     All earlier batches that are still read count as one: a window that moves on leaves them together.
     """
     caps, collective = view.collective.caps, view.collective
-    if caps.labels or caps.leavers:
-        raise OptionError("policy: plans over time are for an oar.Perturb(…) alone; leave other actions out.")
     register, batches, budgets, persons = register_of(view), [], [], []
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number

@@ -46,6 +46,7 @@ class Individually:
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return everybody's own way."""
+        view.collective.only_moves("Individually")
         goal = view.collective.query.goal
         if isinstance(goal, set | frozenset) or not np.isscalar(goal):
             raise OptionError(f"policy: Individually needs a single label as goal, got {goal!r}; use another policy.")
@@ -77,6 +78,7 @@ class OneShot:
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return everybody's answer."""
+        view.collective.only_moves("OneShot")
         caps = view.collective.caps
         return Deed(moves=caps.norm.maximise(-slopes_of(view), room_of(caps, view)))
 

@@ -48,6 +48,7 @@ class Replan:
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Plan, and return this round's part."""
+        view.collective.only_moves("Replan")
         if not _able(view):
             return Deed()
         ahead = min(self.horizon, view.rounds - view.number)
@@ -92,6 +93,7 @@ class _Following:
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return what members do in this round."""
+        view.collective.only_moves("PlanOnce")
         if not _able(view):
             return Deed()
         if self._plan is None:

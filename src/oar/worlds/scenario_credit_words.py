@@ -130,7 +130,8 @@ def _by_itself(settings: CreditSettings, overall: Means) -> list[str]:
         "By itself, the applicant has credit at once for a cost of "
         f"{own_effort(settings, overall, OWN_SHORTEST):.2f}, the shortest way over what it may change in the year in "
         f"which it is first refused ({shortest:.2f} on average over all such years). If it stays there, it has "
-        f"credit after {kept(OWN_SHORTEST)}."
+        f"credit after {kept(OWN_SHORTEST)}. (That counts the refits of all years; the table counts, of every year's "
+        "way, the next refit alone.)"
     ]
     members, alone = collective_effort(settings, overall), own_effort(settings, overall, AS_A_MEMBER)
     if alone > 0:

@@ -90,6 +90,7 @@ class Simulation:
             *(Acting(one, policies[one.name], setting) for one in world.collectives),
             *(_in_world(one, setting) for one in world.others if not before_decision(one)),
         )
+        self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later
         self._tables = Tables()
         self._running = self._run()
         self._failed: Exception | None = None

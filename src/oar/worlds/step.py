@@ -59,7 +59,8 @@ class Step:
 
     def _done(self, actors: Sequence[Any], members: Sequence[Rows], crowd: Crowd, state: State) -> tuple[Act, ...]:
         return tuple(
-            done_by(actor, self._view(actor, mine, crowd, state)) for actor, mine in zip(actors, members, strict=True)
+            done_by(actor, self.simulation.caps[actor.name], self._view(actor, mine, crowd, state))
+            for actor, mine in zip(actors, members, strict=True)
         )
 
     def on_record(self, state: State, acts: tuple[Act, ...]) -> Crowd:

@@ -1,0 +1,95 @@
+"""What is claimed of a black box whose regions are known exactly: the goal first, then the least loss.
+
+Where three classes or more are about, the least loss and the goal are different aims: a place where the goal has 0.4
+and another class 0.6 has a lower loss than one where the goal leads with 0.35. Whoever can be given the goal is given
+it; a plan is called exact where it has the least loss besides.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.estimators.black_box import LEAST
+from oar.goals import ClassWish, ValueWish
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+EQUAL = 1e-12  # share of a loss by which two that are equal may differ
+SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+
+
+def judged_outputs(problem: Problem, outputs: Array) -> tuple[Array, Flags]:
+    """Return the goal loss (m,) of log-probabilities (m, k), or values (m, o), and whether each reaches the goal."""
+    wish = problem.wishes[0]
+
+    def loss(row: Array) -> float:
+        if isinstance(wish, ClassWish):
+            return wish.loss(row)
+        assert isinstance(wish, ValueWish)
+        return 0.5 * float(((row - np.clip(row, wish.nearest, wish.farthest)) ** 2).sum())
+
+    losses = np.array([loss(row) for row in outputs], dtype=np.float64)
+    return losses, np.array([wish.reached(row) for row in outputs], dtype=bool)
+
+
+def judged_counts(problem: Problem, counts: NDArray[np.intp]) -> tuple[Array, Flags]:
+    """Return the same of neighbours counted by class (m, k): probabilities are shares of them."""
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return judged_outputs(problem, np.log(np.maximum(shares, LEAST)))
+
+
+def proposal(
+    problem: Problem,
+    query_move: Array,
+    moves: Array | None,
+    *,
+    loss: float,
+    bound: float,
+    impossible: bool,
+    suffices: str,
+    steps: int,
+    reached: bool,
+) -> Proposal:
+    """Put moves and what is proved of them together; `bound` is the least loss that cannot be ruled out."""
+    exact = loss <= bound + EQUAL * abs(bound)
+    aside = ""
+    if reached and not exact:
+        aside = f" The goal came first: a goal loss of {bound:.6g} may be had, where another class is predicted."
+    everyone = (problem.people.size, problem.people.dimensions)
+    return Proposal(
+        plan=MemberPlan(problem, query_move + 0.0, np.zeros(everyone) if moves is None else moves + 0.0),
+        solver="exact",
+        claimed_loss=loss,
+        gap=max(loss - bound, 0.0),
+        bound=min(bound, loss),
+        exact=exact,
+        impossible=impossible,
+        finished=True,
+        steps=steps,
+        passes=1,
+        suffices=suffices + aside,
+    )
+
+
+def at_least(length: float) -> str:
+    """Return a length in six digits, rounded up, so that who takes it at its word has enough.
+
+    >>> at_least(0.12345678), at_least(2.0)
+    ('0.123457', '2')
+    """
+    return f"{float(SIX_DIGITS.create_decimal_from_float(length)):.6g}"
+
+
+def own_way(problem: Problem, least: float | None, why_never: str) -> str:
+    """Say which budget of its own is enough for the query, or why none is."""
+    if least is None:
+        return f"No move of the query is enough: {why_never} {problem.goal_words}."
+    return (
+        f"The query reaches the goal by itself with any budget of at least {at_least(least)}, by the shortest move "
+        "(oar.solvers.shortest_move), which need not be the move of least loss."
+    )

@@ -1,0 +1,61 @@
+"""Cards of plans that were made with an estimator's twin, and advice on a table by one."""
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import NearestCentroid
+from tests.estimator_worlds import crowd, logistic, machines
+
+import oar
+
+
+def planned(estimator, labels="words"):
+    people = crowd(41, size=80, labels=labels)
+    goal, within = (5.0, 0.5) if labels == "values" else ("ant", None)
+    query = oar.Query(people.features.mean(axis=0) - 0.5, goal=goal, within=within)
+    return oar.collective(oar.Problem(people, estimator, query, oar.Perturb(0.2)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "labels", "name"),
+    [
+        (logistic(), "words", "softmax-regression"),
+        (machines(C=0.1), "words", "linear-svm"),
+        (Ridge(), "values", "ridge"),
+        (NearestCentroid(), "words", "nearest-centroid"),
+    ],
+    ids=str,
+)
+def test_what_is_one_of_our_models_is_published_as_such(estimator, labels, name, tmp_path):
+    result = planned(estimator, labels)
+    card = result.plan.card()
+    assert card.model == name
+    followed = oar.audit(result.plan.followed(card))
+    gain = result.loss_before - result.loss
+    assert result.loss_before - followed.loss >= 0.9 * gain
+    card.save(tmp_path / "card.json")
+    assert oar.Card.load(tmp_path / "card.json").model == name
+
+
+@pytest.mark.parametrize("estimator", [logistic(class_weight="balanced"), RidgeClassifier(), GaussianNB()], ids=str)
+def test_what_is_more_is_refused(estimator):
+    with pytest.raises(oar.DataError, match="only what is one of oar.models can be written down"):
+        planned(estimator).plan.card()
+
+
+def test_the_cheapest_change_of_a_row():
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"income": rng.normal(3.0, 1.0, 80), "years": rng.integers(0, 9, 80)})
+    frame["loan"] = np.where(frame.income + 0.3 * frame.years + rng.normal(0, 0.5, 80) > 4.2, "yes", "no")
+    people = oar.Population.from_frame(frame, target="loan")
+    query = oar.Query({"income": 2.0, "years": 1}, goal="yes")
+    estimator = logistic(class_weight="balanced")
+    advice = oar.cheapest(people, estimator, query)
+    assert advice.status is oar.Status.ACHIEVED
+    owner = LogisticRegression(**estimator.get_params() | {"penalty": "deprecated"}).fit(people.features, people.labels)
+    assert owner.predict(people.vector(advice.row, "row")[None])[0] == "yes"
+    assert oar.cheapest(people, NearestCentroid(), query).status is oar.Status.ACHIEVED
+    with pytest.raises(oar.OptionError, match="model: must be linear in the table's columns"):
+        oar.cheapest(people, GaussianNB(), query)
