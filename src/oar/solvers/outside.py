@@ -15,6 +15,7 @@ import numpy as np
 from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox
 from oar.estimators.calls import Calls
+from oar.people.wording import counted
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -125,7 +126,7 @@ def _by_search(
     else:
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
     calls = trials.calls
-    how = f"Searched over {found.policy} by {calls.fits:,} trainings."
+    how = f"Searched over {found.policy} by {counted(calls.fits, 'training', 'trainings')}."
     return Proposal(
         plan=_plan(problem, found.deed),
         solver="direct-search",

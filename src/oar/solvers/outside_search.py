@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
 FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen
+NAMES = {"signal": "answers to the surrogates' signals", "classes": "shifts of the classes"}
 LITTLE = 1e-12  # a loss so low cannot be lowered further
 
 
@@ -70,7 +71,7 @@ def search(
     answers = Answers(problem, None if start is None else start.rows)
     begun = [stay, *(one for one in (first, None if outlook is None else outlook.deed) if one is not None)]
     searching = _Searching(trials, begun, on_step)
-    name = "nothing"
+    name = "what everyone does"
     try:
         random = searching.random = trials.is_random()
     except Spent as why:
@@ -80,13 +81,13 @@ def search(
     try:
         searching.begin()
         if answers.width and answers.budgets.any():
-            for name, policy in policies(settings.policy, answers, outlook):
+            for name, policy in policies(settings.policy, answers, outlook):  # the last one that was tried is told
                 tried = _MovesAndQuery(problem, policy, start) if query else _Moves(policy, start)
                 searching.generations(tried, settings, held, settings.policy == "auto" and name == "signal")
     except Spent as why:
         ended = str(why)
     deed, loss = searching.best(random)
-    return Searched(deed, loss, searching.steps, random, ended, name)
+    return Searched(deed, loss, searching.steps, random, ended, NAMES.get(name, name))
 
 
 class _Moves:

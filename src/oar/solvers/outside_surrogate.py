@@ -62,7 +62,8 @@ class Outlook:
             f"Planned for an {self.models.name}, which predicts a goal loss of {self.predicted.loss:.4g} "
             f"(before any move: {self.before.loss:.4g}) and {'the goal' if self.predicted.success else 'not the goal'}."
         )
-        unable = not (self.predicted.loss < self.before.loss or self.predicted.success)
+        may_act = self.problem.levers is not None or self.problem.allowance.everyones(self.problem.people.size).any()
+        unable = may_act and not (self.predicted.loss < self.before.loss or self.predicted.success)
         failing = "The surrogates themselves are not moved towards the goal by it: they cannot represent this problem."
         return " ".join([said, *([failing] if unable else []), *self.told])
 
