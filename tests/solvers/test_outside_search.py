@@ -300,3 +300,22 @@ def test_settings_that_cannot_be_are_refused():
         oar.collective(
             oar.Problem(crowd(), oar.SoftmaxRegression(), oar.Query([0, 0], "yes"), oar.Perturb(1)), solver="surrogate"
         )
+
+
+@pytest.mark.parametrize("estimator", [DecisionTreeClassifier(max_depth=3), KNeighborsClassifier(5)])
+def test_what_exact_solutions_ask_before_a_search_counts_too(estimator):
+    several = oar.Query([[-0.7, -0.5], [-0.4, -0.6]], goal="yes")
+    asked = oar.Problem(crowd(), oar.BlackBox(estimator), several, oar.Perturb(0.4))
+    found = oar.solvers.propose_collective(asked)
+    assert found.solver == "direct-search"
+    assert found.calls.fits == asked.model.calls.fits <= 60
+    with pytest.raises(OptionError, match="leave the solver out, which then searches"):
+        oar.solvers.propose_collective(asked, "exact")
+
+
+def test_exact_solutions_come_first_where_they_are_known():
+    result = oar.collective(problem(oar.BlackBox(KNeighborsClassifier(3))))
+    assert result.proposal.solver == "exact"
+    searched = oar.collective(problem(oar.BlackBox(KNeighborsClassifier(3))), solver="direct-search")
+    assert result.loss <= searched.loss + 1e-12
+    assert result.calls.fits == result.proposal.calls.fits + result.audit_calls.fits

@@ -80,11 +80,12 @@ class SignalAnswers:
         spread = [self._slopes(one, None) for one in signals]
         if entries is not None and len(entries) <= ENTRIES:
             spread += [self._slopes(one, self._at) for one in entries]
-        sizes = [np.abs(one).mean() for one in spread]
+        sizes = np.array([np.abs(one).mean() for one in spread])
+        felt = sizes > 0  # a signal that nobody feels cannot be answered
         self._spread = np.array([one / size for one, size in zip(spread, sizes, strict=True) if size > 0])
-        self.start = np.zeros(len(self._spread))
         # The plan's own signal: a sum of all surrogates' slopes, as large as they are beside each other
-        self.start[: len(outlook.moved)] = np.array(sizes[: len(outlook.moved)]) / max(sizes[: len(outlook.moved)])
+        start = np.where(np.arange(sizes.size) < len(outlook.moved), sizes, 0.0)
+        self.start = start[felt] / max(start.max(), np.finfo(float).tiny)
 
     def _slopes(self, signal: Heard, moves: Array | None) -> Array:
         return self._answers.in_cost(self._answers.scored([signal], moves)[1])
@@ -105,7 +106,9 @@ def _entries(signal: Heard) -> list[Heard] | None:
 def policies(kind: str, answers: Answers, outlook: Outlook | None) -> Iterator[tuple[str, Policy]]:
     """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
     if kind in ("auto", "signal") and outlook is not None and outlook.moved:
-        yield "signal", SignalAnswers(answers, outlook)
-        if kind == "signal":
-            return
+        answered = SignalAnswers(answers, outlook)
+        if answered.start.size:
+            yield "signal", answered
+            if kind == "signal":
+                return
     yield "classes", ClassShifts(answers, outlook)
