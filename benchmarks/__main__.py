@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import (
     beside_gradient,
     beside_scikit_learn,
+    black_boxes,
     growth,
     levers,
     online_planning,
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "individual": peers_recourse.rows,
     "online planning": online_planning.rows,
     "simulation": simulation.rows,
+    "black boxes": black_boxes.rows,
     "twins": twins.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")

@@ -223,6 +223,11 @@ class Problem:
         `by` is the code of the one that is to be predicted; None means whichever is nearest to it. Of `anchors` the
         mean loss is added.
         """
+        if isinstance(self.model, BlackBox):
+            raise OptionError(
+                f"model: must be one that can be differentiated here, got {self.model.name}, which can only be trained "
+                "and asked; oar.collective plans for it, and for this use a model of oar.models."
+            )
         assert isinstance(self.model, Differentiable)
         training = self.model.training(self.people)
         if self.plain and anchors is None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import audit
+from oar.estimators import BlackBox
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
 from oar.online import OnlineProblem
@@ -59,7 +60,8 @@ def collective(
     Args:
         problem: what is asked.
         solver: "auto"; for nearest centroid "exact" (the global optimum), "projected-gradient" or "paper"; for other
-            models "projected-gradient", "frank-wolfe" or "one-shot"; or settings from `oar.solvers`.
+            models "projected-gradient", "frank-wolfe" or "one-shot"; for an `oar.BlackBox` "surrogate" or
+            "direct-search"; or settings from `oar.solvers`.
         signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
             from `oar.signals`.
         progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
@@ -110,4 +112,9 @@ def _check_jax(problem: Problem) -> None:
 
 def audited(proposal: Proposal) -> Result:
     """Return a proposal with what a fresh refit says of it."""
-    return Result(proposal.plan.problem, proposal, audit(proposal.plan))
+    model = proposal.plan.problem.model
+    if not isinstance(model, BlackBox):
+        return Result(proposal.plan.problem, proposal, audit(proposal.plan))
+    before = model.calls.copy()
+    found = audit(proposal.plan)
+    return Result(proposal.plan.problem, proposal, found, model.calls.since(before))

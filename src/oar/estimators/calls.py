@@ -33,6 +33,17 @@ class Calls:
             self.longest,
         )
 
+    def __add__(self, other: Calls) -> Calls:
+        """Return what was called in two parts."""
+        return Calls(
+            self.fits + other.fits,
+            self.failures + other.failures,
+            self.predictions + other.predictions,
+            self.rows + other.rows,
+            self.seconds + other.seconds,
+            max(self.longest, other.longest),
+        )
+
     def copy(self) -> Calls:
         """Return these counts as they are now."""
         return Calls(**vars(self))

@@ -5,6 +5,7 @@ from oar.models.batch_norm import TestTimeBatchNorm
 from oar.models.batch_norm_layers import BatchNorm, Dense
 from oar.models.custom import Custom, from_equinox
 from oar.models.differentiable import Differentiable
+from oar.models.ensemble import Ensemble
 from oar.models.gaussian import GaussianNaiveBayes
 from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
 from oar.models.mlp import MLP
@@ -20,6 +21,7 @@ __all__ = [
     "Custom",
     "Dense",
     "Differentiable",
+    "Ensemble",
     "GaussianNaiveBayes",
     "LinearSVM",
     "Model",

@@ -50,6 +50,10 @@ class LinearScore:
         slopes, bent = self._model.slopes(outputs, targets.T), self._model.bend(outputs, targets.T, along)
         return (slopes * along).sum(axis=0), slopes.T @ signal[:, :-1] + bent.T @ theta[:, :-1]
 
+    def entries(self) -> list[LinearScore]:
+        """Return the score of each entry of v alone, as s is linear in v: Σ_j v_j times these is this one."""
+        return [LinearScore(self._model, self._parameters, unit) for unit in np.eye(self._signal.size)]
+
 
 class AutodiffScore:
     """Any differentiable model, by automatic differentiation."""

@@ -93,7 +93,7 @@ class Asking:
             return self._by_labels(box, points, some)
         outputs = said.values if said.logits is None else said.logits
         assert outputs is not None
-        each = [(_loss(wish, row), wish.reached(row)) for wish, row in zip(wishes, outputs, strict=True)]
+        each = [(loss_of(wish, row), wish.reached(row)) for wish, row in zip(wishes, outputs, strict=True)]
         losses, reached = (np.array(part) for part in zip(*each, strict=True))
         return losses, reached
 
@@ -113,6 +113,17 @@ class Asking:
         ]
         losses = [distance.loss(reached) for distance, reached in zip(distances, found, strict=True)]
         return np.array(losses), np.array([bool(reached[0]) for reached in found])
+
+    def distance(self, box: Box, points: Array) -> float:
+        """Return how far from those who ask, at points (q, d), the nearest places with their goals are, on average.
+
+        That is one question, whether there are probabilities or not; in standard deviations of the features.
+        """
+        asked = [distance.asked(point) for distance, point in zip(self.distances, points, strict=True)]
+        codes = box.predictions(np.vstack(asked))
+        ends = np.cumsum([len(rows) for rows in asked])[:-1]
+        parts = zip(self.distances, self.problem.wishes, np.split(codes, ends), strict=True)
+        return float(np.mean([distance.loss(np.isin(part, wish.codes)) for distance, wish, part in parts]))  # type: ignore[union-attr]
 
     @cached_property
     def distances(self) -> list[LabelDistance]:
@@ -153,7 +164,7 @@ class Asking:
         return box.seedable and float(np.abs(predicted(1) - first).max()) > SAME
 
 
-def _loss(wish: Wish, outputs: Array) -> float:
+def loss_of(wish: Wish, outputs: Array) -> float:
     """Return the loss of log-probabilities (k,), or of values (o,)."""
     if isinstance(wish, ClassWish):
         return wish.loss(outputs)

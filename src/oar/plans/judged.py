@@ -57,7 +57,7 @@ class Judged:
             told = (
                 f"The refit's goal loss of {loss:.6g} is below {bound:.6g}, which the solver takes for a proved bound"
             )
-        elif abs(loss - expected) > self._slack(expected, *MUCH):
+        elif not getattr(self.proposal, "estimated", False) and abs(loss - expected) > self._slack(expected, *MUCH):
             told = f"The refit's goal loss is {loss:.6g}, and the solver expects {expected:.6g}"
         return told and f"{told}: the audit counts, and nothing that the solver proved. {self._advice}"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
+from oar.estimators.black_box import BlackBox
+from oar.estimators.calls import Calls
 from oar.outside.rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
@@ -35,6 +37,9 @@ class Proposal:
         note: a sentence on how gradients were made, or "".
         residual: the norm of the training gradient at the solver's last refit.
         promised: whether nothing speaks against a collective's doing at least as well as an individual, as limits do.
+        calls: what planning asked of a black box; None for models that are known.
+        estimated: whether the claimed loss is an estimate, by surrogates or over few seeds, that need not come true.
+        claimed_success: whether surrogates say that the goal is reached; None where nothing claims that.
     """
 
     plan: Plan
@@ -52,6 +57,9 @@ class Proposal:
     note: str = ""
     residual: float = 0.0
     promised: bool = True
+    calls: Calls | None = None
+    estimated: bool = False
+    claimed_success: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -164,11 +172,27 @@ class Audit(ShownAsText):
 
 @dataclass(frozen=True, eq=False)
 class Result(Judged):
-    """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit."""
+    """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit.
+
+    Attributes:
+        problem: what was asked.
+        proposal: what a solver proposes.
+        audit: what a fresh refit says of it.
+        audit_calls: what the audit asked of a black box; None for models that are known.
+    """
 
     problem: Problem
     proposal: Proposal
     audit: Audit
+    audit_calls: Calls | None = None
+
+    @property
+    def calls(self) -> Calls | None:
+        """What planning and audit asked of a black box; None for models that are known."""
+        planning = self.proposal.calls
+        if planning is None or self.audit_calls is None:
+            return planning if self.audit_calls is None else self.audit_calls
+        return planning + self.audit_calls
 
     @property
     def plan(self) -> Plan:
@@ -199,9 +223,26 @@ class Result(Judged):
         promise = "" if self.proposal.promised else promise
         return " ".join(
             sentence
-            for sentence in (self.status.advice, self.disagreement, self.lowered_all_the_same, ended, suffices, promise)
+            for sentence in (
+                self.status.advice,
+                self.disagreement,
+                self.lowered_all_the_same,
+                ended,
+                suffices,
+                promise,
+                *self._outside(),
+            )
             if sentence
         )
+
+    def _outside(self) -> list[str]:
+        """Return what there is to say of a black box: how it was planned for, what was asked of it, and noticed."""
+        box, planning, audit = self.problem.model, self.proposal.calls, self.audit_calls
+        if not isinstance(box, BlackBox):
+            return []
+        fits = [f"{calls.fits:,} to {what}" for calls, what in ((planning, "plan"), (audit, "audit")) if calls]
+        said = [self.proposal.note] if self.proposal.note else []
+        return [*said, *([f"Trainings of {box.name}: {', '.join(fits)}."] if fits else []), *box.notes]
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.

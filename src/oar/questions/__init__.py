@@ -9,6 +9,7 @@ from oar.questions.credit import Credit, credit
 from oar.questions.leverage import Leverage, leverage
 from oar.questions.power import Power, power
 from oar.questions.shares import break_even
+from oar.questions.transfer import Transfer, Transferred, transfer
 from oar.questions.worth import Worth, worth
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Leverage",
     "Power",
     "ShareAnswer",
+    "Transfer",
+    "Transferred",
     "Worth",
     "alternatives",
     "break_even",
@@ -30,5 +33,6 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "power",
+    "transfer",
     "worth",
 ]

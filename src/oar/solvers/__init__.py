@@ -24,7 +24,8 @@ from oar.solvers import (
     centroid,
     keeping,
     levers,
-    outside_exact,
+    outside,
+    outside_plan,
     own_move,
     own_table,
     paper,
@@ -33,16 +34,19 @@ from oar.solvers import (
     query_moves,
     retrained,
 )
+from oar.solvers.outside_settings import DirectSearch, Surrogate
 from oar.solvers.own_region import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
 from oar.solvers.sweep import Sweep, sweep
 
 __all__ = [
+    "DirectSearch",
     "Exact",
     "FrankWolfe",
     "OneShot",
     "Paper",
     "ProjectedGradient",
+    "Surrogate",
     "Sweep",
     "propose_collective",
     "propose_individual",
@@ -55,7 +59,7 @@ __all__ = [
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 
 
-def propose_collective(  # noqa: C901 - one line for each kind of problem
+def propose_collective(
     problem: Problem,
     solver: Any = "auto",
     signal: Any = "auto",
@@ -67,7 +71,7 @@ def propose_collective(  # noqa: C901 - one line for each kind of problem
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
     """
     if isinstance(problem.model, BlackBox):
-        return _known_exactly(problem, outside_exact.propose_collective(problem))
+        return outside.propose_members(problem, solver, signal, _for_surrogates, on_step)
     if problem.best is not None:
 
         def chosen_few(few: Problem) -> Proposal:
@@ -89,6 +93,10 @@ def propose_collective(  # noqa: C901 - one line for each kind of problem
         by_batch = isinstance(problem.model, TestTimeBatchNorm)
         return batch_norm.solve(problem, solver, signal, loop) if by_batch else loop(solver)
     _no_signal(signal)
+    return _propose_centroids(problem, solver)
+
+
+def _propose_centroids(problem: Problem, solver: Any) -> Proposal:
     chosen = as_solver(solver, Exact(), (Exact, ProjectedGradient, Paper))
     if isinstance(chosen, Exact):
         return centroid.solve(problem)
@@ -103,7 +111,7 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     problem.only_moves("individual recourse")
     problem.only_one("individual recourse")
     if isinstance(problem.model, BlackBox):
-        return _known_exactly(problem, outside_exact.propose_individual(problem))
+        return outside.propose_query(problem, solver)
     if _is_refitted(problem):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
@@ -117,6 +125,8 @@ def propose_joint(
     """Members and query move. Not audited: use `oar.joint` for that."""
     problem.only_moves("joint recourse")
     problem.only_one("joint recourse")
+    if isinstance(problem.model, BlackBox):
+        return outside.propose_members(problem, solver, signal, _for_surrogates, on_step, query=True)
     if problem.best is not None:
         return best.solve(problem, lambda few: propose_joint(few, solver, signal, on_step), signal, query=True)
     if problem.keep is not None:
@@ -125,15 +135,6 @@ def propose_joint(
         return _propose_retrained(problem, solver, signal, True, on_step)
     _no_signal(signal)
     return _propose_query_move(problem, solver, members=True)
-
-
-def _known_exactly(problem: Problem, found: Proposal | None) -> Proposal:
-    if found is None:
-        raise OptionError(
-            f"model: must be one decision tree (for individual recourse) or nearest neighbours, of plain features, to "
-            f"be solved exactly from outside, got {problem.model.name}."
-        )
-    return found
 
 
 def _is_refitted(problem: Problem) -> bool:
@@ -177,6 +178,17 @@ def _propose_retrained(
     if problem.query.several != "mean" or problem.undecided:
         return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts, anchors)
     return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts, None, None, anchors)
+
+
+def _for_surrogates(problem: Problem, query: bool) -> Proposal:
+    """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
+    solver: Any = "auto"
+    if outside_plan.suits(problem):
+        return outside_plan.quick_plan(problem, query)
+    if problem.moves and problem.limits is None:
+        convex = getattr(problem.model, "convex", True)
+        solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
+    return propose_joint(problem, solver) if query else propose_collective(problem, solver)
 
 
 def _keeping(problem: Problem, solver: Any, signal: Any, query: bool, on_step: OnStep | None) -> Proposal:

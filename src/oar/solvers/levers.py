@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
-from oar.models import NearestCentroid
+from oar.models import Ensemble, NearestCentroid
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
 from oar.plans import LeverPlan, Proposal
@@ -268,6 +268,8 @@ def _effort(problem: Problem) -> Effort:
         return Effort(refits, 1, 2 if refits >= PLENTY else 1)
     if not problem.model.convex:
         return Effort(40, 6, 1)
+    if isinstance(problem.model, Ensemble):  # which only says where to look
+        return Effort(100, 8, 1)
     model = unscaled(problem.model)
     quick = isinstance(model, Linear)
     most = 2_000 if quick else 1_000 if getattr(model, "closed_form", None) is not None else 600

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OptionError, choose
+from oar.solvers.outside_settings import DirectSearch, Surrogate
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-Solver = Exact | Paper | ProjectedGradient | FrankWolfe | OneShot
+Solver = Exact | Paper | ProjectedGradient | FrankWolfe | OneShot | Surrogate | DirectSearch
 NAMES: dict[str, type[Solver]] = {
     "exact": Exact,
     "projected-gradient": ProjectedGradient,
     "frank-wolfe": FrankWolfe,
     "one-shot": OneShot,
     "paper": Paper,
+    "surrogate": Surrogate,
+    "direct-search": DirectSearch,
 }
 
 

@@ -1,0 +1,282 @@
+"""Several models as one: a plan for an ensemble lowers the mean of its models' goal losses.
+
+Each model is trained by itself, on the same people or on a bootstrap draw of them, in which person i counts c_i^k
+times. With θ the models' parameters one after another and K of them, the refit falls apart into blocks:
+
+    L = (1/K) Σ_k L_k(θ_k)          H = diag(H_1, …, H_K)          v_k = H_k⁻¹ ∇L_k / K
+    dL/dδ_i = −Σ_k w̄_i^k ∇_x s_i^k = −w̄_i Σ_k (w̄_i^k / w̄_i) ∇_x s_i^k
+
+so that everything `Training` asks for is what the models' own trainings say, put together.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError
+from oar.models.differentiable import Differentiable
+from oar.models.settings import check_seed
+from oar.models.training import Array, Columns, Fit, Training
+from oar.people import Population
+
+
+@dataclass(frozen=True)
+class Ensemble(Differentiable):
+    """Models that are trained side by side and judged by the mean of their losses.
+
+    Its outputs are means of the models' log-probabilities, or of their values.
+
+    Args:
+        models: one or more of oar.models, all for classes or all for values.
+        draws: for each model, None to train it on everyone, or the seed of a bootstrap draw of the people; empty for
+            everyone.
+    """
+
+    models: tuple[Differentiable, ...]
+    draws: tuple[int | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained side by side."""
+        object.__setattr__(self, "models", tuple(self.models))
+        object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
+        if not self.models or not all(isinstance(model, Differentiable) for model in self.models):
+            raise DataError(f"models: must be one or more of oar.models that are trained, got {self.models!r}.")
+        if len({bool(model.regresses) for model in self.models}) > 1:
+            raise DataError("models: must all predict classes or all predict values, got both; leave some out.")
+        if len(self.draws) != len(self.models):
+            raise DataError(f"draws: must be one for each of {len(self.models)} models, got {len(self.draws)}.")
+        for seed in self.draws:
+            if seed is not None:
+                check_seed(seed)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The models' names."""
+        return f"ensemble of {', '.join(model.name for model in self.models)}"
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether every model's risk has one minimum."""
+        return all(model.convex for model in self.models)
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether shifting everyone changes nothing in any model."""
+        return all(model.equivariant for model in self.models)
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether no model has kinks."""
+        return all(model.smooth for model in self.models)
+
+    @property
+    def regresses(self) -> bool:  # type: ignore[override]
+        """Whether values are predicted."""
+        return bool(self.models[0].regresses)
+
+    @property
+    def least_loss(self) -> float:  # type: ignore[override]
+        """What no query's mean loss is below."""
+        return float(np.mean([model.least_loss for model in self.models]))
+
+    def check(self, people: Population) -> None:
+        """Raise where one of the models cannot be fitted to these people."""
+        for model in self.models:
+            model.check(people)
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return every model's targets side by side; values are the same for all."""
+        if self.regresses:
+            return targets
+        return np.hstack([model.target_rows(targets) for model in self.models])
+
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return mean log-probabilities (k,), or mean values (o,), for one person."""
+        found = [model.outputs(own, features) for model, own in zip(self.models, parameters, strict=True)]
+        if self.regresses:
+            return sum(found) / len(found)
+        return sum(map(_log_probabilities, found)) / len(found)
+
+    def training(self, people: Population) -> EnsembleTraining:
+        """Bind every model to people."""
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        counts = np.vstack([self._counts(people, seed) for seed in self.draws])
+        return EnsembleTraining(self, [model.training(people) for model in self.models], weights, counts)
+
+    def _counts(self, people: Population, seed: int | None) -> Array:
+        """Return how often a bootstrap draw has everyone (n,), by Poisson's approximation; every class has somebody."""
+        if seed is None:
+            return np.ones(people.size)
+        counts = np.random.default_rng(seed).poisson(1.0, people.size).astype(np.float64)
+        if not self.regresses:
+            codes, weights = people.codes(0, people.size), 1.0 if people.weights is None else people.weights
+            lacking = np.bincount(codes, counts * weights, len(people.classes)) == 0
+            counts[lacking[codes]] = 1.0
+        return counts
+
+
+class EnsembleTraining:
+    """Implements `Training` for models side by side.
+
+    Args:
+        model: which models they are.
+        parts: their trainings, bound to the same people.
+        weights: (n,) everyone's weight.
+        counts: (K, n) how often each model's draw has everyone.
+    """
+
+    def __init__(self, model: Ensemble, parts: list[Any], weights: Array, counts: Array) -> None:
+        self.model, self._counts = model, counts
+        self.size, self.dimensions = parts[0].size, parts[0].dimensions
+        self.weights = weights / weights.sum()
+        self.parts = [self._drawn(part, own, part.targets) for part, own in zip(parts, counts, strict=True)]
+        self.parameter_count = sum(part.parameter_count for part in parts)
+        self._ends = np.cumsum([part.parameter_count for part in parts])[:-1]
+        widths = [part.targets.shape[1] for part in parts]
+        self._columns = None if model.regresses else np.cumsum(widths)[:-1]
+
+    def _drawn(self, part: Any, counts: Array, targets: Array) -> Any:
+        """Return a training of those who were drawn, with these targets."""
+        weights = self.weights * counts
+        return part.contributing(targets, weights / weights.sum())
+
+    @cached_property
+    def _shares(self) -> Array:
+        """w̄_i^k / w̄_i (K, n); who weighs nothing weighs nothing in any draw."""
+        own = np.where(self.weights > 0, self.weights, 1.0)
+        return np.vstack([part.weights for part in self.parts]) / own
+
+    @property
+    def passes(self) -> int:
+        """How often all the data were read so far."""
+        return max(part.passes for part in self.parts)
+
+    @property
+    def damping(self) -> float:
+        """How much a Hessian was damped at the most."""
+        return max(float(getattr(part, "damping", 0.0)) for part in self.parts)
+
+    @property
+    def targets(self) -> Array:
+        """Everyone's targets (n, o), of all models side by side."""
+        return self.parts[0].targets if self._columns is None else np.hstack([part.targets for part in self.parts])
+
+    def split(self, vector: Array) -> list[Array]:
+        """Return parameters, or a direction among them, of each model."""
+        return np.split(vector, self._ends)
+
+    def _targets_of(self, targets: Array) -> list[Array]:
+        if self._columns is None:
+            return [targets] * len(self.parts)
+        return [np.ascontiguousarray(part) for part in np.split(targets, self._columns, axis=-1)]
+
+    def start(self) -> Array:
+        """Start every model as it starts."""
+        return np.concatenate([part.start() for part in self.parts])
+
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> list[Any]:
+        """Return everyone's features after the moves, as each model wants them."""
+        if columns is None:
+            return [part.moved(moves) for part in self.parts]
+        return [part.moved(moves, columns) for part in self.parts]
+
+    def fit(self, features: list[Any], start: Array, tolerance: float) -> Fit:
+        """Refit every model."""
+        each = [
+            part.fit(own, begin, tolerance)
+            for part, own, begin in zip(self.parts, features, self.split(start), strict=True)
+        ]
+        residual = float(np.sqrt(sum(one.residual**2 for one in each)))
+        parameters = np.concatenate([one.parameters for one in each])
+        return Fit(parameters, features, residual, all(one.converged for one in each))
+
+    def risk_gradient(self, parameters: Array, features: list[Any]) -> tuple[float, Array]:
+        """Return the sum of the risks, and its gradient."""
+        each = [
+            part.risk_gradient(*own) for part, *own in zip(self.parts, self.split(parameters), features, strict=True)
+        ]
+        return float(sum(risk for risk, _ in each)), np.concatenate([gradient for _, gradient in each])
+
+    def product(self, parameters: Array, features: list[Any], direction: Array) -> Array:
+        """Return H times a direction, block by block."""
+        asked = zip(self.parts, self.split(parameters), features, self.split(direction), strict=True)
+        return np.concatenate([part.product(*own) for part, *own in asked])
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Solve block by block."""
+        starts = [None] * len(self.parts) if start is None else self.split(start)
+        asked = zip(self.parts, self._fits(fit), self.split(right), starts, strict=True)
+        return np.concatenate([part.solve(*own, tolerance) for part, *own in asked])
+
+    def _fits(self, fit: Fit) -> list[Fit]:
+        parts = zip(self.split(fit.parameters), fit.features, strict=True)
+        return [Fit(parameters, features, fit.residual, fit.converged) for parameters, features in parts]
+
+    def score_gradients(
+        self, parameters: Array, features: list[Any], signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return Σ_k (w̄_i^k / w̄_i) ∇_x s_i^k for everyone."""
+        some = () if columns is None else (columns,)
+        asked = zip(self.parts, self.split(parameters), features, self.split(signal), self._shares, strict=True)
+        found = [share[:, None] * part.score_gradients(*own, *some) for part, *own, share in asked]
+        return np.sum(found, axis=0)
+
+    def scores(self, parameters: Array, features: list[Any], signal: Array, targets: Array) -> Array:
+        """Return Σ_k (w̄_i^k / w̄_i) s_i^k for everyone."""
+        each = zip(self.split(parameters), features, self.split(signal), self._targets_of(targets), strict=True)
+        found = [part.scores(*own) for part, own in zip(self.parts, each, strict=True)]
+        return np.sum(self._shares * np.array(found), axis=0)
+
+    def contributing(self, targets: Array, weights: Array) -> EnsembleTraining:
+        """Return the same for other targets and weights; draws stay as they were."""
+        other = copy.copy(self)
+        other.__dict__.pop("_shares", None)
+        other.weights = weights
+        asked = zip(self.parts, self._counts, self._targets_of(targets), strict=True)
+        other.parts = [other._drawn(*own) for own in asked]
+        return other
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return the mean of the models' losses, and its gradients."""
+        asked = zip(self.parts, self.split(parameters), self._targets_of(target), strict=True)
+        each = [part.goal(own, query, aim) for part, own, aim in asked]
+        number = len(each)
+        pull = np.concatenate([one[1] for one in each]) / number
+        return float(np.mean([one[0] for one in each])), pull, np.sum([one[2] for one in each], axis=0) / number
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return the mean of the models' log-probabilities, or of their values, for one person."""
+        found = self.each_outputs(parameters, query)
+        return np.mean(found if self.model.regresses else [_log_probabilities(one) for one in found], axis=0)
+
+    def each_outputs(self, parameters: Array, query: Array) -> list[Array]:
+        """Return every model's own outputs for one person."""
+        return [part.outputs(own, query) for part, own in zip(self.parts, self.split(parameters), strict=True)]
+
+    def parameters(self, flat: Array) -> list[Any]:
+        """Return each model's parameters, as they apply to features as they were given."""
+        return [own_parameters(part, own) for part, own in zip(self.parts, self.split(flat), strict=True)]
+
+
+def own_parameters(training: Training, flat: Array) -> Any:
+    """Return flat parameters in a model's own form, as they apply to features as they were given."""
+    if hasattr(training, "in_given_units"):
+        return training.in_given_units(flat).reshape(training.shape)  # type: ignore[attr-defined]
+    return training.parameters(flat)  # type: ignore[attr-defined]
+
+
+def _log_probabilities(outputs: Any) -> Any:
+    """Return log-probabilities (k,) of outputs (o,); a single one is measured against 0."""
+    if isinstance(outputs, np.ndarray):
+        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
+        return logits - np.logaddexp.reduce(logits)
+    import jax
+    import jax.numpy as jnp
+
+    logits = jnp.stack([jnp.zeros_like(outputs[0]), outputs[0]]) if outputs.size == 1 else outputs
+    return jax.nn.log_softmax(logits)

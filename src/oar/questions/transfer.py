@@ -1,0 +1,212 @@
+"""How well do plans transfer? What surrogates predict against what the black box says, by family, number and data.
+
+Plans that are made for one model often work for another (Demontis et al. 2019, for attacks on tests and on training;
+Geiping et al. 2021, who plan for several models at once). How often, and how much is lost, depends on how alike
+surrogate and truth are, on how many surrogates agree, and on how much is known of the data: so it is measured, plan by
+plan, each audited by the black box's own training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oar.errors import DataError, OptionError
+from oar.estimators import BlackBox
+from oar.models import Differentiable, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.models.settings import check_seed
+from oar.people import Population
+from oar.people.wording import counted
+from oar.pictures.notebook import ShownAsText
+from oar.problem import Problem
+from oar.progress import step_line
+from oar.recourse import audited
+from oar.solvers import propose_collective
+from oar.solvers.outside_settings import Surrogate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """One plan by surrogates, and what became of it.
+
+    Attributes:
+        family: of the surrogates. number: how many there were.
+        public: what they were trained on: a share, or the name of other people. people: how many that are.
+        seed: of all draws.
+        predicted_loss, predicted_success: what the surrogates say of their plan; NaN where they have none.
+        loss_before, loss, success: what the black box says, audited.
+        rate: where training is random, the share of refits that reach the goal; else 1 or 0.
+        trainings: of the black box, to plan and to audit.
+        note: what the surrogates could not do, or "".
+    """
+
+    family: str
+    number: int
+    public: str
+    people: int
+    seed: int
+    predicted_loss: float
+    predicted_success: bool
+    loss_before: float
+    loss: float
+    success: bool
+    rate: float
+    trainings: int
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer(ShownAsText):
+    """Plans by surrogates, predicted against true.
+
+    Attributes:
+        problem: what was asked.
+        rows: a plan each.
+    """
+
+    problem: Problem
+    rows: tuple[Transferred, ...]
+
+    @property
+    def trainings(self) -> int:
+        """How often the black box was trained for all of this."""
+        return sum(row.trainings for row in self.rows)
+
+    def table(self) -> Any:
+        """Return a DataFrame with a row for each plan."""
+        import pandas
+
+        return pandas.DataFrame([asdict(row) for row in self.rows])
+
+    def summary(self) -> Any:
+        """Return a DataFrame of means over seeds, for each family, number and public data."""
+        found = self.table()
+        keys = ["family", "number", "public"]
+        means = found.groupby(keys, sort=False)[["predicted_loss", "loss", "predicted_success", "rate"]].mean()
+        return means.rename(columns={"predicted_success": "predicted_rate"})
+
+    def __str__(self) -> str:
+        """Show means over seeds, a line for each family, number and amount of public data."""
+        lines = [("family", "surrogates", "public", "predicted loss", "true loss", "predicted success", "true success")]
+        for (family, number, public), row in self.summary().iterrows():
+            said = f"{row['predicted_loss']:.4g}", f"{row['loss']:.4g}", f"{row['predicted_rate']:.0%}"
+            lines.append((family, str(number), public, *said, f"{row['rate']:.0%}"))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        before = self.rows[0].loss_before
+        head = f"plans by surrogates for {self.problem.model.name}; goal loss before any move {before:.4g}"
+        return "\n".join(
+            [head, *(line.rstrip() for line in aligned), f"{counted(self.trainings, 'training', 'trainings')} of it"]
+        )
+
+    def __repr__(self) -> str:
+        """Show it in one line."""
+        reached, hoped = (sum(getattr(row, name) for row in self.rows) for name in ("success", "predicted_success"))
+        return f"Transfer({len(self.rows)} plans by surrogates: {reached} succeed, {hoped} were predicted to)"
+
+    def plot(self) -> Figure:
+        """Return a figure: predicted against true goal losses, and success by amount of data, number and family."""
+        from oar.questions.draw_transfer import draw
+
+        return draw(self)
+
+
+def transfer(
+    problem: Problem,
+    families: Any = None,
+    numbers: Sequence[int] = (1, 2, 4),
+    public: Sequence[Any] = (0.1, 0.3, 1.0),
+    seeds: Sequence[int] = (0,),
+    progress: bool | None = None,
+) -> Transfer:
+    """Return what surrogates predict of their plans against what the black box says, plan by plan.
+
+    Every plan is audited by the black box's own training, which takes a training before and after it, and several of
+    both where training is random.
+
+    Args:
+        problem: whose model is an `oar.BlackBox(…)`.
+        families: models of `oar.models`, or a dict from names to a model or a list of models that take turns; None for
+            softmax regression and a linear SVM behind a scaler, and both together (values: ridge regression).
+        numbers: how many surrogates.
+        public: what they are trained on: shares of the people, and pairs (name, oar.Population) of others, as from a
+            shifted distribution.
+        seeds: of draws; each is a plan of its own.
+        progress: whether to show plans on stderr; None means "on a terminal".
+    """
+    if not isinstance(problem, Problem) or not isinstance(problem.model, BlackBox):
+        raise DataError("problem: must be an oar.Problem(…) with an oar.BlackBox(…) as its model, got another.")
+    for seed in seeds:
+        check_seed(seed)
+    named, known = _families(families, problem.regresses), [_public(problem, one) for one in public]
+    cells = list(product(named.items(), known, numbers, seeds))
+    if not cells:
+        raise OptionError("families, numbers, public and seeds: must each hold something, got an empty list.")
+    # Settings are checked before anything is trained.
+    plans = [
+        Surrogate(models=models, public=people, number=number, seed=seed)
+        for (_, models), (_, people, _), number, seed in cells
+    ]
+    rows = []
+    with step_line("transfer", progress) as on_step:
+        for (family, (name, _, size), number, seed), settings in zip(
+            ((one[0][0], *one[1:]) for one in cells), plans, strict=True
+        ):
+            rows.append(_transferred(problem, settings, (family, number, name, size, seed)))
+            if on_step is not None:
+                on_step(len(rows), rows[-1].loss, np.inf)
+    return Transfer(problem, tuple(rows))
+
+
+def _transferred(problem: Problem, settings: Surrogate, what: tuple[str, int, str, int, int]) -> Transferred:
+    proposal = propose_collective(problem, settings)
+    result = audited(proposal)
+    assert result.calls is not None
+    rate = float(result.success) if result.audit.rate is None else result.audit.rate.share
+    return Transferred(
+        *what,
+        predicted_loss=proposal.claimed_loss,
+        predicted_success=bool(proposal.claimed_success),
+        loss_before=result.loss_before,
+        loss=result.loss,
+        success=result.success,
+        rate=rate,
+        trainings=result.calls.fits,
+        note="" if np.isfinite(proposal.claimed_loss) else proposal.note,
+    )
+
+
+def _families(families: Any, regresses: bool) -> dict[str, tuple[Differentiable, ...]]:
+    if families is None:
+        if regresses:
+            return {"ridge": (Scaled(Ridge(1e-2)),)}
+        softmax, svm = Scaled(SoftmaxRegression(1e-2)), Scaled(LinearSVM(1e-2))
+        return {"softmax": (softmax,), "linear SVM": (svm,), "both": (softmax, svm)}
+    if isinstance(families, Differentiable):
+        families = [families]
+    if not isinstance(families, Mapping):
+        families = {getattr(model, "name", repr(model)): model for model in families}
+    return {
+        str(name): (models,) if isinstance(models, Differentiable) else tuple(models)
+        for name, models in families.items()
+    }
+
+
+def _public(problem: Problem, given: Any) -> tuple[str, Any, int]:
+    """Return what public data are called, what they are, and how many people that is."""
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Population):
+        return str(given[0]), given[1], given[1].size
+    if isinstance(given, Population):
+        return "others", given, given.size
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 < given <= 1:
+        raise DataError(
+            f"public: must be shares above 0 and at most 1, or pairs (name, oar.Population), got {given!r}."
+        )
+    return f"{float(given):.0%}", float(given), round(float(given) * problem.people.size)

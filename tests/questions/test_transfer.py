@@ -1,0 +1,100 @@
+"""The report of transfer: predicted against true, plan by plan, each audited by the black box's own training."""
+
+import numpy as np
+import pytest
+from outside_worlds import Spy, crowd, problem
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import oar
+from oar.errors import DataError, OptionError
+from oar.questions import transfer
+from oar.solvers import Surrogate
+
+FAMILIES = {"softmax": oar.SoftmaxRegression(0.05), "svm": oar.models.LinearSVM(0.05)}
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    others = crowd(40, seed=7)
+    return oar.Population(np.asarray(others.features) + 0.4, others.labels)
+
+
+@pytest.fixture(scope="module")
+def found(shifted):
+    log = []
+    asked = problem(oar.BlackBox(Spy(log), randomised=False), oar.Perturb(1.0))
+    report = transfer(asked, FAMILIES, numbers=(1, 2), public=(0.3, 1.0, ("shifted", shifted)), seeds=(0, 1))
+    return asked, report, log
+
+
+def test_every_family_number_and_amount_has_its_plans(found):
+    _, report, log = found
+    table = report.table()
+    assert len(table) == 2 * 2 * 3 * 2
+    assert set(table["public"]) == {"30%", "100%", "shifted"}
+    assert set(table["people"]) == {24, 80, 40}
+    assert report.trainings == len(log) == table["trainings"].sum()
+    assert np.isfinite(table[["predicted_loss", "loss"]]).all().all()
+
+
+def test_each_row_is_what_the_plan_itself_gives(found):
+    asked, report, _ = found
+    row = next(one for one in report.rows if (one.family, one.number, one.public, one.seed) == ("svm", 2, "30%", 1))
+    settings = Surrogate(models=[FAMILIES["svm"]], public=0.3, number=2, seed=1)
+    again = oar.collective(asked, solver=settings)
+    assert (row.loss, row.success, row.loss_before) == (again.loss, again.success, again.loss_before)
+    assert row.predicted_loss == again.proposal.claimed_loss
+
+
+def test_a_surrogate_that_is_the_black_box_predicts_the_truth():
+    people = crowd()
+    outside = LogisticRegression(C=1 / (80 * 0.05), tol=1e-12, max_iter=1_000)
+    asked = problem(oar.BlackBox(outside), oar.Perturb(0.5), people)
+    report = transfer(asked, {"itself": oar.SoftmaxRegression(0.05)}, numbers=(1,), public=(1.0,))
+    (row,) = report.rows
+    assert row.predicted_loss == pytest.approx(row.loss, abs=1e-6)
+    assert row.predicted_success == row.success
+    assert row.loss < row.loss_before
+
+
+def test_random_training_has_rates():
+    asked = problem(oar.BlackBox(RandomForestClassifier(5), refits=4), oar.Perturb(1.0))
+    report = transfer(asked, FAMILIES["softmax"], numbers=(1,), public=(1.0,))
+    (row,) = report.rows
+    assert row.rate in {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert row.trainings == 8 + 3  # and three to find out that it is random
+
+
+def test_it_shows_itself(found):
+    _, report, _ = found
+    assert "true loss" in str(report)
+    assert str(report.trainings) in str(report)
+    assert repr(report).startswith("Transfer(24 plans by surrogates")
+    assert report._repr_html_().startswith("<pre")
+    left, right = report.plot().axes
+    assert left.get_xlabel() == "predicted by the surrogates"
+    assert [label.get_text() for label in right.get_xticklabels()] == ["30%", "100%", "shifted"]
+    assert len(report.summary()) == 12
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"numbers": (0,)}, "number: must be a whole number"),
+        ({"numbers": ()}, "must each hold something"),
+        ({"public": (1.5,)}, "public: must be shares"),
+        ({"families": ["softmax"]}, "models: must be models"),
+        ({"seeds": (-1,)}, "seed"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_trained(settings, words):
+    log = []
+    with pytest.raises((DataError, OptionError), match=words):
+        transfer(problem(oar.BlackBox(Spy(log))), **settings)
+    assert not log
+
+
+def test_models_that_are_known_are_refused():
+    with pytest.raises(DataError, match="BlackBox"):
+        transfer(problem(oar.SoftmaxRegression()))
