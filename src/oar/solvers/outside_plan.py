@@ -14,7 +14,7 @@ from oar.signals import as_signal
 from oar.solvers.loop import LoopSettings, improve
 from oar.solvers.member_limits import Limits
 
-STEPS, FEWER_STEPS = 20, 8  # with one minimum of training, and where every refit starts from scratch
+STEPS, FEWER_STEPS = 12, 8  # with one minimum of training, and where every refit starts from scratch
 TOLERANCE = 1e-3
 
 

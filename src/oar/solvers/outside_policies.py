@@ -23,7 +23,7 @@ from oar.solvers.outside_signals import Answers, Heard
 from oar.solvers.outside_surrogate import Outlook
 
 Array = NDArray[np.float64]
-ENTRIES = 24  # of a linear surrogate's signal, up to which each is searched over
+ENTRIES = 12  # of a linear surrogate's signal, up to which each is searched over
 
 
 class Policy(Protocol):
