@@ -42,7 +42,7 @@ def draw_outside(found: Outside) -> Figure:
 def _draw(axes: Axes, cells: list[Cell], found: Outside) -> None:
     width = 0.8 / len(WAYS)
     for group, cell in enumerate(cells):
-        before = np.nanmean([one.before for tried in cell.attempts.values() for one in tried])
+        before = float(np.nanmean([one.before for tried in cell.attempts.values() for one in tried]))
         for place, way in enumerate(WAYS):
             at = group + (place - (len(WAYS) - 1) / 2) * width
             if way not in cell.attempts or np.isnan(cell.fall(way)):

@@ -104,6 +104,11 @@ class Cell:
         whole = self.fall("white box")
         return self.fall(way) / whole if whole > 0 else np.nan
 
+    @property
+    def already(self) -> int:
+        """How many of those who ask have their goal before any move."""
+        return sum(one.success_before for one in next(iter(self.attempts.values())))
+
     def successes(self, way: str) -> int:
         """Return for how many of those who ask it succeeds."""
         return sum(one.success for one in self.attempts.get(way, ()))
@@ -209,7 +214,7 @@ def _white_box(problem: Problem, case: OutsideCase, contender: Contender, query:
     if not contender.known:
         return collective(problem, progress=False)
     known = Problem(case.people, contender.make(), query, case.action)
-    quick = ProjectedGradient(restarts=0) if known.limits is None and known.model.convex else "auto"
+    quick = ProjectedGradient(restarts=0) if known.limits is None and getattr(known.model, "convex", False) else "auto"
     found = collective(known, solver=quick, progress=False)
     plan = found.plan
     assert isinstance(plan, MemberPlan)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oar.paper.outside import WAYS, Cell, Outside
+from oar.paper.outside_cases import SHARE
 from oar.report.tables import markdown_table
 from oar.version import __version__
 
@@ -55,14 +56,15 @@ def outside_summary(found: Outside) -> str:
     quick = "> **QUICK RUN.** Few people, one query a data set, few trainings.\n\n" if settings.quick else ""
     return f"""# Models seen from outside
 
-{quick}{settings.size:,} people of each data set are trained on, and all take part; {settings.queries} ask, one after
-the other. Searches may train the operator's model {settings.refits} times to plan; audits come on top, and judge random
-training by {settings.audits} refits.
+{quick}{settings.size:,} people of each data set are trained on; {settings.queries} others ask, one at a time. Of the
+tables {100 * SHARE:.0f} % take part, drawn at random, each by 1 (standard deviation, flip or switch) within the limits
+that ship with them; of MNIST everyone does, each by 0.5. Searches may train the operator's model {settings.refits}
+times to plan; audits come on top, and judge random training by {settings.audits} refits.
 
 ![What is left of a collective's power](outside.png)
 
 Goal loss before any move, and its mean after each plan, as audited; in brackets how many of {settings.queries} get
-their goal.
+their goal (before: how many have it already).
 
 {outside_table(found)}
 
@@ -80,7 +82,12 @@ def outside_table(found: Outside) -> str:
     for cell in found.cells:
         before = _mean([one.before for tried in cell.attempts.values() for one in tried])
         rows.append(
-            [found.titles[cell.data], found.titles[cell.model], f"{before:.2f}", *(_shown(cell, way) for way in WAYS)]
+            [
+                found.titles[cell.data],
+                found.titles[cell.model],
+                f"{before:.2f} ({cell.already})",
+                *(_shown(cell, way) for way in WAYS),
+            ]
         )
     return markdown_table(["data", "model", "before", *WAYS], rows)
 
