@@ -34,6 +34,7 @@ from oar.questions import (
     minimal_budget,
     minimal_coalition,
     power,
+    transfer,
     worth,
 )
 from oar.recourse import collective, individual, joint
@@ -104,6 +105,7 @@ __all__ = [
     "simulate",
     "solvers",
     "testing",
+    "transfer",
     "worlds",
     "worth",
 ]
