@@ -36,7 +36,8 @@ class Spy(ClassifierMixin, BaseEstimator):
         return self._inner.predict_proba(X)
 
     def predict(self, X):
-        raise AssertionError("probabilities are there to be asked for")
+        type(self).asked.append(len(X))
+        return self._inner.predict(X)
 
 
 class Random(Spy):

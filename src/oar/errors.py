@@ -33,7 +33,16 @@ class NumericsError(OARError, ArithmeticError):
 
 
 class EstimatorError(OARError, RuntimeError):
-    """Somebody else's model that failed when it was trained or asked, with what it said."""
+    """Somebody else's model that failed when it was trained or asked, with what it said.
+
+    Attributes:
+        plan: the plan that had been made when the audit of it failed; None where there was none.
+    """
+
+    def __init__(self, message: str, plan: Any = None) -> None:
+        """Keep the plan, if there is one."""
+        super().__init__(message)
+        self.plan = plan
 
 
 class StorageError(OARError, OSError):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import audit
+from oar.errors import EstimatorError
 from oar.estimators import BlackBox
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
@@ -116,5 +117,11 @@ def audited(proposal: Proposal) -> Result:
     if not isinstance(model, BlackBox):
         return Result(proposal.plan.problem, proposal, audit(proposal.plan))
     before = model.calls.copy()
-    found = audit(proposal.plan)
+    try:
+        found = audit(proposal.plan)
+    except EstimatorError as failed:
+        raise EstimatorError(
+            f"{failed} A plan had been made, and is kept as `plan` of this error: oar.audit(error.plan) judges it.",
+            proposal.plan,
+        ) from failed
     return Result(proposal.plan.problem, proposal, found, model.calls.since(before))

@@ -5,16 +5,17 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Random, Spy
 
 import oar
+from oar.estimators.rate import Rate
 from oar.outside.asking import Asking, Given
 from oar.outside.label_distance import LabelDistance
-from oar.outside.rate import Rate
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import MemberPlan
 
@@ -154,7 +155,7 @@ def test_inputs_that_are_changed_in_place_are_noticed_and_ours_stay():
 
 def test_the_estimator_itself_is_never_fitted():
     forest, labels = RandomForestClassifier(3), LabelsOnly()
-    oar.audit(shifted(problem_of(forest, refits=2), [0.1, 0.1, 0.1]))
+    oar.audit(shifted(problem_of(forest, refits=4), [0.1, 0.1, 0.1]))
     assert not hasattr(forest, "estimators_")
     assert forest.random_state is None
     oar.audit(shifted(problem_of(labels), [0.1, 0.1, 0.1]))
@@ -203,8 +204,8 @@ def test_values_are_predicted_too():
     fitted = Ridge().fit(features - 0.4, people.labels)
     assert told.prediction == pytest.approx(float(fitted.predict([[0.0, 0.0]])[0]))
     assert told.loss == pytest.approx(0.5 * (told.prediction - 1.0) ** 2)
-    forest = oar.Problem(people, oar.BlackBox(RandomForestRegressor(4), refits=3), query, oar.Perturb(1.0))
-    assert oar.audit(shifted(forest, [-0.4, -0.4])).rate.refits == 3
+    forest = oar.Problem(people, oar.BlackBox(RandomForestRegressor(4), refits=4), query, oar.Perturb(1.0))
+    assert oar.audit(shifted(forest, [-0.4, -0.4])).rate.refits == 4
 
 
 def test_labels_come_as_given_or_as_codes():
@@ -274,7 +275,7 @@ def test_several_who_ask_are_asked_about_at_once():
     problem = problem_of(Spy(), query=query, randomised=False)
     told = oar.audit(shifted(problem, [-0.2, -0.2, -0.2]))
     assert len(told.queries) == 2
-    assert Spy.asked == [2, 2]
+    assert Spy.asked == [2, 2, 2, 2]  # probabilities and predictions, before and after
     asking = Asking(problem)
     losses, _ = asking.judged(asking.refit(Given(np.full((40, 3), -0.2)), 0), problem.asked.points)
     assert told.loss == pytest.approx(losses.max())
@@ -289,6 +290,8 @@ def test_several_who_ask_are_asked_about_at_once():
         (Spy(), {"sees": "rows"}, "sees: must be one of"),
         (Spy(), {"labels": "numbers"}, "labels: must be one of"),
         (Spy(), {"refits": 1}, "refits: must be a whole number of at least 2"),
+        (Spy(), {"refits": 3}, r"refits: must be enough to be sure of a share of at_least=0.5, got 3"),
+        (Spy(), {"at_least": 0.85}, r"even all of these show 0.839 at most"),
         (Spy(), {"at_least": 1.5}, "at_least: must be a number between 0 and 1"),
         (Spy(), {"confidence": 0}, "confidence: must be a number between 0 and 1"),
         (Spy(), {"seed": -1}, "seed: must be a whole number"),
@@ -318,3 +321,122 @@ def test_answers_that_cannot_be(answer, message):
 def test_a_training_that_gives_nothing_to_ask():
     with pytest.raises(oar.EstimatorError, match="must give something with predict_proba or predict"):
         oar.audit(shifted(problem_of(lambda features, labels: 3, randomised=False), [0.1, 0, 0]))
+
+
+def test_what_it_predicts_is_what_its_own_predict_says():
+    """Of a classifier with another threshold, the most probable class is not the one that is predicted."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 2))
+    people = oar.Population(features, (features.sum(axis=1) > 0).astype(int))
+    careful = FixedThresholdClassifier(LogisticRegression(), threshold=0.9)
+    problem = oar.Problem(people, oar.BlackBox(careful), oar.Query([0.1, 0.1], goal=1), oar.Perturb(0.05))
+    own = careful.fit(features, people.labels).predict([[0.1, 0.1]])[0]
+    told = oar.audit(MemberPlan(problem, np.zeros(2), np.zeros((60, 2))))
+    assert own == told.prediction == 0
+    assert not told.success
+    assert told.queries[0].probability > 0.5
+    asking = Asking(problem)
+    assert not asking.judged(asking.unmoved(0), problem.asked.points)[1][0]
+
+
+def test_at_a_tie_the_prediction_is_the_estimators_own_and_no_success():
+    people = oar.Population([[0.0], [0.2], [5.0], [6.0]], [0, 1, 1, 1])
+    problem = oar.Problem(people, oar.BlackBox(KNeighborsClassifier(2)), oar.Query([0.1], goal=0), oar.Perturb(0.01))
+    told = oar.audit(shifted(problem, [0.0]))
+    assert told.prediction == 0
+    assert not told.success
+
+
+def test_fully_grown_random_trees_are_found_to_be_random():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(120, 4))
+    labels = (features[:, 0] + features[:, 1] + 0.8 * rng.normal(size=120) > 0).astype(int)
+    people = oar.Population(features, labels)
+    for seed in range(8):
+        box = oar.BlackBox(ExtraTreeClassifier(), refits=4, seed=seed)
+        asking = Asking(oar.Problem(people, box, oar.Query(rng.normal(size=4), goal=1), oar.Perturb(0.1)))
+        assert asking.is_random()
+
+
+def test_what_is_random_on_some_people_is_tried_again_on_others():
+    rng = np.random.default_rng(0)
+    apart = np.vstack([rng.normal(size=(30, 2)) - 9, rng.normal(size=(30, 2)) + 9])
+    mixed = rng.normal(size=(60, 2))
+    box = oar.BlackBox(RandomForestClassifier(5), refits=6)
+    answers = []
+    for features, labels in ((apart, np.repeat([0, 1], 30)), (mixed, (mixed.sum(axis=1) > 0).astype(int))):
+        people = oar.Population(features, labels)
+        problem = oar.Problem(people, box, oar.Query(features[0], goal=1), oar.Perturb(0.1))
+        answers.append(Asking(problem).is_random())
+    assert answers[1]
+    assert box.randomised is None  # the owner said nothing
+
+
+def test_an_estimator_that_is_said_not_to_be_random_keeps_its_own_seed():
+    seen = []
+
+    class Seeded(Random):
+        def fit(self, X, y):
+            seen.append(self.random_state)
+            return super().fit(X, y)
+
+    oar.audit(shifted(problem_of(Seeded(random_state=7), randomised=False), [0.1, 0, 0]))
+    assert set(seen) == {7}
+    oar.audit(shifted(problem_of(Seeded(random_state=7), refits=4), [0.1, 0, 0]))
+    assert 7 not in seen[2:]
+
+
+def test_one_column_of_probabilities_is_that_of_the_only_class_it_knows():
+    class Stubborn(Spy):
+        def predict_proba(self, X):
+            self.classes_ = np.array(["no"])
+            return np.ones((len(X), 1))
+
+        def predict(self, X):
+            return np.full(len(X), "no")
+
+    told = oar.audit(shifted(problem_of(Stubborn(), randomised=False), [0.1, 0, 0]))
+    assert told.prediction == "no"
+    assert told.loss > 10
+
+
+def test_a_plan_survives_an_audit_that_fails():
+    FailsAfter.left = 6
+    problem = problem_of(FailsAfter(), randomised=False)
+    solver = oar.solvers.DirectSearch(refits=6, start="nothing")
+    with pytest.raises(oar.EstimatorError, match="A plan had been made, and is kept as `plan` of this error") as caught:
+        oar.collective(problem, solver=solver)
+    FailsAfter.left = 2
+    assert oar.audit(caught.value.plan).violations == ()
+
+
+def test_an_answer_that_cannot_be_ends_a_search_and_what_was_reached_is_kept():
+    class Wanders(Spy):
+        def predict(self, X):
+            told = super().predict(X)
+            return told if len(type(self).fits) != 4 else np.full(len(X), "perhaps")
+
+    Wanders.reset()
+    problem = problem_of(Wanders(), randomised=False)
+    found = oar.collective(problem, solver=oar.solvers.DirectSearch(refits=6, start="nothing"))
+    assert "must predict the people's classes" in found.explanation
+
+
+def test_strings_are_codes_to_boosted_trees_at_the_end_of_a_pipeline():
+    from xgboost import XGBClassifier
+
+    pipeline = make_pipeline(StandardScaler(), XGBClassifier(n_estimators=3))
+    assert oar.audit(shifted(problem_of(pipeline), [-0.1, 0, 0])).prediction in ("no", "yes")
+
+
+def test_black_boxes_have_no_cards_and_are_not_updated_over_time():
+    problem = problem_of(KNeighborsClassifier())
+    with pytest.raises(oar.DataError, match="a black box sends no signal"):
+        shifted(problem, [0.1, 0, 0]).card()
+    stream = oar.online.Stream.of_batches([(problem.people.features, problem.people.labels)])
+    with pytest.raises(oar.OptionError, match="where it is updated over time, got BlackBox"):
+        oar.OnlineProblem(stream, problem.model, oar.online.FullRefit(), problem.query, oar.Perturb(0.5))
+    with pytest.raises(oar.OptionError, match="where it is updated over time, got BlackBox"):
+        oar.worlds.World(
+            oar.worlds.Blobs([[0.0, 0.0], [2.0, 0.0]], 30), oar.worlds.Operator(problem.model), labels="keep"
+        )

@@ -19,7 +19,7 @@ from oar.paper.outside_cases import contenders, german_case, mnist_case
 from oar.paper.outside_run import study_outside
 from oar.paper.outside_summary import kept_table, outside_summary, outside_table
 
-TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=2)
+TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4)
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_bits_and_touches_no_global_state():
 def test_a_random_forest_is_judged_by_a_rate_over_seeds_of_its_own():
     box = oar.BlackBox(RandomForestClassifier(10), refits=8)
     result = oar.collective(problem(box, oar.Perturb(0.8)), solver=DirectSearch(refits=25))
-    assert box.randomised
+    assert box.is_random(result.problem.people)
     assert result.audit.rate.refits == 8
     assert result.proposal.estimated
     assert not result.disagreement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from oar.audit.kept import broken_by
 from oar.audit.limits import limits_of
 from oar.audit.verdicts import Judged, Together, judged
 from oar.estimators.black_box import BlackBox, Box
+from oar.estimators.rate import Rate
 from oar.goals import ClassWish
 from oar.outside.asking import AUDIT, Asking
-from oar.outside.rate import Rate
 from oar.plans import Audit, Plan
 from oar.problem import Problem
 
@@ -105,7 +106,22 @@ def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:
         ]
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
-    return [_judged(problem, wish, row) for wish, row in zip(problem.wishes, outputs, strict=True)]
+    told = [_judged(problem, wish, row) for wish, row in zip(problem.wishes, outputs, strict=True)]
+    if not box.decides:
+        return told
+    codes = box.predictions(points)
+    return [_decided(problem, wish, one, code) for wish, one, code in zip(problem.wishes, told, codes, strict=True)]
+
+
+def _decided(problem: Problem, wish: Any, told: Judged, code: Any) -> Judged:
+    """Return what is said with the prediction that the box itself makes, which need not be the most probable class.
+
+    Being predicted is what counts, but a tie of probabilities is no success.
+    """
+    told = replace(told, prediction=problem.people.classes[code])
+    if wish.probability is not None or abs(told.lead) <= told.tie:
+        return told
+    return replace(told, lead=abs(told.lead) if code in wish.codes else -abs(told.lead))
 
 
 def _judged(problem: Problem, wish: Any, outputs: Array) -> Judged:

@@ -12,14 +12,16 @@ import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, EstimatorError, OptionError, choose
 from oar.estimators.calls import Calls
-from oar.estimators.fitting import weight_argument
+from oar.estimators.fitting import last_step, weight_argument
 from oar.estimators.handing import Array, Handed, Handing
+from oar.estimators.rate import Rate
 from oar.estimators.seeding import seed_names, takes
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
@@ -51,7 +53,10 @@ class BlackBox:
 
     Where training is random, one refit proves nothing: audits refit `refits` times with other seeds than those that
     were planned with, and call it a success where the goal is reached in a share of all refits that is, by Wilson's
-    interval, at least `at_least`.
+    interval, at least `at_least`. Every `random_state` is set to such seeds, whatever it was, unless `randomised` is
+    False: then the estimator is trained as it is.
+
+    What it predicts is what its own `predict` says, where it has one; probabilities say how near the goal is.
 
     Args:
         estimator: what is trained; it is cloned or copied, and never fitted itself.
@@ -60,7 +65,7 @@ class BlackBox:
         labels: "given", as they came, or "codes", 0, 1, … in the order of `people.classes`. "auto" is codes for
             XGBoost, which takes no others.
         regresses: whether it predicts values; None to ask scikit-learn's `is_regressor`.
-        randomised: whether training is random; None to find out by training two or three times.
+        randomised: whether training is random; None to find out, for each Population, by training up to three times.
         refits: by how many refits an audit judges random training.
         at_least: the share of refits that must reach the goal.
         confidence: of the interval for that share.
@@ -116,8 +121,15 @@ class BlackBox:
                 raise OptionError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
         check_seed(seed)
         self.regresses = self._predicts_values() if regresses is None else bool(regresses)
+        most = Rate(int(refits), int(refits), float(confidence)).interval[0]
+        if most < at_least:
+            raise OptionError(
+                f"refits: must be enough to be sure of a share of at_least={at_least:g}, got {refits}: even all of "
+                f"these show {most:.3g} at most, with confidence {confidence:g}; allow more refits, or a smaller share."
+            )
         self.randomised, self.refits, self.at_least = randomised, int(refits), float(at_least)
         self.confidence, self.seed = float(confidence), int(seed)
+        self._found_random: WeakKeyDictionary[Population, bool] = WeakKeyDictionary()
         kind = getattr(estimator, "__name__", None) if self._function else type(estimator).__name__
         self.name = name or f"black box {kind or type(estimator).__name__}"
         self.calls, self._notes = Calls(), dict[str, None]()
@@ -134,6 +146,14 @@ class BlackBox:
     def note(self, sentence: str) -> None:
         """Keep something that was noticed; once."""
         self._notes[sentence] = None
+
+    def is_random(self, people: Population) -> bool | None:
+        """Report whether training on these people is random: as its owner says, or as was found; None if unknown."""
+        return self._found_random.get(people) if self.randomised is None else self.randomised
+
+    def found_random(self, people: Population, found: bool) -> None:
+        """Keep what was found by trying: of other people it may be otherwise."""
+        self._found_random[people] = found
 
     def _predicts_values(self) -> bool:
         if self._function or not hasattr(self.estimator, "__sklearn_tags__"):
@@ -180,7 +200,7 @@ class BlackBox:
     def handing(self, people: Population) -> Handing:
         """Return how people are handed to it."""
         table = self.sees == "table" or (self.sees == "auto" and (self._function or hasattr(self.estimator, "steps")))
-        known = type(self.estimator).__module__.split(".")[0]
+        known = type(last_step(self.estimator)).__module__.split(".")[0]
         codes = self.labels == "codes" or (self.labels == "auto" and known == "xgboost")
         return Handing(people, table=table, codes=codes and not self.regresses, regresses=self.regresses)
 
@@ -208,7 +228,9 @@ class BlackBox:
             took = time.perf_counter() - began
             self.calls.seconds += took
             self.calls.longest = max(self.calls.longest, took)
-        if before is not None and not (_same(before.rows, handed.rows) and _same(before.labels, handed.labels)):
+        if before is not None and not all(
+            _same(getattr(before, part), getattr(handed, part)) for part in ("rows", "labels", "weights")
+        ):
             self.note(CHANGES)
         return Box(self, fitted, handing)
 
@@ -221,7 +243,7 @@ class BlackBox:
                 return self.estimator(handed.rows, handed.labels, **weights, **seeds)
             fresh = self._fresh()
             names = seed_names(fresh)
-            if names:
+            if names and self.randomised is not False:
                 fresh.set_params(**dict.fromkeys(names, seed))
             found = fresh.fit(handed.rows, handed.labels, **weights)
             return fresh if found is None else found
@@ -261,7 +283,10 @@ class Box:
         self._way = "predict" if black_box.regresses and way is not None else way
 
     def says(self, features: Array) -> Said:
-        """Ask about people (m, d)."""
+        """Ask about people (m, d): for probabilities where it has them, else for labels; or for values."""
+        return self._read(self._asked(self._way, features))
+
+    def _asked(self, way: str | None, features: Array) -> NDArray[Any]:
         box, rows = self.black_box, self._handing.rows(features)
         before = copy.deepcopy(rows) if box.calls.predictions < LOOKED_AT else None
         box.calls.predictions += 1
@@ -269,7 +294,7 @@ class Box:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                told = np.asarray(self.fitted(rows) if self._way is None else getattr(self.fitted, self._way)(rows))
+                told = np.asarray(self.fitted(rows) if way is None else getattr(self.fitted, way)(rows))
         except Exception as reason:
             raise EstimatorError(
                 f"estimator: asking {box.name} failed, with {type(reason).__name__}: {reason}"
@@ -280,10 +305,17 @@ class Box:
             raise EstimatorError(
                 f"estimator: {box.name} must answer for each of {len(features)} people, got an array of {told.shape}."
             )
-        return self._read(told)
+        return told
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has a `predict` of its own beside probabilities, which need not be for the most probable class."""
+        return self._way == "predict_proba" and callable(getattr(self.fitted, "predict", None))
 
     def predictions(self, features: Array) -> NDArray[Any]:
-        """Return class codes (m,), or values (m, o), of people (m, d)."""
+        """Return class codes (m,), or values (m, o), of people (m, d), by its own `predict` where it has one."""
+        if self.decides:
+            return self._codes(self._asked("predict", features))
         said = self.says(features)
         if said.logits is not None:
             return said.logits.argmax(axis=1)
@@ -297,12 +329,18 @@ class Box:
             if not np.isfinite(values).all():
                 raise EstimatorError(f"estimator: {self.black_box.name} must predict finite numbers, got others.")
             return Said(values=values)
-        if told.ndim == 2 and told.shape[1] > 1:
+        if told.ndim == 2 and (told.shape[1] > 1 or self._way == "predict_proba"):
             return Said(logits=self._log_probabilities(told))
         self.black_box.note(NO_PROBABILITIES)
-        labels = told.reshape(len(told))
-        kinds, where = np.unique(labels, return_inverse=True)
-        return Said(codes=self._handing.class_places(kinds.tolist())[where])
+        return Said(codes=self._codes(told))
+
+    def _codes(self, told: NDArray[Any]) -> NDArray[np.intp]:
+        """Return labels (m,) as codes."""
+        kinds, where = np.unique(told.reshape(len(told)), return_inverse=True)
+        try:
+            return self._handing.class_places(kinds.tolist())[where]
+        except DataError as reason:
+            raise EstimatorError(str(reason)) from reason
 
     def _log_probabilities(self, told: NDArray[Any]) -> Array:
         people, shares = self._handing.people, np.asarray(told, dtype=np.float64)
@@ -312,7 +350,10 @@ class Box:
             )
         found = np.zeros((len(shares), len(people.classes)))
         classes = getattr(self.fitted, "classes_", None)
-        places = np.arange(len(people.classes)) if classes is None else self._handing.class_places(classes)
+        try:
+            places = np.arange(len(people.classes)) if classes is None else self._handing.class_places(classes)
+        except DataError as reason:
+            raise EstimatorError(str(reason)) from reason
         if places.size != shares.shape[1]:
             raise EstimatorError(
                 f"estimator: {self.black_box.name} must give a probability for each of {places.size} classes, got "
@@ -324,6 +365,8 @@ class Box:
 
 def _same(before: Any, after: Any) -> bool:
     """Report whether what was handed over is still as it was."""
+    if before is None:
+        return after is None
     if hasattr(before, "equals"):
         return bool(before.equals(after))
     return before.shape == after.shape and bool(np.all(before == after))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.estimators.black_box import BlackBox
 from oar.estimators.centroid_twin import CentroidTwin
 from oar.estimators.recognise import is_estimator
 from oar.estimators.twin import Twin
@@ -46,6 +47,11 @@ def check_retrained(model: Any) -> None:
         raise OptionError(
             f"model: must be one that rounds of data retrain, got {model.name}, a fixed network that is normalised by "
             "one batch; ask about that batch with oar.Problem."
+        )
+    if isinstance(model, BlackBox):
+        raise OptionError(
+            f"model: must be one of oar.models where it is updated over time, got {model!r}, only trained from "
+            "scratch; ask about one retraining with oar.Problem."
         )
     if is_estimator(model) or isinstance(model, Twin | CentroidTwin):
         estimator = model.estimator if isinstance(model, Twin | CentroidTwin) else model

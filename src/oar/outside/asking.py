@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,13 @@ from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox, Box
 from oar.estimators.seeding import drawn_seed
 from oar.goals import ClassWish, ValueWish, Wish
+from oar.goals.wishes import TIE
 from oar.outside.label_distance import LabelDistance
 from oar.people import Population
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
-PROBED = 200  # people whose predictions are compared to see whether two trainings are the same
+PROBED = 200  # places between people whose predictions are compared to see whether two trainings are the same
 SAME = 1e-9
 ALL = slice(None)
 PLANNING, AUDIT, PROBE = 0, 1, 2  # draws of seeds that have nothing to do with each other
@@ -85,7 +86,8 @@ class Asking:
     def judged(self, box: Box, points: Array, some: slice = ALL) -> tuple[Array, NDArray[np.bool_]]:
         """Return the loss of each who asks, or of `some` (q,), at points (q, d), and whether they reach their goals.
 
-        That is one question for all of them, and one more where there are no probabilities.
+        That is one question for all of them, and one more where there are no probabilities, or where it decides by
+        itself what they mean.
         """
         wishes = self.problem.wishes[some]
         said = box.says(points)
@@ -93,7 +95,11 @@ class Asking:
             return self._by_labels(box, points, some)
         outputs = said.values if said.logits is None else said.logits
         assert outputs is not None
-        each = [(loss_of(wish, row), wish.reached(row)) for wish, row in zip(wishes, outputs, strict=True)]
+        codes = box.predictions(points) if box.decides else outputs.argmax(axis=1)
+        each = [
+            (loss_of(wish, row), reached_by(wish, row, code))
+            for wish, row, code in zip(wishes, outputs, codes, strict=True)
+        ]
         losses, reached = (np.array(part) for part in zip(*each, strict=True))
         return losses, reached
 
@@ -139,16 +145,21 @@ class Asking:
         return self.problem.combined(*self.judged(box, self.points(moves, query_move)))
 
     def is_random(self) -> bool:
-        """Report whether training is random: as its owner says, or by trying it, which is noted in the box."""
-        if self.box.randomised is None:
-            self.box.randomised = self._tried()
-        return self.box.randomised
+        """Report whether training is random: as its owner says, or by trying it, which is kept for these people."""
+        known = self.box.is_random(self.problem.people)
+        if known is None:
+            known = self._tried()
+            self.box.found_random(self.problem.people, known)
+        return known
 
     def _tried(self) -> bool:
-        """Train on everyone as they are: twice with one seed, and once with another where that changes nothing."""
+        """Train on everyone as they are: twice with one seed, and once with another where that changes nothing.
+
+        Predictions are compared between people: where they stand, a tree that is fully grown says their own labels.
+        """
         people, box = self.problem.people, self.box
-        some = np.linspace(0, people.size - 1, min(people.size, PROBED)).astype(np.intp)
-        rows = np.vstack([self.problem.asked.points, self.features[some]])
+        pairs = np.random.default_rng(0).integers(0, people.size, (2, PROBED))
+        rows = np.vstack([self.problem.asked.points, self.features[pairs].mean(axis=0)])
 
         def predicted(number: int) -> Array:
             said = box.train(people, self.features, drawn_seed(box.seed, PROBE, number)).says(rows)
@@ -162,6 +173,14 @@ class Asking:
             box.note((IGNORES if box.seedable else UNSEEDED).format(apart))
             return True
         return box.seedable and float(np.abs(predicted(1) - first).max()) > SAME
+
+
+def reached_by(wish: Wish, outputs: Array, code: Any) -> bool:
+    """Report whether outputs (o,) of who is predicted the class `code` give the goal; a tie does not."""
+    if isinstance(wish, ValueWish) or wish.probability is not None:
+        return wish.reached(outputs)
+    tied = abs(wish.lead(outputs)) <= TIE * (1 + float(np.abs(outputs).max()))
+    return bool(code in wish.codes and not tied)
 
 
 def loss_of(wish: Wish, outputs: Array) -> float:

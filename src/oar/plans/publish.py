@@ -48,6 +48,11 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
         raise DataError(f"plan: {who}, so there is no card to publish.")
+    if isinstance(model, BlackBox):
+        raise DataError(
+            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
+            "of plan.moves()."
+        )
     if plan.parameters is None or plan.signal is None:
         raise DataError(
             "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "

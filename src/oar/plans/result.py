@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oar.errors import Status
 from oar.estimators.black_box import BlackBox
 from oar.estimators.calls import Calls
-from oar.outside.rate import Rate
+from oar.estimators.rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.judged import Judged

@@ -51,7 +51,12 @@ class TooMany(Exception):
 def neighbours_of(problem: Problem) -> int | None:
     """Return k where the model is scikit-learn's k nearest neighbours of plain features, one person, one vote."""
     model = problem.model
-    if not isinstance(model, BlackBox) or problem.limits is not None or problem.several or model.randomised:
+    if (
+        not isinstance(model, BlackBox)
+        or problem.limits is not None
+        or problem.several
+        or model.is_random(problem.people)
+    ):
         return None
     estimator: Any = model.estimator
     if not type(estimator).__module__.startswith("sklearn.neighbors"):

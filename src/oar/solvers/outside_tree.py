@@ -86,7 +86,12 @@ def propose(problem: Problem) -> Proposal | None:
 def leaves_of(problem: Problem) -> Leaves | None:
     """Train the tree and return its leaves; None where it is not one tree of plain features, the same for any seed."""
     model = problem.model
-    if not isinstance(model, BlackBox) or problem.limits is not None or problem.several or model.randomised:
+    if (
+        not isinstance(model, BlackBox)
+        or problem.limits is not None
+        or problem.several
+        or model.is_random(problem.people)
+    ):
         return None
     if not _is_tree(model.estimator):
         return None

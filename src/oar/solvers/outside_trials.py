@@ -97,7 +97,7 @@ class Trials:
         Raises:
             Spent: where that takes trainings, and there is no time for any.
         """
-        if self.box.randomised is None:
+        if self.box.is_random(self.problem.people) is None:
             if self.left < WORTH_PROBING:
                 return self.box.seedable
             if self.deadline < np.inf:  # how long a training takes is known after one that is needed anyway
