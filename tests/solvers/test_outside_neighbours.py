@@ -380,6 +380,18 @@ def test_who_has_the_goal_by_a_tie_of_distances_keeps_it():
         assert "Whether any move of the query is enough for 0 hangs on" in found.suffices
 
 
+def test_a_tie_of_votes_is_called_one():
+    people = oar.Population([[0.0], [0.2], [5.0], [6.0]], [0, 1, 1, 1])
+    asked = oar.Problem(people, oar.BlackBox(KNeighborsClassifier(2)), oar.Query([0.1], goal=0), oar.Perturb(0.6))
+    for result in (oar.individual(asked), oar.collective(asked)):
+        assert not result.success
+        assert "0 more than a tie" in result.explanation
+    third = oar.Problem(people, oar.BlackBox(KNeighborsClassifier(3)), oar.Query([0.1], goal=0), oar.Perturb(0.6))
+    for result in (oar.individual(third), oar.collective(third)):
+        assert not result.success
+        assert "tie" not in result.explanation
+
+
 def test_other_goals_than_one_class_are_known_to_the_query():
     people = oar.Population([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "c", "b"])
     model = oar.BlackBox(KNeighborsClassifier(1))

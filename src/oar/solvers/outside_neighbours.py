@@ -30,7 +30,7 @@ from oar.estimators.black_box import BlackBox
 from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.outside_claims import Flags, judged_counts, own_way, proposal
+from oar.solvers.outside_claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
 from oar.solvers.own_region import ruled_out, shortest_within
 
 Array = NDArray[np.float64]
@@ -75,6 +75,7 @@ class Regions:
     Attributes:
         offsets: (n, d), x_i − q in units of `size`. blur: σ in squares of that unit. norm: that measures moves.
         sets: (m, k), who is in each. losses: (m,). reached: (m,), whether each gives the goal.
+        level: whether any gives the goal as many votes as another class, and no more.
         said: what the estimator itself says after a move (d,): whether the goal is missed, and the loss.
         bounds: (m,), lower bounds on the length of a move into each, ties included.
     """
@@ -86,6 +87,7 @@ class Regions:
     sets: NDArray[np.intp]
     losses: Array
     reached: Flags
+    level: bool
     said: Callable[[Array], tuple[bool, float]]
     programmes: int = field(default=0, init=False)
 
@@ -193,7 +195,8 @@ def regions_of(problem: Problem) -> Regions | None:
         losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
         return not reached[0], float(losses[0])
 
-    return Regions(offsets / unit, unit, blur, problem.allowance.norm, sets, losses[which], reached[which], said)
+    level, norm = levels(problem, outputs_of(kinds)), problem.allowance.norm
+    return Regions(offsets / unit, unit, blur, norm, sets, losses[which], reached[which], level, said)
 
 
 def propose(problem: Problem) -> Proposal | None:
@@ -247,4 +250,4 @@ def _suffices(problem: Problem, regions: Regions) -> str:
             return f"Whether any move of the query is enough for {problem.goal_words} {HANGS}"
     except TooMany:
         return ""
-    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET)
+    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET, regions.level)
