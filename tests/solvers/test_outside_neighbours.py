@@ -359,6 +359,39 @@ def test_the_shortest_way_decides_what_is_impossible(norm):
     assert seen >= 5
 
 
+def test_who_has_the_goal_by_a_tie_of_distances_keeps_it():
+    """Two people in one place, of whom the estimator counts the first: nothing is sure of them but what is asked."""
+    places = np.array([[1, 2], [1, 0], [1, -1], [0, 1], [1, -1], [-1, 2], [0, -2], [-1, 0], [1, 0]], dtype=float)
+    people, box = oar.Population(places, [1, 0, 1, 1, 1, 1, 1, 1, 1]), oar.BlackBox(KNeighborsClassifier(1))
+    has = oar.Problem(people, box, oar.Query([0.4, -0.3], goal=0), oar.Perturb(0.6, norm=1))
+    for result in (oar.individual(has), oar.individual(has, solver="exact"), oar.collective(has)):
+        assert result.success
+        assert result.loss <= result.loss_before
+    assert not shortest_move(has).any()
+    near, far = (
+        outside_exact.propose_individual(
+            oar.Problem(people, box, oar.Query([-0.9, 0.2], goal=0, budget=budget), oar.Perturb(0.6, norm=1))
+        )
+        for budget in (0.6, 3.0)
+    )
+    assert near.impossible
+    assert not far.impossible  # [1, 0] would do, but for the tie
+    for found in (near, far):
+        assert "Whether any move of the query is enough for 0 hangs on" in found.suffices
+
+
+def test_a_tie_of_votes_is_called_one():
+    people = oar.Population([[0.0], [0.2], [5.0], [6.0]], [0, 1, 1, 1])
+    asked = oar.Problem(people, oar.BlackBox(KNeighborsClassifier(2)), oar.Query([0.1], goal=0), oar.Perturb(0.6))
+    for result in (oar.individual(asked), oar.collective(asked)):
+        assert not result.success
+        assert "0 more than a tie" in result.explanation
+    third = oar.Problem(people, oar.BlackBox(KNeighborsClassifier(3)), oar.Query([0.1], goal=0), oar.Perturb(0.6))
+    for result in (oar.individual(third), oar.collective(third)):
+        assert not result.success
+        assert "tie" not in result.explanation
+
+
 def test_other_goals_than_one_class_are_known_to_the_query():
     people = oar.Population([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "c", "b"])
     model = oar.BlackBox(KNeighborsClassifier(1))

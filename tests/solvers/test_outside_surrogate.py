@@ -15,6 +15,7 @@ from oar.models.score import score_of
 from oar.plans.response import People, best_responses
 from oar.solvers import Surrogate
 from oar.solvers.outside_family import ensemble
+from oar.solvers.outside_public import themselves
 from oar.solvers.outside_signals import Answers, signals_at
 
 SOFTMAX = SoftmaxRegression(0.05)
@@ -59,6 +60,37 @@ def test_signals_of_other_data_are_answered_within_the_members_own_limits(public
     assert result.loss < result.loss_before - 0.2
     whole = oar.collective(asked, solver=Surrogate(models=models))
     assert result.loss < whole.loss + 0.5 * (whole.loss_before - whole.loss)  # at least half of the gain is left
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_as_many_others_are_not_the_people_themselves(searched):
+    """A move that was planned for somebody else at the same position is nobody's: each has its own limits."""
+    people, mine = crowd(60), np.arange(60) < 20
+    order = np.random.default_rng(3).permutation(60)
+    others = oar.Population(np.asarray(people.features)[order] + 0.3, people.labels[order])
+    budgets = np.where(np.arange(60) < 10, 0.8, 0.1)
+    asked = problem(oar.BlackBox(Spy([])), oar.Perturb(budgets, participants=mine), people)
+    surrogate = Surrogate(models=SOFTMAX, public=others)
+    solver = oar.solvers.DirectSearch(refits=6, start=surrogate) if searched else surrogate
+    assert not oar.collective(asked, solver=solver).audit.violations
+
+
+def test_the_most_useful_are_chosen_by_their_answers_to_as_many_others():
+    people, others = crowd(60), crowd(60, seed=4)
+    asked = problem(oar.BlackBox(Spy([])), oar.Perturb(0.5, participants=oar.Best(5)), people)
+    result = oar.collective(asked, solver=Surrogate(models=SOFTMAX, public=others))
+    assert not result.audit.violations
+    assert moves_of(result).any(axis=1).sum() == 5
+
+
+def test_people_are_themselves_with_other_labels_but_not_in_another_order():
+    people, features = crowd(60), np.asarray(crowd(60).features)
+    again = oar.Population(people.features, people.labels[::-1])
+    assert themselves(people, people, alike=True)
+    assert themselves(people, again)
+    assert not themselves(people, again.contributing(np.ones(60), shares=again.class_rows()), alike=True)
+    assert not themselves(people, oar.Population(np.asarray(people.features)[::-1], people.labels))
+    assert not themselves(people, oar.Population(features, people.labels))
 
 
 def test_answers_are_best_responses():

@@ -237,6 +237,14 @@ def test_goals_that_no_leaf_gives_are_impossible_whatever_the_budget():
     assert oar.individual(oar.Problem(people, problem.model, sets, problem.action)).status == "already"
 
 
+def test_a_leaf_of_two_halves_is_called_a_tie():
+    people = oar.Population([[0.0], [0.2], [5.0], [6.0]], [0, 1, 1, 1])
+    tree = oar.BlackBox(DecisionTreeClassifier(min_samples_leaf=2))
+    result = oar.individual(oar.Problem(people, tree, oar.Query([0.1], goal=0), oar.Perturb(0.6)))
+    assert not result.success
+    assert "no leaf of the tree gives 0 more than a tie" in result.explanation
+
+
 def test_what_is_not_one_tree_of_plain_features_is_left_to_others():
     twins = np.repeat(np.random.default_rng(0).normal(size=(20, 1)), 9, axis=1)  # any column splits as well
     codes = (twins[:, 0] > 0).astype(int)

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from oar.estimators.black_box import LEAST
 from oar.goals import ClassWish, ValueWish
+from oar.goals.wishes import TIE
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 EQUAL = 1e-12  # share of a loss by which two that are equal may differ
+MORE = " more than a tie"  # which is no success, whatever an estimator makes of it
 SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 
 
@@ -39,8 +41,20 @@ def judged_outputs(problem: Problem, outputs: Array) -> tuple[Array, Flags]:
 
 def judged_counts(problem: Problem, counts: NDArray[np.intp]) -> tuple[Array, Flags]:
     """Return the same of neighbours counted by class (m, k): probabilities are shares of them."""
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    return judged_outputs(problem, np.log(np.maximum(shares, LEAST)))
+    return judged_outputs(problem, outputs_of(counts))
+
+
+def outputs_of(counts: NDArray[np.intp]) -> Array:
+    """Return log-probabilities (m, k) of neighbours counted by class."""
+    return np.log(np.maximum(counts / counts.sum(axis=1, keepdims=True), LEAST))
+
+
+def levels(problem: Problem, outputs: Array) -> bool:
+    """Report whether any of these log-probabilities (m, k) give the goal as much as another class, and no more."""
+    wish = problem.wishes[0]
+    if not isinstance(wish, ClassWish) or wish.probability is not None:
+        return False
+    return any(not wish.reached(row) and wish.lead(row) > -TIE * (1 + float(np.abs(row).max())) for row in outputs)
 
 
 def proposal(
@@ -85,10 +99,10 @@ def at_least(length: float) -> str:
     return f"{float(SIX_DIGITS.create_decimal_from_float(length)):.6g}"
 
 
-def own_way(problem: Problem, least: float | None, why_never: str) -> str:
-    """Say which budget of its own is enough for the query, or why none is."""
+def own_way(problem: Problem, least: float | None, why_never: str, level: bool) -> str:
+    """Say which budget of its own is enough for the query, or why none is: maybe as the goal is level at best."""
     if least is None:
-        return f"No move of the query is enough: {why_never} {problem.goal_words}."
+        return f"No move of the query is enough: {why_never} {problem.goal_words}{MORE if level else ''}."
     return (
         f"The query reaches the goal by itself with any budget of at least {at_least(least)}, by the shortest move "
         "(oar.solvers.shortest_move), which need not be the move of least loss."

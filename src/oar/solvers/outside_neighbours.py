@@ -11,7 +11,7 @@ half-spaces are nearest: the farthest of those half-spaces is a lower bound, whi
 
 On an edge, distances tie, and who is counted is up to rounding. So σ > 0, a hair, keeps moves inside, and what is
 ruled out is ruled out with −σ, by multipliers that prove it (`ruled_out`): a neighbourhood between the two is neither
-had nor excluded.
+had nor excluded. Where the query stands, though, the estimator can be asked, and staying there is always a choice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oar.estimators.black_box import BlackBox
 from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.outside_claims import Flags, judged_counts, own_way, proposal
+from oar.solvers.outside_claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
 from oar.solvers.own_region import ruled_out, shortest_within
 
 Array = NDArray[np.float64]
@@ -42,6 +42,7 @@ HAIR = 1e-9  # in squares of that unit: what programmes may be wrong by
 ROUNDED = 1e-12  # in squares of the largest coordinates: what estimators' own distances may be wrong by
 TIGHT = 1e-10
 NO_SET = "no neighbourhood gives"
+HANGS = "hangs on who comes first of people that are equally far from it, which is up to the estimator."
 
 
 class TooMany(Exception):
@@ -79,6 +80,8 @@ class Regions:
     Attributes:
         offsets: (n, d), x_i − q in units of `size`. blur: σ in squares of that unit. norm: that measures moves.
         sets: (m, k), who is in each. losses: (m,). reached: (m,), whether each gives the goal.
+        level: whether any gives the goal as many votes as another class, and no more.
+        said: what the estimator itself says after a move (d,): whether the goal is missed, and the loss.
         bounds: (m,), lower bounds on the length of a move into each, ties included.
     """
 
@@ -89,6 +92,8 @@ class Regions:
     sets: NDArray[np.intp]
     losses: Array
     reached: Flags
+    level: bool
+    said: Callable[[Array], tuple[bool, float]]
     programmes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -164,6 +169,9 @@ class Regions:
 
     def shortest(self) -> Array | None:
         """Return the shortest move (d,) that gets the goal, a hair inside its region; None if there is none."""
+        stay = np.zeros(self.offsets.shape[1])
+        if not self.said(stay)[0]:
+            return stay
         found = self.nearest(self.reached, FARTHEST)
         return None if found is None else self.size * found[1] + 0.0
 
@@ -184,7 +192,16 @@ def regions_of(problem: Problem) -> Regions | None:
     losses, reached = judged_counts(problem, kinds)
     which = which.reshape(-1)
     blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
-    return Regions(offsets / unit, unit, blur, problem.allowance.norm, sets, losses[which], reached[which])
+    box = Asking(problem).unmoved(0)
+
+    def said(move: Array) -> tuple[bool, float]:
+        logits = box.says((query + move)[None]).logits
+        assert logits is not None
+        losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
+        return not reached[0], float(losses[0])
+
+    level, norm = levels(problem, outputs_of(kinds)), problem.allowance.norm
+    return Regions(offsets / unit, unit, blur, norm, sets, losses[which], reached[which], level, said)
 
 
 def propose(problem: Problem) -> Proposal | None:
@@ -212,28 +229,30 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
             bound, possible = least, possible or reached
     if chosen is None:
         return None  # every neighbourhood within the budget hangs on a tie
-    move, box = regions.size * chosen[1], Asking(problem).unmoved(0)
-    said = box.says((problem.query_features + move)[None]).logits
-    assert said is not None
-    losses, there = judged_counts(problem, np.rint(np.exp(said) * regions.sets.shape[1]).astype(np.intp))
-    if losses[0] != loss:
+    move, there = regions.size * chosen[1], (not regions.reached[chosen[0]], loss)
+    if regions.said(move) != there:
         return None  # distances that are so nearly equal are told apart by rounding alone
+    here = regions.said(np.zeros_like(move))
+    if here < there:  # a tie that the estimator settles as one likes
+        move, there = np.zeros_like(move), here
     return proposal(
         problem,
         move,
         None,
-        loss=loss,
+        loss=there[1],
         bound=bound,
         impossible=not possible,
         suffices=_suffices(problem, regions),
         steps=regions.programmes,
-        reached=bool(there[0]),
+        reached=not there[0],
     )
 
 
 def _suffices(problem: Problem, regions: Regions) -> str:
     try:
         shortest = regions.shortest()
+        if shortest is None and regions.any_within(regions.reached, FARTHEST):
+            return f"Whether any move of the query is enough for {problem.goal_words} {HANGS}"
     except TooMany:
         return ""
-    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET)
+    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET, regions.level)

@@ -30,7 +30,7 @@ from oar.actions.norms import Norm, euclidean
 from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.outside_claims import at_least, judged_counts, proposal
+from oar.solvers.outside_claims import MORE, at_least, judged_counts, levels, outputs_of, proposal
 from oar.solvers.outside_neighbours import ROUNDED, neighbours_of
 
 Array = NDArray[np.float64]
@@ -232,6 +232,12 @@ def _suffices(problem: Problem, ring: Ring, leading: bool) -> str:
     if enough(0.0):
         return ""
     if not enough(high):
+        votes = ring.best(high * units, ring.blur, leading)
+        if votes is not None and levels(problem, outputs_of(votes.counts[None])):
+            return (
+                f"No budget is enough with these participants: wherever they go, the {ring.votes} nearest do not give "
+                f"{problem.goal_words}{MORE}; let more people take part."
+            )
         return (
             f"No budget is enough with these participants: wherever they go, too few of the {ring.votes} nearest are "
             f"{problem.goal_words}; let more people take part."

@@ -54,6 +54,13 @@ def with_labels(problem: Problem, people: Population, rows: Array | None, weight
     return people.contributing(people.weights if weights is None else weights, **kind)
 
 
+def themselves(people: Population, public: Population, alike: bool = False) -> bool:
+    """Report whether public people are the people, one by one, maybe with other labels; `alike`, with their weights."""
+    one, other = people.features, public.features
+    same = one.shape == other.shape and one.strides == other.strides and one.ctypes.data == other.ctypes.data
+    return (public is people or same) and (not alike or public.weights is people.weights)
+
+
 def public_problem(problem: Problem, public: Population) -> Problem:
     """Return the same question among public people: of the people themselves or a share of them, with all their limits.
 
@@ -61,7 +68,7 @@ def public_problem(problem: Problem, public: Population) -> Problem:
     but nobody's own.
     """
     people = problem.people
-    if public.size == people.size and (public is people or np.shares_memory(public.features, people.features)):
+    if themselves(people, public):
         return replace(problem, people=public, action=_settled(problem))
     if problem.asked.among is not None:
         raise OptionError(

@@ -19,7 +19,7 @@ from oar.plans import LeverPlan, Proposal
 from oar.plans.refits import Refits, Verdict
 from oar.problem import Problem
 from oar.solvers.outside_family import able, ensemble, families
-from oar.solvers.outside_public import public_people, public_problem, with_labels
+from oar.solvers.outside_public import public_people, public_problem, themselves, with_labels
 from oar.solvers.outside_settings import Surrogate
 from oar.solvers.outside_signals import Answers, Heard, signals_at
 from oar.solvers.outside_trials import Deed, Trials
@@ -115,7 +115,7 @@ def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
 def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals: tuple[Heard, ...]) -> Problem:
     """Return the problem with the most useful members: the surrogates' own choice, or else by what answers gain."""
     assert problem.best is not None
-    if surrogates.people.size == problem.people.size and surrogates.people.weights is problem.people.weights:
+    if themselves(problem.people, surrogates.people, alike=True):
         mask = found.plan.problem.allowance.mask
         assert mask is not None
         return problem.with_action(participants=mask, seed=None)
@@ -129,8 +129,7 @@ def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals
 def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[Heard, ...]) -> Deed:
     plan, people = found.plan, problem.people
     own = plan.query_move if plan.query_move.any() else None
-    themselves = public.size == people.size and public.weights is people.weights
-    if themselves or problem.levers is not None:
+    if themselves(people, public, alike=True) or problem.levers is not None:
         moves = np.array(plan.moves(), dtype=np.float64)
         if not isinstance(plan, LeverPlan):
             return Deed(moves, query_move=own)

@@ -20,7 +20,7 @@ from oar.estimators.black_box import BlackBox, Box
 from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.outside_claims import Flags, judged_outputs, own_way, proposal
+from oar.solvers.outside_claims import Flags, judged_outputs, levels, own_way, proposal
 from oar.solvers.tree_boxes import leaf_boxes
 
 Array = NDArray[np.float64]
@@ -35,12 +35,14 @@ class Leaves:
     Attributes:
         moves: (l, d). lengths: (l,), in the problem's norm.
         losses: (l,), the goal loss in each. reached: (l,), whether it gives the goal.
+        level: whether any gives the goal as much as another class, and no more.
     """
 
     moves: Array
     lengths: Array
     losses: Array
     reached: Flags
+    level: bool
 
     def nearest(self) -> int | None:
         """Return the leaf with the shortest move among those that give the goal; None if no leaf does."""
@@ -77,7 +79,7 @@ def propose(problem: Problem) -> Proposal | None:
         loss=float(leaves.losses[best]),
         bound=float(leaves.losses[leaves.lengths <= budget].min()),
         impossible=least is None or least > budget,
-        suffices=own_way(problem, least, NO_LEAF),
+        suffices=own_way(problem, least, NO_LEAF, leaves.level),
         steps=len(leaves.losses),
         reached=bool(leaves.reached[best]),
     )
@@ -119,7 +121,8 @@ def _leaves(problem: Problem, box: Box, scalers: list[Any], tree: Any) -> Leaves
     said = box.says(query + moves)
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
-    return Leaves(moves, problem.allowance.norm.length(moves), *judged_outputs(problem, outputs))
+    level = levels(problem, outputs)
+    return Leaves(moves, problem.allowance.norm.length(moves), *judged_outputs(problem, outputs), level)
 
 
 def _is_tree(estimator: Any) -> bool:
