@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oar.people.wording import counted
+
 
 @dataclass
 class Calls:
@@ -50,5 +52,6 @@ class Calls:
 
     def __str__(self) -> str:
         """Say it in a line."""
-        failed = f", {self.failures:,} of which failed" if self.failures else ""
-        return f"{self.fits:,} trainings{failed}, {self.predictions:,} questions about {self.rows:,} people"
+        failed = f" ({self.failures:,} failed)" if self.failures else ""
+        asked = counted(self.predictions, "question", "questions")
+        return f"{counted(self.fits, 'training', 'trainings')}{failed}, {asked} about {self.rows:,} rows"

@@ -31,8 +31,9 @@ def recognised(estimator: Any) -> Twin | CentroidTwin:
     fresh = unfitted(estimator)
     if _is_known(estimator, "NearestCentroid"):
         return centroid_twin(fresh)
+    core = _core(last_step(fresh), whole=fresh)
     front = front_of(fresh)
-    return Twin(fresh, _core(last_step(fresh)), front, table=front is not None and front.table)
+    return Twin(fresh, core, front, table=front is not None and front.table)
 
 
 def _is_known(estimator: Any, name: str) -> bool:
@@ -40,12 +41,15 @@ def _is_known(estimator: Any, name: str) -> bool:
     return kind.__module__.startswith("sklearn.") and kind.__name__ == name
 
 
-def _core(estimator: Any) -> Core:
+def _core(estimator: Any, whole: Any) -> Core:
     name = type(estimator).__name__
     if name not in KNOWN or not _is_known(estimator, name):
+        asked = any(callable(getattr(whole, way, None)) for way in ("predict_proba", "predict"))
+        box = "pipeline" if whole is not estimator else f"{name}(…)"
+        use = f"use oar.BlackBox({box}), which only trains it and asks it" if asked else "give one that predicts"
         raise OptionError(
-            f"model: must be one of {', '.join(KNOWN)} (or a Pipeline that ends in one) to be "
-            f"differentiated, got {name}; use oar.BlackBox({name}(…)), which only trains it and asks it."
+            f"model: must be one of {', '.join(KNOWN)} (or a Pipeline that ends in one) to be differentiated, got "
+            f"{name}; {use}."
         )
     _check_settings(estimator)
     return KNOWN[name](estimator)

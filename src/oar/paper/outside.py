@@ -184,6 +184,8 @@ def _attempts(case: OutsideCase, contender: Contender, number: int, settings: Ou
         except OARError as reason:
             return Attempt(case.key, contender.key, way, number, failure=str(reason))
         told = found.audit
+        if told.violations:
+            return Attempt(case.key, contender.key, way, number, told.loss_before, failure="; ".join(told.violations))
         return Attempt(
             case.key,
             contender.key,

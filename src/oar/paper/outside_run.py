@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
+from oar.errors import OptionError
 from oar.models.differentiable import need_jax
 from oar.paper.draw_outside import draw_outside
 from oar.paper.outside import OutsideSettings, find_outside, outside_stages
@@ -28,6 +30,8 @@ def study_outside(out: str | Path, settings: OutsideSettings, on_stage: OnStage 
         on_stage: called as `on_stage(what, done, of)` before every model and once at the end.
     """
     need_jax("oar outside")
+    if importlib.util.find_spec("xgboost") is None:
+        raise OptionError("xgboost: oar outside studies it, and it is not installed; pip install xgboost.")
     stages = outside_stages(settings)
 
     def announce(done: int) -> None:

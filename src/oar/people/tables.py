@@ -76,7 +76,7 @@ def _frame_names(features: Any, argument: str) -> tuple[str, ...]:
         if not (pandas.api.types.is_numeric_dtype(features[name]) or pandas.api.types.is_bool_dtype(features[name])):
             raise DataError(
                 f"{argument}: every column must be numeric, got column {name!r} of type {features[name].dtype}; "
-                "encode it first (for example with pandas.get_dummies) or drop it."
+                "use oar.Population.from_frame(frame, target=…), which takes such columns, or drop it."
             )
         if features[name].isna().any():
             row = features.index[features[name].isna()][0]

@@ -65,6 +65,8 @@ class Judged:
     def _advice(self) -> str:
         model = self.proposal.plan.problem.model
         tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
+        if "warned that it had not converged" in getattr(self.audit, "witness", ""):
+            return f"{model.name} warned that it had not converged: give it a larger max_iter, or scale its features."
         if tolerance is not None and tolerance > TIGHT:
             return (
                 f"The plan is made for the exact minimum, and {model.name} stops before it, at tol={tolerance:g}: give "

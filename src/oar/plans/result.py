@@ -242,6 +242,14 @@ class Result(Judged):
             return []
         fits = [f"{calls.fits:,} to {what}" for calls, what in ((planning, "plan"), (audit, "audit")) if calls]
         said = [self.proposal.note] if self.proposal.note else []
+        if self.audit.rate is not None:
+            rate, (low, high) = self.audit.rate, self.audit.rate.interval
+            said.append(
+                f"Training is random: the goal is reached in {rate.successes} of {rate.refits} refits, which makes a "
+                f"share from {low:.2g} to {high:.2g} likely, and it must be {box.at_least:g} at least."
+            )
+            if low < box.at_least <= high:
+                said.append("More refits would tell that more surely: BlackBox(refits=…).")
         return [*said, *([f"Trainings of {box.name}: {', '.join(fits)}."] if fits else []), *box.notes]
 
     def plot(self) -> Figure:
@@ -265,6 +273,9 @@ class Result(Judged):
             return (
                 f"{got:,} of {counted(len(self.audit.queries), 'query gets', 'queries get')} {self.problem.goal_words}"
             )
+        often = "" if self.audit.rate is None else f" in {self.audit.rate.successes} of {self.audit.rate.refits} refits"
+        if often:
+            return f"reaches {self.problem.goal_words}{often}"
         return f"predicts {self.prediction!r}, goal {self.problem.goal_words}"
 
     def __repr__(self) -> str:

@@ -143,7 +143,7 @@ class _Searching:
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise Spent(
-                    f"All {self._trials.refits:,} trainings that it may take were taken, the last ones to compare "
+                    f"It may take {self._trials.refits:,} trainings, and needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
             before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))

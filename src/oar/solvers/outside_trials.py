@@ -84,7 +84,7 @@ class Trials:
     def check(self) -> None:
         """Raise `Spent` where no further training may be begun."""
         if self.left <= 0:
-            raise Spent(f"All {self.refits:,} trainings that it may take were taken; allow more with refits.")
+            raise Spent(f"It has taken as many trainings as it may, {self.refits:,}; allow more with refits.")
         if self.deadline < np.inf and time.monotonic() + self.box.calls.longest > self.deadline:
             raise Spent(
                 f"Its time limit does not allow another training, of which the longest took "
