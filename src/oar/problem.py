@@ -274,6 +274,11 @@ class Problem:
                 f"participants: oar.Best chooses who moves where moving is all, got {self.action!r}; give a mask, or "
                 "leave the other actions out."
             )
+        if relabel is not None and self.regresses and isinstance(self.model, BlackBox):
+            raise OptionError(
+                f"Relabel: {self.model.name} predicts values, and values of a black box's people are not changed, got "
+                f"{relabel!r}; use Perturb or Withhold, or a model of oar.models with Relabel(soft=...)."
+            )
         if relabel is not None and relabel.soft is not None and isinstance(self.model, NearestCentroid):
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "

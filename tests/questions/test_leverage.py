@@ -260,3 +260,24 @@ def test_bad_input():
     )
     with pytest.raises(oar.OptionError, match="several: must be 'mean'"):
         oar.leverage(worst)
+
+
+def test_what_stops_before_its_minimum_has_leverage_where_it_stops():
+    """By its own refits, to the few percent that its Hessian there, damped, is off; and that is said."""
+    from sklearn.base import clone
+    from sklearn.linear_model import SGDClassifier
+
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 2))
+    codes = (features.sum(axis=1) + 0.3 * rng.normal(size=60) > 0).astype(int)
+    estimator = SGDClassifier(loss="log_loss", random_state=0, alpha=0.05)
+    problem = oar.Problem(oar.Population(features, codes), estimator, oar.Query([-0.4, -0.2], goal=1), oar.Perturb(0.1))
+    found = oar.leverage(problem)
+
+    def loss(moves):
+        return -clone(estimator).fit(features + moves, codes).predict_log_proba([[-0.4, -0.2]])[0, 1]
+
+    way = found.slopes / np.linalg.norm(found.slopes)
+    assert found.loss == pytest.approx(loss(0.0), rel=1e-6)
+    assert (loss(0.1 * way) - loss(-0.1 * way)) / 0.2 == pytest.approx(np.linalg.norm(found.slopes), rel=0.05)
+    assert "not exact" in found.note

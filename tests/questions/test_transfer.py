@@ -98,3 +98,40 @@ def test_bad_settings_are_refused_before_anything_is_trained(settings, words):
 def test_models_that_are_known_are_refused():
     with pytest.raises(DataError, match="BlackBox"):
         transfer(problem(oar.SoftmaxRegression()))
+
+
+def test_nothing_that_was_asked_for_is_merged_or_dropped(shifted):
+    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5), crowd(60))
+    weak, strong = oar.SoftmaxRegression(10.0), oar.SoftmaxRegression(0.05)
+    report = transfer(asked, [weak, strong], numbers=1, public=(shifted, crowd(50, seed=8), 0.01, 0.014), seeds=3)
+    assert len(report.rows) == len(report.summary()) == 8
+    assert {row.family for row in report.rows} == {repr(weak), repr(strong)}
+    assert [(row.public, row.people) for row in report.rows[:4]] == [
+        ("others 1", 40),
+        ("others 2", 50),
+        ("1%", 2),  # somebody of each class
+        ("1.4%", 2),
+    ]
+    assert len({row.loss for row in report.rows[::4]}) == 2  # each family had its own plan
+    assert str(report).count("others 2") == 2
+
+
+def test_those_who_count_are_counted_where_all_others_stay():
+    """That others weigh nothing is between us and the surrogates: the black box takes no weights."""
+    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5, participants=oar.Best(4)), crowd(60))
+    (row,) = transfer(asked, [oar.SoftmaxRegression(0.05)], numbers=1, public=0.5, seeds=0).rows
+    assert row.people == pytest.approx(30, abs=1)
+
+
+@pytest.mark.parametrize("alone", [("name", crowd(30)), crowd(30)])
+def test_public_data_may_be_single(alone):
+    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5))
+    (row,) = transfer(asked, oar.SoftmaxRegression(0.05), numbers=1, public=alone, seeds=0).rows
+    assert row.people == 30
+
+
+@pytest.mark.parametrize("argument", ["numbers", "public", "seeds"])
+@pytest.mark.parametrize("wrong", [None, "all"])
+def test_what_is_no_list_is_refused_kindly(argument, wrong):
+    with pytest.raises(DataError, match=f"{argument}: must be one or several in a list, got"):
+        transfer(problem(oar.BlackBox(Spy([]))), FAMILIES, **{argument: wrong})

@@ -133,3 +133,12 @@ def test_what_does_not_go_is_refused():
         oar.collective(problem(box, oar.Relabel(soft=0.1)), solver=DirectSearch(refits=5, start="nothing"))
     with pytest.raises(OptionError, match="leave others alone"):
         oar.collective(problem(box, oar.Relabel(most=2), keep=oar.Keep(changed=0.1)))
+
+
+@pytest.mark.parametrize("relabel", [oar.Relabel(most=3), oar.Relabel(share=0.2), oar.Relabel(soft=0.5)])
+def test_values_of_a_black_box_are_not_changed_and_no_advice_leads_in_circles(relabel):
+    people = oar.Population(np.arange(20.0)[:, None], np.arange(20.0))
+    with pytest.raises(OptionError, match="values of a black box's people are not changed.*use Perturb or Withhold"):
+        oar.collective(
+            oar.Problem(people, oar.BlackBox(DecisionTreeRegressor()), oar.Query([3.0], goal=4.0, within=1.0), relabel)
+        )

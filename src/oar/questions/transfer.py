@@ -26,6 +26,7 @@ from oar.problem import Problem
 from oar.progress import step_line
 from oar.recourse import audited
 from oar.solvers import propose_collective
+from oar.solvers.outside_public import public_people
 from oar.solvers.outside_settings import Surrogate
 
 if TYPE_CHECKING:
@@ -121,9 +122,9 @@ class Transfer(ShownAsText):
 def transfer(
     problem: Problem,
     families: Any = None,
-    numbers: Sequence[int] = (1, 2, 4),
-    public: Sequence[Any] = (0.1, 0.3, 1.0),
-    seeds: Sequence[int] = (0,),
+    numbers: int | Sequence[int] = (1, 2, 4),
+    public: Any = (0.1, 0.3, 1.0),
+    seeds: int | Sequence[int] = (0,),
     progress: bool | None = None,
 ) -> Transfer:
     """Return what surrogates predict of their plans against what the black box says, plan by plan.
@@ -135,30 +136,30 @@ def transfer(
         problem: whose model is an `oar.BlackBox(…)`.
         families: models of `oar.models`, or a dict from names to a model or a list of models that take turns; None for
             softmax regression and a linear SVM behind a scaler, and both together (values: ridge regression).
-        numbers: how many surrogates.
-        public: what they are trained on: shares of the people, and pairs (name, oar.Population) of others, as from a
-            shifted distribution.
-        seeds: of draws; each is a plan of its own.
+        numbers: how many surrogates, one number or several.
+        public: what they are trained on: shares of the people, and others, as from a shifted distribution: an
+            oar.Population, or a pair (name, oar.Population). One or several of these.
+        seeds: of draws, one or several; each is a plan of its own.
         progress: whether to show plans on stderr; None means "on a terminal".
     """
     if not isinstance(problem, Problem) or not isinstance(problem.model, BlackBox):
         raise DataError("problem: must be an oar.Problem(…) with an oar.BlackBox(…) as its model, got another.")
-    for seed in seeds:
+    counts, draws = _several("numbers", numbers), _several("seeds", seeds)
+    for seed in draws:
         check_seed(seed)
-    named, known = _families(families, problem.regresses), [_public(problem, one) for one in public]
-    cells = list(product(named.items(), known, numbers, seeds))
+    named, known = _families(families, problem.regresses), _all_public(public)
+    cells = list(product(named.items(), known, counts, draws))
     if not cells:
         raise OptionError("families, numbers, public and seeds: must each hold something, got an empty list.")
     # Settings are checked before anything is trained.
     plans = [
         Surrogate(models=models, public=people, number=number, seed=seed)
-        for (_, models), (_, people, _), number, seed in cells
+        for (_, models), (_, people), number, seed in cells
     ]
+    sizes = [_size(public_people(settings, problem)) for settings in plans]
     rows = []
     with step_line("transfer", progress) as on_step:
-        for (family, (name, _, size), number, seed), settings in zip(
-            ((one[0][0], *one[1:]) for one in cells), plans, strict=True
-        ):
+        for ((family, _), (name, _), number, seed), settings, size in zip(cells, plans, sizes, strict=True):
             rows.append(_transferred(problem, settings, (family, number, name, size, seed)))
             if on_step is not None:
                 on_step(len(rows), rows[-1].loss, np.inf)
@@ -192,21 +193,59 @@ def _families(families: Any, regresses: bool) -> dict[str, tuple[Differentiable,
     if isinstance(families, Differentiable):
         families = [families]
     if not isinstance(families, Mapping):
-        families = {getattr(model, "name", repr(model)): model for model in families}
+        families = _several("families", families)
+        names = [str(getattr(model, "name", repr(model))) for model in families]
+        names = [repr(model) if names.count(name) > 1 else name for model, name in zip(families, names, strict=True)]
+        families = dict(zip(_told_apart(names), families, strict=True))
     return {
         str(name): (models,) if isinstance(models, Differentiable) else tuple(models)
         for name, models in families.items()
     }
 
 
-def _public(problem: Problem, given: Any) -> tuple[str, Any, int]:
-    """Return what public data are called, what they are, and how many people that is."""
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Population):
-        return str(given[0]), given[1], given[1].size
+def _several(argument: str, given: Any) -> list[Any]:
+    """Return what was given as a list: one thing, or several."""
+    if isinstance(given, int | float | np.number):
+        return [given]
+    if given is None or isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise DataError(f"{argument}: must be one or several in a list, got {given!r}.")
+    return list(given)
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Return names of which those that are used more than once are numbered."""
+    return [
+        f"{name} {names[: place + 1].count(name)}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def _all_public(given: Any) -> list[tuple[str, Any]]:
+    """Return what each of the public data is called, and what it is."""
+    single = isinstance(given, Population) or _is_pair(given)
+    found = [_public(one) for one in ([given] if single else _several("public", given))]
+    names = _told_apart([name for name, _ in found])
+    return [(name, what) for name, (_, what) in zip(names, found, strict=True)]
+
+
+def _is_pair(given: Any) -> bool:
+    return (
+        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], Population)
+    )
+
+
+def _public(given: Any) -> tuple[str, Any]:
+    if _is_pair(given):
+        return given
     if isinstance(given, Population):
-        return "others", given, given.size
+        return "others", given
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 < given <= 1:
         raise DataError(
             f"public: must be shares above 0 and at most 1, or pairs (name, oar.Population), got {given!r}."
         )
-    return f"{float(given):.0%}", float(given), round(float(given) * problem.people.size)
+    return f"{100 * float(given):.6g}%", float(given)
+
+
+def _size(people: Population) -> int:
+    """Return how many people count: those who were not drawn may have stayed, weighing nothing."""
+    return people.size if people.weights is None else int((people.weights > 0).sum())

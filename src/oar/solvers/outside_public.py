@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.errors import DataError, OptionError
+from oar.models import Ensemble
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.outside_settings import Surrogate
@@ -61,15 +62,15 @@ def themselves(people: Population, public: Population, alike: bool = False) -> b
     return (public is people or same) and (not alike or public.weights is people.weights)
 
 
-def public_problem(problem: Problem, public: Population) -> Problem:
-    """Return the same question among public people: of the people themselves or a share of them, with all their limits.
+def public_problem(problem: Problem, public: Population, model: Ensemble) -> Problem:
+    """Return the same question of surrogates: of the people themselves or a share of them, with all their limits.
 
     Other people have the members' common budget (else the median one), as many participants, and limits on columns,
     but nobody's own.
     """
     people = problem.people
     if themselves(people, public):
-        return replace(problem, people=public, action=_settled(problem))
+        return replace(problem, people=public, model=model, action=_settled(problem))
     if problem.asked.among is not None:
         raise OptionError(
             "public: must be the people themselves, or a share of them, where members ask, got others; leave it out."
@@ -84,7 +85,7 @@ def public_problem(problem: Problem, public: Population) -> Problem:
     share = float(acting.mean())
     participants: Any = None if share in (0.0, 1.0) else share
     action = replace(perturb, budget=budget, limits=limits, participants=participants, seed=0 if participants else None)
-    return replace(problem, people=public, action=action, keep=None)
+    return replace(problem, people=public, model=model, action=action, keep=None)
 
 
 def _settled(problem: Problem) -> Any:

@@ -7,7 +7,7 @@ signals that were found among the public people after the plan there, each with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,12 +74,11 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, propose: Prop
     told: list[str] = []
     if settings.distil:
         public, told = _distilled(problem, public, trials)
-    asked = public_problem(problem, public)
     models, unable = able(families(settings, problem), problem, public)
     told += unable
     if not models:
         return _nothing(problem, [*told, "No surrogate could be fitted, so that it plans nothing."])
-    surrogates = replace(asked, model=ensemble(models, settings.number, settings.seed))
+    surrogates = public_problem(problem, public, ensemble(models, settings.number, settings.seed))
     try:
         found = propose(surrogates, query)
         refits = Refits(found.plan)
