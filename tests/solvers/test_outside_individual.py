@@ -6,6 +6,7 @@ from outside_worlds import Spy, crowd, problem
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 import oar
 from oar.errors import OptionError
@@ -87,3 +88,18 @@ def test_only_the_seed_is_a_setting():
         oar.individual(problem(box), solver=DirectSearch(refits=5))
     with pytest.raises(OptionError, match="does not apply here"):
         oar.individual(problem(box), solver="surrogate")
+
+
+@pytest.mark.parametrize(("budget", "reached"), [(0.3, False), (1.0, False), (2.5, True)])
+def test_labels_alone_are_asked_for_a_generation_at_a_time(budget, reached):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(50, 2))
+    people = oar.Population(features, (features.sum(axis=1) > 0).astype(int))
+    box, query = oar.BlackBox(SVC(), randomised=False), oar.Query([-0.8, -0.6], goal=1)
+    result = oar.individual(oar.Problem(people, box, query, oar.Perturb(budget)))
+    calls = result.proposal.calls
+    assert calls.predictions <= 80
+    assert calls.rows <= 60_000
+    assert result.success == reached
+    assert result.proposal.claimed_loss == pytest.approx(result.loss)
+    assert result.loss < result.loss_before - 0.8 * min(budget, 1.1)  # about as much as it moves

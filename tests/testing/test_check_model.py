@@ -3,8 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid as Centroids
 
 from oar.errors import DataError, OARError, OptionError
+from oar.estimators.black_box import BlackBox
+from oar.estimators.recognise import recognised
 from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
@@ -268,3 +271,10 @@ def test_a_claim_that_nearly_holds_is_found():
     assert check_model(model(lambda parameters: 0.01 * (parameters["w"] ** 2).sum())).passed
     failed, _ = failures(model(leaning))
     assert list(failed) == ["equivariant"]
+
+
+@pytest.mark.parametrize("wrapped", [recognised, BlackBox, lambda estimator: estimator])
+@pytest.mark.parametrize("estimator", [LogisticRegression(), Centroids()])
+def test_estimators_are_refused_kindly(wrapped, estimator):
+    with pytest.raises(OptionError, match="one of your own.*nothing to check of estimators.*by their own fit"):
+        check_model(wrapped(estimator))

@@ -4,6 +4,10 @@ It is trained once; where training is random, a few times, and what counts is th
 query's limits are asked about, many at a time: at random, towards people who have the goal, and around the best of
 them. On plain features `cma` goes on from there; on a table moves are whole, and single columns are changed as long as
 that helps. Trees are flat nearly everywhere, so it matters to look in many places first. Nothing is proved.
+
+Where there are labels alone, the loss is a distance to places that have the goal (`label_distance`). A search can do
+with few of those places, all of its points in one question, and with none once a point has the goal; what it ends at is
+measured by all of them, against staying put.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 from oar.estimators.black_box import Box
 from oar.goals import ClassWish
 from oar.outside.asking import Asking, loss_of
+from oar.outside.label_distance import NOWHERE, PLACES, LabelDistance
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.outside_search import asked_of_cma
@@ -28,6 +33,7 @@ TOWARDS = 256  # people towards whom moves are looked at
 GENERATIONS = 30
 MOST_ROUNDS = 30
 SETTLED = 1e-9
+MANY, THIN, NEAREST = 64, 4, 8  # of labels alone: from so many points on every fourth place, to the nearest eight
 ENDED = "It looked in many places, and proves nothing about others."
 
 
@@ -38,11 +44,18 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     boxes = [asking.unmoved(number) for number in range(TRAININGS if asking.is_random() else 1)]
 
     def losses(moves: Array) -> Array:
-        return np.mean([_losses(asking, box, moves) for box in boxes], axis=0)
+        return np.mean([_losses(asking, box, moves, alone=len(boxes) == 1) for box in boxes], axis=0)
 
     rng = np.random.default_rng(seed)
     search = _plain if problem.limits is None else _whole
     move, loss, steps = search(problem, asking, losses, rng, seed)
+    if boxes[0].says(problem.query_features[None]).codes is not None:
+        both = [np.zeros_like(move), move]
+        stay, loss = (
+            float(np.mean([asking.judged(box, (problem.query_features + one)[None])[0][0] for box in boxes]))
+            for one in both
+        )
+        move, loss = (move, loss) if loss < stay else (both[0], stay)
     calls = asking.box.calls.since(before)
     return Proposal(
         plan=MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions))),
@@ -61,16 +74,44 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     )
 
 
-def _losses(asking: Asking, box: Box, moves: Array) -> Array:
-    """Return the query's loss (m,) after each of some moves (m, d): one question, unless it has labels alone."""
+def _losses(asking: Asking, box: Box, moves: Array, alone: bool) -> Array:
+    """Return the query's loss (m,) after each of some moves (m, d): one question, and one more for labels alone."""
     problem = asking.problem
     points = problem.query_features + moves
     said = box.says(points)
     if said.codes is not None:
-        return np.array([asking.judged(box, point[None])[0][0] for point in points])
+        return _by_labels(asking, box, points, said.codes, alone)
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
     return np.array([loss_of(problem.wishes[0], row) for row in outputs])
+
+
+def _by_labels(asking: Asking, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
+    """Return label distances (m,) of points (m, d) with these labels, by few places.
+
+    Where a box stands alone, a point that has the goal cannot be beaten, and no other is looked at more closely.
+    """
+    wish, every = asking.problem.wishes[0], asking.distances[0]
+    assert isinstance(wish, ClassWish)
+    if wish.probability is not None:
+        asking.judged(box, points[:1])  # which refuses it
+    far = every.lengths.size // PLACES  # ways there are; places go by how far along their ways they are
+    thin = THIN if len(points) > MANY else 1  # fewer places never lower a loss
+    some = np.arange(every.lengths.size).reshape(PLACES, far)[thin - 1 :: thin, :NEAREST].ravel()
+    few = LabelDistance(every.places[some], every.lengths[some])
+    has = np.isin(codes, wish.codes)
+    losses = np.where(has, 0.0, NOWHERE * float(every.lengths.max(initial=1.0)))
+    without = np.flatnonzero(~has)
+    if not without.size or (alone and has.any()):
+        return losses
+    asked = (points[without, None] + few.places).reshape(-1, points.shape[1])
+    if len(asked):
+        said = box.says(asked).codes
+        assert said is not None
+        reached = np.isin(said, wish.codes).reshape(without.size, -1)
+        near = np.where(reached, few.lengths, np.inf).min(axis=1)
+        losses[without] = np.minimum(losses[without], near)
+    return losses
 
 
 def _towards(problem: Problem, rng: np.random.Generator) -> Array:

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OARError, OptionError
+from oar.estimators.black_box import BlackBox
+from oar.estimators.centroid_twin import CentroidTwin
+from oar.estimators.twin import Twin
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
+from oar.models.nearest_centroid import NearestCentroid
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Broken, Case
 from oar.testing.report import Check, ConformanceError, Report
@@ -92,6 +96,12 @@ def check_model(
 
 
 def _check_kinds(model: Any, features: Any, targets: Any) -> None:
+    ours = isinstance(model, Differentiable | NearestCentroid | type)
+    if isinstance(model, BlackBox | CentroidTwin | Twin) or (not ours and callable(getattr(model, "fit", None))):
+        raise OptionError(
+            f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; there "
+            "is nothing to check of estimators: they are recognised or only called, and audited by their own fit."
+        )
     if not isinstance(model, Differentiable):
         raise OptionError(
             f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; "
