@@ -164,6 +164,8 @@ class Leverage(ShownAsText):
             ("members", f"{int(self.acts.sum()):,}, the largest leverage of one {number(self.largest)}"),
             ("defence", words(self.defence)),
         ]
+        if "not exact" in self.note:
+            head.append(("slopes", self.note))
         parts = [lined_up(head)]
         for by in ("feature", "class", "round"):
             if (by == "class" and self.problem.regresses) or (by == "round" and self.when is None):
