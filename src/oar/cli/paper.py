@@ -92,8 +92,8 @@ def outside(
 
     Plans for logistic regression, an MLP, nearest neighbours, a random forest and XGBoost, by whoever knows the model,
     by surrogates and by searching with true trainings, are all judged by the model's own training. Writes outside
-    (.png, .svg, .pdf), summary.md, table.csv and results.json. It needs JAX and XGBoost, and takes about a quarter of
-    an hour on two idle cores. Nothing appears in the folder before everything is done.
+    (.png, .svg, .pdf), summary.md, table.csv and results.json. It needs JAX and XGBoost, and takes some 25
+    minutes on one core (--quick: some minutes). Nothing appears in the folder before everything is done.
     """
     with clear_endings(), progress_bar() as progress:
         from oar.paper.outside import outside_settings

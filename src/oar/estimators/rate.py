@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.special import ndtri
-
 
 @dataclass(frozen=True)
 class Rate:
@@ -27,6 +25,8 @@ class Rate:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's interval: those p for which so many successes are within z standard deviations of n p."""
+        from scipy.special import ndtri
+
         z, n = float(ndtri(0.5 + self.confidence / 2)), self.refits
         middle = (self.share + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * (self.share * (1 - self.share) / n + z**2 / (4 * n**2)) ** 0.5
