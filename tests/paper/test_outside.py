@@ -18,6 +18,7 @@ from oar.paper.outside import WAYS, Attempt, Cell, Outside, find_outside, outsid
 from oar.paper.outside_cases import contenders, german_case, mnist_case
 from oar.paper.outside_run import study_outside
 from oar.paper.outside_summary import kept_table, outside_summary, outside_table
+from oar.report.plain import json_text
 
 TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4)
 
@@ -85,17 +86,16 @@ def test_the_picture_shows_all_of_it(found):
     assert_no_text_covers_another(figure)
 
 
-def test_files_are_whole_and_the_same_again(tmp_path, some, monkeypatch):
+def test_files_are_whole_and_the_same_again(found, tmp_path, some, monkeypatch):
     monkeypatch.setattr(study, "contenders", lambda: some[:1])
-    for name in ("first", "second"):
-        study_outside(tmp_path / name, TINY)
-    names = {file.name for file in (tmp_path / "first").iterdir()}
+    study_outside(tmp_path / "out", TINY)
+    names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {"outside.png", "outside.svg", "outside.pdf", "summary.md", "table.csv", "results.json"}
-    texts = [(tmp_path / name / "results.json").read_text(encoding="utf-8") for name in ("first", "second")]
-    assert texts[0] == texts[1]
-    told = json.loads(texts[0])
+    told = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    again = json.loads(json_text([one for one in found.attempts if one.model == some[0].key]))
+    assert told["attempts"] == again  # what was found before, in the same process with the same seed
     assert {one["way"] for one in told["attempts"]} == set(WAYS)
-    assert "QUICK RUN" in (tmp_path / "first" / "summary.md").read_text(encoding="utf-8")
+    assert "QUICK RUN" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")
 
 
 def test_the_command_says_what_it_does_and_refuses_what_cannot_be(tmp_path):

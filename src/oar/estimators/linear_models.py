@@ -37,6 +37,7 @@ class SignedValues(Linear):
     l2: float
     intercept: bool = True
     name = "ridge-classifier"
+    quadratic = True
     steepest = 1.0
 
     @property

@@ -39,6 +39,7 @@ class Linear(Differentiable):
 
     convex = True
     linear = True
+    quadratic = False
     penalise_intercept = False
     intercept: bool = True
     """Whether there is one; without, the last column of the parameters stays 0."""
@@ -214,6 +215,7 @@ class Ridge(Linear):
 
     l2: float = 1e-2
     name = "ridge"
+    quadratic = True
     steepest = 1.0
     equivariant = True
     regresses = True

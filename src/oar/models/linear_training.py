@@ -49,7 +49,7 @@ QUICK = 1_000_000  # people times squared parameters, up to which looking at H c
 ONE_THREAD = 64  # parameters up to which nobody would factor H on several threads
 SMALL = 600  # parameters up to which H itself is factored
 SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
-MANY_CHUNKS = 16  # from here on the first fit begins with fewer people,
+MANY_CHUNKS = 8  # from here on the first fit begins with fewer people,
 FEWER = 10  # one in so many,
 COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
 EASY_STEPS = 5  # a fit that takes more may be hard because people have moved far
@@ -342,7 +342,9 @@ class LinearTraining:
         """
         if self.model.l2 == 0:
             self._check_features(features)
-        if self._inverse is None and self._chunks >= MANY_CHUNKS and not start.any():
+        # A parabola's own Hessian leads to its minimum at once, from anywhere.
+        few_first = self._chunks >= MANY_CHUNKS and not (self.model.quadratic and self._small)
+        if self._inverse is None and few_first and not start.any():
             start = self._coarse(features)
         self._sizes = None
         point = self._descended(start, features, self._enough(tolerance))
