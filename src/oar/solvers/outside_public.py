@@ -17,7 +17,7 @@ from oar.problem import Problem
 from oar.solvers.outside_settings import Surrogate
 
 Array = NDArray[np.float64]
-ENOUGH = 1_500  # people times outputs: more teach linear surrogates little that is new, and take longer
+ENOUGH = 3_000  # people times outputs: more teach linear surrogates little that is new, and take longer
 
 
 def public_people(settings: Surrogate, problem: Problem) -> Population:
