@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from outside_worlds import Spy, crowd, problem
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 
@@ -13,6 +13,8 @@ import oar
 from oar.errors import OptionError
 from oar.outside.asking import Asking, Given
 from oar.solvers import DirectSearch, Surrogate
+from oar.solvers.lever_ground import LEAVE, Open
+from oar.solvers.outside_levers import _best
 
 QUICK = Surrogate(models=[oar.SoftmaxRegression(0.05)])
 
@@ -142,3 +144,33 @@ def test_values_of_a_black_box_are_not_changed_and_no_advice_leads_in_circles(re
         oar.collective(
             oar.Problem(people, oar.BlackBox(DecisionTreeRegressor()), oar.Query([3.0], goal=4.0, within=1.0), relabel)
         )
+
+
+def test_more_trainings_go_on_exchanging_many_changes_and_never_do_worse():
+    people = crowd(120, seed=3, noise=0.8)
+    losses, fits = [], []
+    for refits in (12, 24, 60):
+        box = oar.BlackBox(GradientBoostingClassifier(n_estimators=10, random_state=0))
+        asked = problem(box, oar.Relabel(most=20), people, (-0.9, -0.7))
+        result = oar.collective(asked, solver=DirectSearch(refits=refits, start=QUICK))
+        losses.append(result.loss)
+        fits.append(result.calls.fits)
+        assert np.count_nonzero((result.plan.targets != people.class_rows()).any(axis=1)) <= 20
+    assert losses[2] <= losses[1] <= losses[0]
+    assert losses[2] < losses[0], "what is left of the trainings was of no use"
+    assert fits[1] > 12, "24 trainings were allowed, and hardly more than 12 were used"
+
+
+@pytest.mark.parametrize("most", [3, 8, 11])
+def test_first_sets_of_leavers_leave_somebody_of_each_class(most):
+    people = crowd(12, seed=0)
+    asked = problem(oar.BlackBox(KNeighborsClassifier(3)), oar.Withhold(most), people, (0.0, 0.0))
+    open_ = Open(asked.levers, people.class_rows(), np.ones(12), False)
+    ranked = np.where(open_.rows[:, [0]] > 0, 0.0, 1.0) + np.zeros((12, 3))  # the whole first class ranks first
+    found = _best(ranked, open_, most)
+    assert set(found.values()) == {LEAVE}
+    left = open_.rows[[person for person in range(12) if person not in found]]
+    assert (left.sum(axis=0) > 0).all()
+    assert len(found) == min(most, 10)
+    assert open_.fills(found)
+    assert not open_.fills({person: LEAVE for person in np.flatnonzero(open_.rows[:, 0])})

@@ -12,6 +12,8 @@ from oar.models.training import Array
 if TYPE_CHECKING:
     from oar.models.linear import Linear
 
+ROUNDED = 1e-6  # of a feature's mean: rounding makes no spread larger than that of one that is the same for everyone
+
 
 def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
     """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
@@ -21,12 +23,15 @@ def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Arr
     its mean looks like one); if it ever moves it is by a budget, which is in the units of the others.
     """
     centre = weights @ features
-    spread = np.sqrt(weights @ (features - centre) ** 2)
     if not model.free_intercept:
         centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
     else:
-        some = features[weights > 0]
-        spread = np.where(some.max(axis=0) > some.min(axis=0), spread, 0.0)
+        away = features - centre
+        spread = np.sqrt(weights @ np.square(away, out=away))
+        doubtful = np.flatnonzero(spread <= ROUNDED * np.abs(centre))
+        if doubtful.size:
+            some = features[:, doubtful][weights > 0]
+            spread[doubtful[some.max(axis=0) == some.min(axis=0)]] = 0.0
     return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
 
 

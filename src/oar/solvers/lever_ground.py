@@ -74,6 +74,14 @@ class Open:
         flips = 0 if relabel is None else relabel.most - (len(changes) - leavers)
         return flips, 0 if withhold is None else withhold.most - leavers
 
+    def fills(self, changes: Changes) -> bool:
+        """Report whether some changes leave somebody, and no class empty that was not."""
+        rows, weights = applied(changes, self.rows, self.weights)
+        if self.regresses:
+            return bool(weights.sum() > EMPTY * self.weights.sum())
+        left, before = weights @ rows, self.weights @ self.rows
+        return bool((left > EMPTY * before.sum())[before > 0].all())
+
     def now(self, changes: Changes) -> NDArray[np.bool_]:
         """Return (n, k + 1): the single changes that may follow. No class may be left empty."""
         flips, leavers = self.quotas(changes)

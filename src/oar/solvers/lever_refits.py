@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
+from oar.models import Ensemble
 from oar.models.training import Fit, Training
 from oar.problem import Problem
 from oar.solvers.lever_ground import EMPTY, Changes, applied, given_weights
 
 Array = NDArray[np.float64]
 TIGHT = 1e-9  # the gradient norm of refits that are compared
+ROUGH = 1e-6  # the same, of models that only stand in for a black box
 CONVERGED = 1e-6  # a larger gradient is not that of a minimum
 SOLVED = 1e-6  # relative residual of v, which only ranks
 NUDGE = 1e-4  # by how much targets are shifted to find the score's slope in them
@@ -53,6 +55,7 @@ class Refitting:
         self.training: Training = problem.training()
         self.weights = given_weights(problem)
         self.refits = self.passes = 0
+        self._precision = ROUGH if isinstance(problem.model, Ensemble) else TIGHT
         self._warm = problem.model.convex  # type: ignore[union-attr]
         self._begin: Array | None = None  # parameters of the first refit
 
@@ -77,7 +80,7 @@ class Refitting:
         begin = near.fit.parameters if known else self._begin  # type: ignore[union-attr]
         self.refits += 1
         try:
-            fit = training.fit(features, training.start() if begin is None else begin, TIGHT)
+            fit = training.fit(features, training.start() if begin is None else begin, self._precision)
             loss, pull, _ = training.goal(fit.parameters, self.problem.first_query, self.problem.goal_target)
         except (NumericsError, DataError):  # separated by the change, or a class without variance
             return None

@@ -269,7 +269,7 @@ def _effort(problem: Problem) -> Effort:
     if not problem.model.convex:
         return Effort(40, 6, 1)
     if isinstance(problem.model, Ensemble):  # which only says where to look
-        return Effort(100, 8, 1)
+        return Effort(int(np.clip(1e5 / problem.people.size, 5, 100)), 8, 1)
     model = unscaled(problem.model)
     quick = isinstance(model, Linear)
     most = 2_000 if quick else 1_000 if getattr(model, "closed_form", None) is not None else 600

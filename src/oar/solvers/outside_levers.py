@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,47 +178,83 @@ def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on
     shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
     open_ = Open(levers, given_rows(problem), given_weights(problem), problem.regresses)
     run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
-    openings = [{}, *([planned] if planned else []), *_openings(problem, ground, open_, quota)]
+    rankings = [ground.promised({}), *_near(problem, open_)]
+    openings = [{}, *([planned] if planned else [])]
+    openings += [_best(one, open_, most) for one in rankings for most in dict.fromkeys((quota, max(1, quota // 2)))]
     best = min(openings, key=ground.loss)
-    if best:
-        run.refined(best)
-    else:
-        run.run()
+    found = run.refined(best) if best else run.run()
+    _exchange_blocks(ground, open_, found.changes, rankings, on_step)
 
 
-def _openings(problem: Problem, ground: TrueGround, open_: Open, quota: int) -> list[Changes]:
-    """Return first sets of changes: as many as may be, and half of them, that surrogates like best, and near the query.
+def _near(problem: Problem, open_: Open) -> list[Array]:
+    """Return a ranking (n, k + 1) of changes by how near the query they are made, where there is one.
 
     Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
     its goal's label, and who has another label leaves.
     """
-    rows, allowed = open_.rows, open_.now({})
-    found = [_best(ground.promised({}), open_, most) for most in dict.fromkeys((quota, max(1, quota // 2)))]
+    rows = open_.rows
     if problem.regresses or not isinstance(problem.wishes[0], ClassWish):
-        return found
+        return []
     features = np.asarray(problem.people.features, dtype=np.float64)
     spreads = features.std(axis=0)
     away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
     near = np.einsum("nd,nd->n", away, away)
-    wanted = np.zeros(allowed.shape[1], dtype=bool)
+    wanted = np.zeros(rows.shape[1] + 1, dtype=bool)
     wanted[list(problem.wishes[0].codes)] = True
     useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
     useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
-    ranked = np.where(useful, near[:, None], np.inf)
-    return found + [_best(ranked, open_, most) for most in dict.fromkeys((quota, max(1, quota // 2)))]
+    return [np.where(useful, near[:, None], np.inf)]
 
 
-def _best(promised: Array, open_: Open, most: int) -> Changes:
-    """Return so many changes that promise most, one a person, as long as they are open beside each other."""
-    changes: Changes = {}
-    columns = promised.shape[1]
-    for place in np.argsort(promised, axis=None, kind="stable"):
-        person, column = divmod(int(place), columns)
-        if len(changes) >= most or not np.isfinite(promised[person, column]):
+def _best(ranked: Array, open_: Open, most: int, beside: Changes | None = None) -> Changes:
+    """Return others and so many changes that rank lowest, one a person, that are open beside each other."""
+    beside = beside or {}
+    allowed, columns = open_.now(beside), ranked.shape[1]
+    places = np.flatnonzero(allowed & np.isfinite(ranked))
+    liked = places[np.argsort(ranked.ravel()[places], kind="stable")]
+    made, left = dict(beside), dict(zip((False, True), open_.quotas(beside), strict=True))
+    for place in liked:
+        if len(made) >= len(beside) + most or not any(left.values()):
             break
-        if person not in changes and open_.now(changes)[person, column]:
-            changes[person] = LEAVE if column == columns - 1 else column
-    return changes
+        person, column = divmod(int(place), columns)
+        leaves = column == columns - 1
+        if person not in made and left[leaves]:
+            made[person] = LEAVE if leaves else column
+            left[leaves] -= 1
+    if open_.fills(made):
+        return made
+    made = dict(beside)
+    for place in liked:  # one by one, as each may be the last of its class
+        person, column = divmod(int(place), columns)
+        if len(made) < len(beside) + most and allowed[person, column]:
+            made[person] = LEAVE if column == columns - 1 else column
+            allowed = open_.now(made)
+    return made
+
+
+def _exchange_blocks(
+    ground: TrueGround, open_: Open, changes: Changes, rankings: list[Array], on_step: OnStep | None
+) -> None:
+    """Give up some changes at once for as many that rank next, while trainings last; smaller blocks when none helps.
+
+    One training a block: it goes on where trainings are too few to do without each change in turn.
+    """
+    size = len(changes) // 2
+    while size:
+        loss, worst_first = ground.loss(changes), sorted(changes, key=lambda one: -rankings[0][one, changes[one]])
+        blocks = [worst_first[at : at + size] for at in range(0, len(worst_first), size)]
+        for block, ranked in product(blocks, rankings):
+            rest = {one: what for one, what in changes.items() if one not in block}
+            others = ranked.copy()
+            others[block] = np.inf
+            trial = _best(others, open_, len(block), rest)
+            if ground.loss(trial) < loss:
+                changes = trial
+                if on_step is not None:
+                    on_step(len(changes), ground.loss(changes), np.inf)
+                break
+        else:
+            size //= 2
 
 
 def _changes(problem: Problem, deed: Deed) -> Changes:

@@ -92,7 +92,8 @@ class SignalAnswers:
 
     def moves(self, point: Array) -> Array:
         """Return everyone's move."""
-        return self._answers.respond(np.tensordot(point, self._spread, axes=1))
+        # Without BLAS: its threads would wait for those that the black box's training has left spinning.
+        return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
 
 
 def _entries(signal: Heard) -> list[Heard] | None:
