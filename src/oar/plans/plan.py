@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,23 @@ class Plan:
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
+        raise NotImplementedError
+
+    def write_moves(self, folder: Any) -> list[Path]:
+        """Write everyone's moves to Parquet files in a folder, part by part, and return the files.
+
+        Each has a column `position` and one for each feature. A part is whole or not there, and those that are there
+        are not written again: after a full disk or a kill the same call goes on. A folder of another plan is refused.
+
+        Args:
+            folder: where to; made if it is not there. Workers of a Dask cluster must see it, too.
+        """
+        from oar.plans.written_moves import write_moves  # which few plans need
+
+        return write_moves(self, folder)
+
+    def signature(self) -> bytes:
+        """Return what tells its moves from those of another plan for the same people."""
         raise NotImplementedError
 
     rows_at_a_time = CHUNK_ROWS
@@ -222,6 +240,10 @@ class MemberPlan(Plan):
         """Return the moves of some consecutive people of the problem's population."""
         return self.each[chunk.start : chunk.stop]
 
+    def signature(self) -> bytes:
+        """Return everyone's moves as bytes."""
+        return np.ascontiguousarray(self.each).tobytes()
+
     def _actors(self) -> list[str]:
         movers = int(np.count_nonzero(self.each.any(axis=1)))
         return [f"{movers:,} of {self.problem.people.size:,} members move"]
@@ -313,6 +335,10 @@ class ClassPlan(Plan):
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
         return self.mover().of_chunk(chunk)
+
+    def signature(self) -> bytes:
+        """Return the directions as bytes."""
+        return np.ascontiguousarray(self.directions).tobytes()
 
     def mover(self) -> ClassMoves:
         """Return what hands out moves, and can be sent to another machine."""

@@ -42,6 +42,10 @@ class WalkPlan(Plan):
         """Return the moves of some consecutive people of the problem's population."""
         return self.mover().of_chunk(chunk)
 
+    def signature(self) -> bytes:
+        """Return the walk's name, and the units that it is walked in."""
+        return self.walk.key.encode() + self.spec.centre.tobytes() + self.spec.scale.tobytes()
+
     def mover(self) -> WalkMoves:
         """Return what hands out moves, and can be sent to another machine."""
         return WalkMoves(self.spec, self.walk)
