@@ -222,8 +222,9 @@ class DaskEngine:
 
     def _lost(self, error: BaseException) -> EngineError:
         address = getattr(getattr(self.client, "scheduler", None), "address", "its address")
+        said = str(error).split("\n")[0].rstrip(".")
         return EngineError(
-            f"engine: the connection to the Dask scheduler at {address} was lost ({type(error).__name__}: {error}); "
+            f"engine: the connection to the Dask scheduler at {address} was lost ({type(error).__name__}: {said}); "
             "start the scheduler and its workers again, make a new Client, and solve again: data were only read, and "
             "nothing is half-written."
         )

@@ -15,8 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
 from oar.people.parts import Part
 
 
@@ -46,12 +44,12 @@ class Traffic:
 def in_bytes(size: float) -> str:
     """Return a number of bytes for people, in powers of a thousand.
 
-    >>> in_bytes(999), in_bytes(25_834), in_bytes(4e9)
-    ('999 B', '25.8 kB', '4.0 GB')
+    >>> in_bytes(999), in_bytes(1_000), in_bytes(25_834), in_bytes(4e12)
+    ('999 B', '1.0 kB', '25.8 kB', '4,000.0 GB')
     """
     if size < 1000:
         return f"{size:.0f} B"
-    place = min(3, int(np.log10(size) / 3 - 1e-12))
+    place = min(3, (len(str(int(size))) - 1) // 3)
     return f"{size / 1000**place:,.1f} {('kB', 'MB', 'GB')[place - 1]}"
 
 
