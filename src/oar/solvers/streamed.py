@@ -68,6 +68,11 @@ def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
     problem.only_balls("planning for people in parts")
     problem.only_one("planning for people in parts")
     problem.only_moves("planning for people in parts")
+    if not problem.plain:
+        raise OptionError(
+            f"goal: must be one label or value for people in parts, got {problem.goal_words}; ask for one after the "
+            "other, or use people.loaded() if they fit into memory."
+        )
     if problem.keep is not None or problem.best is not None:
         what = "keep" if problem.keep is not None else "participants"
         raise OptionError(f"{what}: needs everybody in memory; leave it out, or use people.loaded() if they fit.")
