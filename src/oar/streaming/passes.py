@@ -36,6 +36,7 @@ from oar.streaming.walk import Stride, Walk, stepped
 Array = NDArray[np.float64]
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
 BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
+CACHED = 4_096  # people at a time in NumPy
 SAMPLED = 64  # people of each part to begin with, at the least,
 SAMPLE = 20_000  # and of all parts together
 
@@ -266,12 +267,25 @@ def advance(part: Part, start: int, spec: Spec, walk: Walk, stride: Stride) -> t
     after = walk.then(stride)
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, stride)
-        new, aims = stepped(stride, spec.norm, block.radii, moves, ahead)
+        new = np.empty_like(ahead)
+        for some in _in_cache(block.size):
+            new[some], aims = stepped(stride, spec.norm, block.radii[some], moves[some], ahead[some])
+            slope -= _inner(block.weights[some], ahead[some], aims - moves[some])
         block.scratch.write("moves", after.key, new)
-        slope -= float(block.weights @ np.einsum("nd,nd->n", ahead, aims - moves))
         value, rise = block.run("risk", after, stride.parameters)
         risk, gradient = risk + float(value), gradient + rise
     return slope, risk, gradient
+
+
+def _in_cache(size: int) -> Iterator[slice]:
+    """Walk over people a few at a time, so that what is only passed on stays in the cache."""
+    for first, last in sliced(size, CACHED):
+        yield slice(first, last)
+
+
+def _inner(weights: Array, left: Array, right: Array) -> float:
+    """Return Σ w̄_i ⟨a_i, b_i⟩."""
+    return float(weights @ np.einsum("nd,nd->n", left, right))
 
 
 @dataclass(frozen=True)
@@ -304,15 +318,16 @@ def compare(
     found = Compared()
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, signal)
-        free, squared, bend = block.radii > 0, 0.0, 0.0
-        if last is not None:
-            change = moves - block.moves(last[0])
-            turn = block.ahead(*last) - ahead  # gradients are −∇_x s
-            squared = float(block.weights @ np.einsum("nd,nd->n", change, change))
-            bend = float(block.weights @ np.einsum("nd,nd->n", change, turn))
-        each = block.radii * spec.norm.dual.length(ahead) - np.einsum("nd,nd->n", ahead, moves)
-        gap = float(block.weights @ np.maximum(each, 0.0))
-        found = found + Compared(squared, bend, gap, float(np.abs(ahead[free]).max(initial=0.0)))
+        before = None if last is None else (block.moves(last[0]), block.ahead(*last))
+        for some in _in_cache(block.size):
+            here, uphill, weights, radii = moves[some], ahead[some], block.weights[some], block.radii[some]
+            squared = bend = 0.0
+            if before is not None:
+                change, turn = here - before[0][some], before[1][some] - uphill  # gradients are −∇_x s
+                squared, bend = _inner(weights, change, change), _inner(weights, change, turn)
+            each = radii * spec.norm.dual.length(uphill) - np.einsum("nd,nd->n", uphill, here)
+            steepest = float((np.abs(uphill).max(axis=1) * (radii > 0)).max())
+            found = found + Compared(squared, bend, float(weights @ np.maximum(each, 0.0)), steepest)
     return found
 
 
