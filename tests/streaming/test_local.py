@@ -317,3 +317,21 @@ def test_memory_does_not_grow_with_the_people(tmp_path):
     ]
     small, large = (int(one.stdout) / 1024 for one in run)
     assert large - small < 60, f"{small:.0f} MB with {sizes[0]:,} people, {large:.0f} MB with {sizes[1]:,}"
+
+
+@pytest.mark.parametrize(
+    ("query", "action", "solver", "what"),
+    [
+        (oar.Query([0.0] * 4, goal={0, 1}), oar.Perturb(0.1), "auto", "one label or value"),
+        (oar.Query(np.zeros((2, 4)), goal=1), oar.Perturb(0.1), "auto", "one person"),
+        (oar.Query([0.0] * 4, goal=1), oar.Withhold(most=2), "auto", "Perturb"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1, participants=oar.Best(3)), "auto", "in memory"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1), ProjectedGradient(restarts=2), "restarts"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1), "frank-wolfe", "projected-gradient"),
+    ],
+)
+def test_what_needs_everybody_is_refused(query, action, solver, what):
+    features, labels, _ = blobs(50)
+    people = oar.Population.from_memmap(features, labels)
+    with pytest.raises(oar.errors.OptionError, match=what):
+        oar.collective(oar.Problem(people, oar.SoftmaxRegression(1e-2), query, action), solver=solver)

@@ -68,6 +68,11 @@ def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
     problem.only_balls("planning for people in parts")
     problem.only_one("planning for people in parts")
     problem.only_moves("planning for people in parts")
+    if not problem.plain:
+        raise OptionError(
+            f"query: must be one person with one label or value as goal for planning for people in parts, got "
+            f"{problem.goal_words}; use people.loaded() if they fit into memory."
+        )
     if problem.keep is not None or problem.best is not None:
         what = "keep" if problem.keep is not None else "participants"
         raise OptionError(f"{what}: needs everybody in memory; leave it out, or use people.loaded() if they fit.")
