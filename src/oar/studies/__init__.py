@@ -1,0 +1,5 @@
+"""MANY QUESTIONS AT ONCE: a grid of budgets, shares, queries, models and seeds, kept in a file that survives a kill."""
+
+from oar.studies.study import Study, study
+
+__all__ = ["Study", "study"]
