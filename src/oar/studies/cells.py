@@ -83,7 +83,8 @@ def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Own) -> 
             choose(f"cells[{place}]", name, AXES)
         found.append(
             Cell(
-                *(_named(part, given.get(part), known, place) for part, known in zip(AXES, names, strict=False)),
+                _named("model", given.get("model"), names[0], place),
+                _named("query", given.get("query"), names[1], place),
                 _budget(given["budget"], own, f"cells[{place}] budget") if "budget" in given else own.budget,
                 _share(given["participation"], own) if "participation" in given else own.participation,
                 _seed(given["seed"]) if given.get("seed") is not None else None,

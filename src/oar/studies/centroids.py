@@ -159,7 +159,7 @@ class Classes:
         )
 
 
-def _ranks(size: int, seed: int) -> NDArray[np.integer]:
+def _ranks(size: int, seed: int) -> NDArray[Any]:
     """Return everyone's place (n,) in the random order: the first m are those who take part."""
     kind = np.int32 if size < 2**31 else np.int64
     ranks = np.empty(size, dtype=kind)

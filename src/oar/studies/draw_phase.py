@@ -93,7 +93,7 @@ def _panel(axes: Any, rates: Any, colours: Any) -> None:
     if rates.size <= MOST_NUMBERS:
         for (row, column), rate in np.ndenumerate(rates):
             if not np.isnan(rate):
-                colour = "white" if rate > 0.55 else BLACK
+                colour = "white" if rate > 0.55 else BLACK if rate else GREY
                 axes.text(column, row, f"{rate:.0%}", ha="center", va="center", fontsize=7, color=colour)
     _line(axes, rates)
     axes.set(xlim=(-0.5, across - 0.5), ylim=(-0.5, down - 0.5))
@@ -131,7 +131,7 @@ def _title(table: Any) -> str:
 
 def _foot(figure: Any, table: Any) -> None:
     """Say what is missing, below."""
-    said = ["orange line: every second time"]
+    said = ["orange line: from there on, at least every second time"]
     failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(["pending", "running"]).sum())
     said += [f"{failed:,} cells failed and are left out"] if failed else []
     said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []

@@ -74,10 +74,10 @@ def people_digest(people: Population) -> str:
     """Return a digest of everyone's features, labels and weights, whatever the size of chunks; one pass."""
     features, codes, weights = (hashlib.sha256() for _ in range(3))
     for chunk in people.chunks():
-        features.update(np.ascontiguousarray(chunk.features, dtype="<f8"))
-        codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4"))
+        features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
+        codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
         if chunk.weights is not None:
-            weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8"))
+            weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
     parts = (people.size, people.dimensions, people.names, [repr(label) for label in people.classes], people.schema)
     digests = features.hexdigest(), codes.hexdigest(), None if people.weights is None else weights.hexdigest()

@@ -3,20 +3,22 @@
 Whoever it is only answers; claims and answers are written by the process that called `oar.study`. So a store needs to
 be seen by nobody else, and what is lost with a process is what was under way.
 
-Other processes rather than threads: ten softmax cells on Iris took 9.8 s one after another, 11.7 s on two threads, for
-the solvers are mostly Python, and 5.6 s in two processes (two cores, with one thread of linear algebra each). They are
-joblib's, started afresh and not forked, because JAX's threads do not survive a fork; and scripts need no
-`if __name__ == "__main__"` for them.
+MEASURED
 """
 
 from __future__ import annotations
 
 import os
-import signal
-from concurrent.futures import Future
+import pickle
+import queue
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol
 
 from oar.errors import DataError, OARError, OptionError
+from oar.studies.hand import receive, send
 from oar.studies.rows import Row
 from oar.studies.work import Unit, Work, answered
 
@@ -61,8 +63,7 @@ class Processes:
     """Other processes on this machine."""
 
     def __init__(self, work: Work, number: int) -> None:
-        from joblib.externals.cloudpickle import dumps
-        from joblib.externals.loky import ProcessPoolExecutor, get_context
+        from joblib.externals.loky.cloudpickle_wrapper import dumps  # type: ignore[import-untyped]
 
         try:
             sent = dumps(work)
@@ -71,32 +72,66 @@ class Processes:
                 f"workers: the problem cannot be handed to other processes ({error}); use workers=1."
             ) from error
         self.number = number
-        self._pool = ProcessPoolExecutor(
-            number, context=get_context("loky"), initializer=_begin, initargs=(sent,), env=ONE_THREAD
-        )
+        self._all = [_started() for _ in range(number)]
+        self._free: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
+        self._sent = set[int]()
+        self._content = sent
+        for process in self._all:
+            self._free.put(process)
+        self._threads = ThreadPoolExecutor(number)
 
     def start(self, unit: Unit) -> Future[list[Row]]:
         """Hand it to whoever is free."""
-        return self._pool.submit(_next, unit)
+        return self._threads.submit(self._asked, unit)
+
+    def _asked(self, unit: Unit) -> list[Row]:
+        """Hand a unit to a process, and wait for its answers."""
+        process = self._free.get()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            if process.pid not in self._sent:
+                self._sent.add(process.pid)
+                send(process.stdin, self._content)
+            send(process.stdin, pickle.dumps(unit))
+            told = receive(process.stdout)
+        except (BrokenPipeError, ValueError):
+            told = None
+        if told is None:
+            raise OARError(
+                "workers: a process ended before its answer, as where memory is short; what was done before is kept. "
+                "Run the same study again, with fewer workers."
+            )
+        self._free.put(process)
+        answers, trouble = pickle.loads(told)
+        if answers is None:
+            raise OARError(
+                f"workers: a process could not answer ({trouble}); what was done before is kept. Run the same study "
+                "again, or with workers=1."
+            )
+        return answers
 
     def stop(self) -> None:
         """End all of them, whatever they are doing."""
-        self._pool.shutdown(wait=True, kill_workers=True)
+        for process in self._all:
+            process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._all:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
 
 
-_AT_HAND: dict[str, Any] = {}  # of a process that `Processes` started: the work
-
-
-def _begin(sent: bytes) -> None:
-    """Get ready, in a new process; Ctrl-C is for the one that started it."""
-    from joblib.externals.cloudpickle import loads
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _AT_HAND["work"] = loads(sent)
-
-
-def _next(unit: Unit) -> list[Row]:
-    return answered(_AT_HAND["work"], unit)
+def _started() -> subprocess.Popen[bytes]:
+    """Start a process that answers; Ctrl-C is for this one alone."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from oar.studies.hand import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        start_new_session=True,
+    )
 
 
 class OnDask:

@@ -9,7 +9,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import Any
 
-from oar.errors import OARError
 from oar.studies.cells import Cell
 from oar.studies.hands import Hands, Here, OnDask, Processes, cores
 from oar.studies.rows import Row
@@ -82,17 +81,7 @@ class Run:
 
     def _finish(self, future: Future[list[Row]]) -> None:
         unit, began = self._flying.pop(future)
-        try:
-            answers = future.result()
-        except OARError:
-            raise
-        except (MemoryError, OSError):
-            raise
-        except Exception as error:
-            raise OARError(
-                f"workers: a process ended before its answer ({type(error).__name__}: {error}), as where memory is "
-                "short; what was done before is kept. Run the same study again, with fewer workers."
-            ) from error
+        answers = future.result()
         seconds = time.monotonic() - began
         self.store.finish(unit.cells, answers, seconds / len(unit.cells))
         self.pace.finish(unit.kind, seconds, len(unit.cells))
@@ -122,7 +111,7 @@ def run(
     if client is not None:
         hands = OnDask(work, client)
     else:
-        hands = Here(work) if workers in (None, 1) else Processes(work, workers)  # type: ignore[arg-type]
+        hands = Here(work) if workers in (None, 1) else Processes(work, workers)
     running = Run(store, work, cells, hands, workers is None and client is None, tell)
     try:
         with store.beating():

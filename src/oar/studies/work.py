@@ -189,8 +189,9 @@ def _seeded(model: Any, seed: int | None) -> Any:
     names = [part.name for part in dataclasses.fields(model)]
     if "seed" in names:
         return dataclasses.replace(model, seed=seed)  # type: ignore[type-var]
-    inner = _seeded(model.model, seed) if "model" in names else None
-    if inner is None or inner is model.model:
+    behind = getattr(model, "model", None)
+    inner = _seeded(behind, seed)
+    if inner is behind:
         return model
     changed = copy.copy(model)
     object.__setattr__(changed, "model", inner)
