@@ -46,12 +46,10 @@ class StudyFile:
     @property
     def arguments(self) -> dict[str, Any]:
         """What `oar.study` is to be given beside the problem."""
-        names = self._models
-        chosen: dict[str, Any] = {name: self.axes[name] for name in ("budgets", "participation", "seeds") if name in self.axes}
-        if self.cells is not None:
-            chosen["cells"] = self.cells
-        return chosen | {
-            "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in names},
+        numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
+        return numbers | {
+            "cells": self.cells,
+            "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in self._models},
             "queries": {text: self._asking(text).asking for text in self._queries},
             "solver": self.solver,
         }

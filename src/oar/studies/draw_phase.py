@@ -15,7 +15,7 @@ from oar.pictures.colours import BLACK, GREY, VERMILLION
 from oar.pictures.numbers import number, shortened
 
 if TYPE_CHECKING:
-    from oar.studies.study import Study
+    from oar.studies.result import Study
 
 MOST_NUMBERS = 144  # cells of a panel that have room for their number
 MOST_TICKS = 12

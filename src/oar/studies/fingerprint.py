@@ -52,13 +52,13 @@ def fingerprint(
 def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[str, Any]:
     """Return what is known with what is new; raise where a part is not what it was."""
     differ = [
-        f"{part} ({known[part]['words']} then, {now[part]['words']} now)"
+        f"{part} {_then_and_now(known[part], now[part])}"
         for part in ("people", "action", "solver")
         if known[part]["digest"] != now[part]["digest"]
     ]
     for part, singular in (("models", "model"), ("queries", "query")):
         differ += [
-            f"{singular} {name!r} ({known[part][name]['words']} then, {one['words']} now)"
+            f"{singular} {name!r} {_then_and_now(known[part][name], one)}"
             for name, one in now[part].items()
             if name in known[part] and known[part][name]["digest"] != one["digest"]
         ]
@@ -68,6 +68,12 @@ def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[s
             "another store, or ask as you did then."
         )
     return now | {part: known[part] | now[part] for part in ("models", "queries")}
+
+
+def _then_and_now(then: dict[str, str], now: dict[str, str]) -> str:
+    if then["words"] == now["words"]:
+        return f"({now['words']} then and now, and not the same all the same)"
+    return f"({then['words']} then, {now['words']} now)"
 
 
 def people_digest(people: Population) -> str:

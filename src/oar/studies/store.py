@@ -113,8 +113,8 @@ class Store:
             ) from error
         except sqlite3.DatabaseError as error:
             raise StorageError(
-                f"store: must be a study's file, got {self.path}, which is damaged or is none ({error}); restore a "
-                "copy of it, or name another."
+                f"store: must be a study's file, got {self.path}, which is damaged or is none "
+                f"({' '.join(str(error).split())}); restore a copy of it, or name another."
             ) from error
 
     @contextmanager

@@ -26,6 +26,7 @@ from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.participation import is_share, members_in_share
 from oar.audit.unmoved import keeping_unmoved_refits
+from oar.errors import OptionError
 from oar.models.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.recourse import collective
@@ -159,8 +160,8 @@ class Work:
     def _answered(self, cell: Cell) -> Row:
         try:
             return row_of(collective(self.problem_of(cell), solver=self.solver, progress=False))
-        except (MemoryError, OSError):
-            raise  # the machine's trouble, which another time may not be there
+        except (MemoryError, OSError, OptionError):
+            raise  # the machine's trouble, which another time may not be there; or options that suit no cell
         except Exception as error:  # a cell that fails is a result like any other, and says why
             return {"error": f"{type(error).__name__}: {error}"}
 
