@@ -47,6 +47,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(cluster, tmp_path):
 
 def dies_once(path):
     """Return participants, a function that ends the first worker which asks it."""
+
     def everyone(people):
         here = os.environ.get("OAR_TEST_HERE") == str(os.getpid())
         if not here and not os.path.exists(path):
