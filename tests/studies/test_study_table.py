@@ -52,7 +52,7 @@ def test_it_is_written_whole_and_read_back_to_the_last_bit(study, tmp_path):
 def test_it_is_opened_without_its_problem(study):
     again = oar.Study.open(str(study.path))
     assert again.table().equals(study.table())
-    assert repr(again) == f"Study({study.path}: 144 done)"
+    assert repr(again) == "Study(study.db: 144 done)"
     assert "144 done" in again._repr_html_()
 
 

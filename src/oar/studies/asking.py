@@ -74,7 +74,7 @@ def study(
             known["goals"] = known.get("goals", {}) | {name: one.goal_words for name, one in asked.items()}
         opened.add(chosen)
         run(opened, work, chosen, workers, client, tell)
-    return Study(Path(store))
+    return Study(Path(store).absolute())
 
 
 def _chosen(work: Work, cells: Any, **axes: Any) -> list[Cell]:

@@ -36,7 +36,7 @@ class Study(ShownAsText):
     def open(cls, store: Any) -> Study:
         """Return a study that is kept in a file, without its problem; raise for a file that holds none."""
         with Store(store):
-            return cls(Path(store))
+            return cls(Path(store).absolute())
 
     def table(self, timing: bool = False) -> pandas.DataFrame:
         """Return a row for each cell, by model, query, participation, budget and seed.
@@ -122,9 +122,9 @@ class Study(ShownAsText):
         try:
             counts = self.counts
         except StorageError as gone:
-            return f"Study({self.path}: {gone})"
+            return f"Study({self.path.name}: {gone})"
         said = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no cells"
-        return f"Study({self.path}: {said})"
+        return f"Study({self.path.name}: {said})"
 
     def __repr__(self) -> str:
         """Show how it stands."""
