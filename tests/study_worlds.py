@@ -44,7 +44,7 @@ def slowly(self, cell):  # so that there is time to be killed in
     return answered(self, cell)
 work.Work._answered = slowly
 if __name__ == "__main__":
-    study_worlds.run_small(sys.argv[1])
+    study_worlds.run_small(sys.argv[1], workers=1)
     print("done", flush=True)
 """
 

@@ -104,6 +104,7 @@ def changed_people():
         ({"people": people(weights=np.full(60, 2.0))}, {}, "people"),
         ({"action": oar.Perturb(0.5, norm=1)}, {}, "action"),
         ({"action": oar.Perturb(0.5, participants=np.arange(60) < 50)}, {}, "action"),
+        ({"action": oar.Perturb(0.5, participants=0.5, seed=4)}, {}, "action"),  # whose draws others would have
         ({"keep": oar.Keep(changed=0.2)}, {}, "action"),
         ({"query": oar.Query([0.7, 0.81], goal="yes")}, {}, "query '0'"),
         ({"query": oar.Query([0.7, 0.8], goal="no")}, {}, "query '0'"),
@@ -236,3 +237,13 @@ def test_trouble_of_the_machine_is_no_answer(path, monkeypatch):
             oar.study(problem(), solver="paper", store=path)
     assert oar.Study.open(path).counts["pending"] == 1
     assert oar.study(problem(), solver="paper", store=path).counts["done"] == 1
+
+
+def test_a_full_disk_is_told(path):
+    made(path)
+    with Store(path) as store:
+        store._connection.execute("PRAGMA max_page_count = 6")
+        many = [Cell("m" * 500, "q", 0.1 * number, 1.0, None) for number in range(100)]
+        with pytest.raises(oar.StorageError, match="disk is full. Make room"):
+            store.add(many)
+        assert len(store.states()) == 4

@@ -16,6 +16,7 @@ from oar.people import Population
 
 # What is kept, by model and people, which are kept with it: the number of an object that is gone is used again.
 Kept = dict[tuple[int, int], tuple[Differentiable, Population, Refit]]
+MOST = 32  # models whose refits are kept; of some, they hold people's features
 _KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
 
 
@@ -38,6 +39,10 @@ def unmoved_refit(model: Differentiable, people: Population, features: NDArray[n
     if kept is None:
         return refit(model, people, features)
     place = id(model), id(people)
-    if place not in kept:
-        kept[place] = model, people, refit(model, people, features)
-    return kept[place][2]
+    if place in kept:
+        return kept[place][2]
+    found = refit(model, people, features)
+    for oldest in list(kept)[: max(0, len(kept) - MOST + 1)]:
+        kept.pop(oldest, None)  # another thread may have been quicker
+    kept[place] = model, people, found
+    return found

@@ -118,10 +118,14 @@ def _settled(model: Any) -> Any:
 
 
 def _acting(problem: Problem, own: Own) -> Any:
-    """Return what members may do, less what cells say: budgets that all share, and random shares."""
+    """Return what members may do, less what cells say: budgets that all share, and random shares.
+
+    The seed of the problem's own draws is not among that: cells without a seed have it.
+    """
     parts = []
     for action in problem.action if isinstance(problem.action, tuple) else (problem.action,):
-        settings = {name: value for name, value in vars(action).items() if name not in ("participants", "seed")}
+        settings = {name: value for name, value in vars(action).items() if name != "participants"}
+        settings["seed"] = action.seed or 0
         if isinstance(action, Perturb):
             settings |= {"norm": action.norm.p, "budget": None if problem.allowance.single else action.budget}
         if own.participation is None:  # whoever it names, by mask, column or function, they are these

@@ -6,9 +6,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from oar.errors import StorageError
 from oar.studies.cells import Cell
 from oar.studies.hands import Hands, Here, OnDask, Processes, cores
 from oar.studies.rows import Row
@@ -17,6 +19,7 @@ from oar.studies.telling import Pace
 from oar.studies.work import Unit, Work
 
 ALONE = 3.0  # seconds that this process works alone before it looks whether help would pay,
+FEW = 3  # units by then, of which the first may have waited for imports and compilers,
 WORTH = 10.0  # which it does where this much work is left: others take some seconds to get ready
 POLL = 0.2  # seconds between looks at what another process is doing
 FINISHED = ("done", "failed")
@@ -32,7 +35,7 @@ class Run:
         self.store, self.work, self.cells = store, work, list(cells)
         self.hands, self._helped, self._tell, self._began = hands, helped, tell, time.monotonic()
         self._flying: dict[Future[list[Row]], tuple[Unit, float]] = {}
-        self._done = self._failed = 0
+        self._done = self._failed = self._finished = 0
         self.pace = self._paced()
 
     def _paced(self) -> Pace:
@@ -86,6 +89,7 @@ class Run:
         self.store.finish(unit.cells, answers, seconds / len(unit.cells))
         self.pace.finish(unit.kind, seconds, len(unit.cells))
         self._done += len(unit.cells)
+        self._finished += 1
         self._failed += sum("error" in answer for answer in answers)
         self._tell(f"{self._counted}; {self.pace.words(self.hands.number)}")
 
@@ -96,7 +100,8 @@ class Run:
 
     def _ask_for_help(self) -> None:
         """Let other processes join where the rest is long, and nobody has said how many there shall be."""
-        if not self._helped or self._flying or time.monotonic() - self._began < ALONE or self.pace.work < WORTH:
+        early = self._finished < FEW or time.monotonic() - self._began < ALONE
+        if not self._helped or self._flying or early or self.pace.work < WORTH:
             return
         self._helped = False
         if cores() > 1:
@@ -120,7 +125,8 @@ def run(
         raise KeyboardInterrupt(_kept(store, cells)) from None
     finally:
         running.hands.stop()
-        store.release()
+        with suppress(StorageError):  # then whoever comes next sees that this process is dead
+            store.release()
 
 
 def _kept(store: Store, cells: Sequence[Cell]) -> str:

@@ -125,7 +125,8 @@ class Store:
             try:
                 yield self._connection
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # SQLite itself takes everything back where the disk is full
+                    self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
 

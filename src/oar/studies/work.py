@@ -117,7 +117,10 @@ class Work:
         return self.kept[place]
 
     def units(self, cells: Sequence[Cell]) -> list[Unit]:
-        """Return cells as they are done together, in the order of the first of each."""
+        """Return cells as they are done together: those from class sums first, then others in a random order.
+
+        So what is known of the time that cells take is of all sorts of them, whatever budgets have to do with it.
+        """
         groups: dict[Any, list[Cell]] = {}
         quick: dict[str, int] = {}
         for cell in cells:
@@ -126,7 +129,9 @@ class Work:
                 groups.setdefault((cell.model, number // BLOCK), []).append(cell)
             else:
                 groups.setdefault(self.asks_for(cell), []).append(cell)
-        return [Unit(tuple(group), not isinstance(place, Cell)) for place, group in groups.items()]
+        found = [Unit(tuple(group), not isinstance(place, Cell)) for place, group in groups.items()]
+        shuffled = [found[place] for place in np.random.default_rng(0).permutation(len(found))]
+        return sorted(shuffled, key=lambda unit: not unit.quick)
 
     def drawing(self, cells: Sequence[Cell]) -> Work:
         """Return itself, knowing which shares and seeds there are: people are walked over once for all of them."""
