@@ -87,6 +87,8 @@ def test_a_damaged_one_is_refused(study, path):
 
 def test_an_empty_file_as_a_kill_may_leave_it_is_a_new_one(path):
     path.touch()
+    with pytest.raises(oar.StorageError, match="is empty; run the study first"):
+        oar.Study.open(path)
     assert oar.study(problem(), store=path).counts["done"] == 1
 
 

@@ -75,9 +75,10 @@ class Store:
         (tables,) = self._one("SELECT count(*) FROM sqlite_master")
         if mark != MARK:
             if tables or mark or not create:
-                raise StorageError(
-                    f"store: must be a study's file, got {self.path}, which is another kind of database; name another."
+                found = (
+                    "is another kind of database; name another" if tables or mark else "is empty; run the study first"
                 )
+                raise StorageError(f"store: must be a study's file, got {self.path}, which {found}.")
         else:
             (version,) = self._one("PRAGMA user_version")
             if version > FORMAT:
