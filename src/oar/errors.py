@@ -49,6 +49,10 @@ class StorageError(OARError, OSError):
     """A file that is missing, damaged, of another version, or that cannot be written."""
 
 
+class EngineError(OARError, RuntimeError):
+    """Whoever does the work on people in parts was lost: a scheduler, or one worker after the other."""
+
+
 class Status(StrEnum):
     """How a result stands. `status.advice` says what it means and what to do next.
 

@@ -11,6 +11,7 @@ from oar.audit.centroids import audit_centroids
 from oar.audit.online import audit_online
 from oar.audit.outside import audit_outside
 from oar.audit.retrained import audit_retrained
+from oar.audit.streamed import audit_streamed
 from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
 from oar.plans import Audit, Plan
@@ -32,6 +33,8 @@ def audit(plan: Plan | OnlinePlan) -> Audit | OnlineAudit:
     """Refit before and after the plan's moves, and report what the query gets; over time, after every round."""
     if isinstance(plan, OnlinePlan):
         return audit_online(plan)
+    if plan.problem.people.streamed:
+        return audit_streamed(plan)
     if isinstance(plan.problem.model, NearestCentroid):
         return audit_centroids(plan)
     if isinstance(plan.problem.model, BlackBox):

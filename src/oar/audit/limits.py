@@ -31,7 +31,7 @@ class Limits:
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
-        lengths = _lengths(moves, self.order)
+        lengths = lengths_of(moves, self.order)
         self.movers += int(np.count_nonzero(lengths))
         with np.errstate(over="ignore"):
             self.effort += float(lengths.sum())
@@ -50,14 +50,14 @@ class Limits:
         """Measure the query's own move; return it, or zero where nothing could be said about such a query."""
         if not move.any():
             return move
-        length, allowed = float(_lengths(move[None], self.order)[0]), self.problem.query_budget
+        length, allowed = float(lengths_of(move[None], self.order)[0]), self.problem.query_budget
         if length <= allowed * (1 + LIMIT_SLACK):
             return move
         self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
         return trainable(move[None])[0]
 
 
-def _lengths(moves: Array, order: float) -> Array:
+def lengths_of(moves: Array, order: float) -> Array:
     """Return everyone's ‖δ‖_p; where squares would overflow or vanish, in units of the largest coordinate."""
     unit = float(np.abs(moves).max(initial=0.0))
     if not 1e-140 < unit < 1e140 and 0 < unit < np.inf:

@@ -90,7 +90,7 @@ class Differentiable:
         if not self.regresses:
             shares = np.eye(len(people.classes))[people.coding.position(goal, "goal")]
             return self.target_rows(shares[None])[0]
-        width = people.value_rows().shape[1]
+        width = 1 if people.streamed else people.value_rows().shape[1]
         try:
             value = np.atleast_1d(np.asarray(goal, dtype=np.float64))
         except (TypeError, ValueError):
@@ -190,7 +190,8 @@ class Differentiable:
     def check(self, people: Population) -> None:
         """Raise a DataError if this model cannot be fitted to these people."""
         if self.regresses:
-            people.value_rows()
+            if not people.streamed:
+                people.value_rows()
             return
         if people.has_label_rows:
             rows = people.class_rows()

@@ -32,16 +32,16 @@ def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Arr
         if doubtful.size:
             some = features[:, doubtful][weights > 0]
             spread[doubtful[some.max(axis=0) == some.min(axis=0)]] = 0.0
-    return centre, _power_of_two(np.where(spread > 0, spread, spread.max()))
+    return centre, power_of_two(np.where(spread > 0, spread, spread.max()))
 
 
 def spread_of_values(values: Array, weights: Array) -> float:
     """Return a typical distance of values from their mean; of equal ones, from 0."""
     spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
     size = float(np.abs(values[weights > 0]).max())
-    return float(_power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
+    return float(power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
 
 
-def _power_of_two(size: Array) -> Array:
+def power_of_two(size: Array) -> Array:
     """Return the nearest; 1 for 0."""
     return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))

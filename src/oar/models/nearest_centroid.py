@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.people import Population
+from oar.people import Chunk, Population
 
 EXACT_SIZES = 1 << 15
 
@@ -60,32 +60,15 @@ class NearestCentroid:
 
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""
-        from scipy.sparse import csc_array
-
         people.check_class_weights()
-        classes = len(people.classes)
-        sums = np.zeros((classes, people.dimensions))
-        totals = np.zeros(classes)
-        ones = pointer = np.empty(0)
         # Sizes only set the width of a tie, so a sixteenth of a large population is enough to know them.
         stride = 1 if people.size <= EXACT_SIZES else 16
-        sizes, sampled = np.zeros(classes), np.zeros(classes)
-        for chunk in people.chunks():
-            rows = len(chunk.features)
-            if ones.size < rows:
-                ones, pointer = np.ones(rows), np.arange(rows + 1, dtype=np.int32)
-            terms = ones[:rows] if chunk.weights is None else chunk.weights
-            # Σ_{i∈c} w_i x_i is the product of the (k × rows) indicator matrix with the rows. In column
-            # form its sparse kernel adds each person's row to its class's sum: one contiguous read.
-            indicator = csc_array((terms, chunk.codes, pointer[: rows + 1]), shape=(classes, rows))
-            sums += indicator @ chunk.features
-            totals += np.bincount(chunk.codes, weights=chunk.weights, minlength=classes)
-            some = terms[::stride]
-            largest = np.abs(chunk.features[::stride]).max(axis=1)
-            sizes += np.bincount(chunk.codes[::stride], weights=some * largest, minlength=classes)
-            sampled += np.bincount(chunk.codes[::stride], weights=some, minlength=classes)
+        sums, totals, sizes, sampled = people.summed(_class_sums, len(people.classes), stride)
         if not np.isfinite(sums).all():
             raise DataError("features: so large that their sums overflow; rescale them (for example to thousands).")
+        if not totals.all():  # of people who are read in parts, classes may have been told
+            empty = people.classes[int(np.argmin(totals))]
+            raise DataError(f"labels: every class needs some weight to be fitted, got none for class {empty!r}.")
         positions = sums / totals[:, None]
         sizes = np.maximum(sizes / np.where(sampled > 0, sampled, 1.0), np.abs(positions).max(axis=1))
         return Centroids(positions, totals, sizes)
@@ -108,6 +91,25 @@ class NearestCentroid:
     def predict(self, parameters: Centroids, features: Any) -> NDArray[np.intp]:
         """Return the code of the nearest class, shape (...)."""
         return self.distances(parameters, features).argmin(axis=-1)
+
+
+def _class_sums(chunk: Chunk, classes: int, stride: int) -> tuple[Any, ...]:
+    """Return a chunk's Σ w x (k, d) and Σ w (k,), and of one in `stride` people Σ w max|x| and Σ w (k,)."""
+    from scipy.sparse import csc_array
+
+    rows = len(chunk.features)
+    terms = np.ones(rows) if chunk.weights is None else chunk.weights
+    # Σ_{i∈c} w_i x_i is the product of the (k × rows) indicator matrix with the rows. In column form its sparse kernel
+    # adds each person's row to its class's sum: one contiguous read.
+    indicator = csc_array((terms, chunk.codes, np.arange(rows + 1, dtype=np.int32)), shape=(classes, rows))
+    some, codes = terms[::stride], chunk.codes[::stride]
+    largest = np.abs(chunk.features[::stride]).max(axis=1)
+    return (
+        indicator @ chunk.features,
+        np.bincount(chunk.codes, weights=chunk.weights, minlength=classes).astype(np.float64),
+        np.bincount(codes, weights=some * largest, minlength=classes),
+        np.bincount(codes, weights=some, minlength=classes),
+    )
 
 
 def goal_loss(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from oar.people.reading import read_table
 from oar.people.schema import Schema
 from oar.people.tables import CHUNK_ROWS, Table, as_table, as_vector, check_index, is_frame, is_series, row_values
 
+if TYPE_CHECKING:
+    from oar.people.streamed import StreamedPopulation
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -28,6 +31,7 @@ class Chunk:
     features: NDArray[np.float64]
     codes: Codes
     weights: NDArray[np.float64] | None
+    values: NDArray[np.float64] | None = None  # (n, 1), of people who are read in parts and whose labels are values
 
     @property
     def stop(self) -> int:
@@ -48,6 +52,9 @@ class Population:
     >>> people
     Population(3 people, 1 feature, classes 'no', 'yes')
     """
+
+    streamed = False
+    """Whether they are read in parts, and never all in memory."""
 
     def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
         """Check everything once; a mistake raises here and changes nothing."""
@@ -113,6 +120,86 @@ class Population:
     ) -> Population:
         """Return the people of a CSV or Parquet file; `options` go to pandas' reader, the others are as above."""
         return cls.from_frame(read_table(path, **options), target, schema=schema, weights=weights, missing=missing)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        target: str,
+        *,
+        features: Any = None,
+        weights: str | None = None,
+        classes: Any = None,
+        engine: str = "local",
+        client: Any = None,
+    ) -> StreamedPopulation:
+        """Return people who stay in Parquet files, and are read in parts: as many as the disk holds.
+
+        `oar.Population.read` reads a file into memory, with words and categories; here every feature is a number.
+
+        Args:
+            path: a file, or a folder of them with the same columns.
+            target: the column of labels, or of values to be regressed.
+            features: the columns that are features; None means all others.
+            weights: a column of training weights; None means that all weigh 1.
+            classes: the labels that occur, where they are known: then they are not looked for.
+            engine: "local" (all cores of this machine) or "dask".
+            client: the `dask.distributed.Client` that does the work; None with engine="dask" means a local cluster.
+        """
+        from oar.people.dask_engine import chosen_engine
+        from oar.people.parquet import parquet_parts
+        from oar.people.streamed import StreamedPopulation
+
+        doer = chosen_engine(engine, client)
+        parts, columns = parquet_parts(path, target, features, weights)
+        people = StreamedPopulation(
+            parts, len(columns.features), columns.features, target, weights is not None, doer, str(path)
+        )
+        return people if classes is None else people.with_classes(classes)
+
+    @classmethod
+    def from_memmap(
+        cls, features: Any, labels: Any, weights: Any = None, *, names: Any = None, classes: Any = None
+    ) -> StreamedPopulation:
+        """Return people who stay in arrays on disk, and are read in parts.
+
+        Args:
+            features: (n, d) numbers: a `.npy` file's path, a `numpy.memmap`, or any array that can be sliced.
+            labels: n labels, likewise.
+            weights: n training weights, likewise; None means that all weigh 1.
+            names: the features' names; None where they have none.
+            classes: the labels that occur, where they are known: then they are not looked for.
+        """
+        from oar.people.streamed import StreamedPopulation, array_parts
+
+        opened = [
+            _on_disk(one, name) for one, name in ((features, "features"), (labels, "labels"), (weights, "weights"))
+        ]
+        parts = array_parts(*opened)
+        width = int(opened[0].shape[1])
+        known = None if names is None else tuple(names)
+        if known is not None and len(known) != width:
+            raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
+        people = StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
+        return people if classes is None else people.with_classes(classes)
+
+    @classmethod
+    def from_dask(
+        cls, features: Any, labels: Any, weights: Any = None, *, client: Any = None, classes: Any = None
+    ) -> StreamedPopulation:
+        """Return people who are in a Dask cluster's hands: read, and worked on, partition by partition.
+
+        Args:
+            features: a Dask array (n, d) or a Dask DataFrame of numbers.
+            labels: a Dask array or Series of n labels, in partitions that match; of a DataFrame, or a column's name.
+            weights: training weights, likewise; None means that all weigh 1.
+            client: the `dask.distributed.Client` that does the work; None means the current one, or a local cluster.
+            classes: the labels that occur, where they are known: then they are not looked for.
+        """
+        from oar.people.dask_parts import dask_people
+
+        people = dask_people(features, labels, weights, client)
+        return people if classes is None else people.with_classes(classes)
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all; looks once.
@@ -356,6 +443,15 @@ class Population:
                 None if self.weights is None else self.weights[start:stop],
             )
 
+    def summed(self, work: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """Return the sums of what `work(chunk, *arguments)` returns, over everyone: one pass."""
+        total: tuple[Any, ...] | None = None
+        for chunk in self.chunks():
+            found = work(chunk, *arguments)
+            total = found if total is None else added(total, found)
+        assert total is not None
+        return total
+
     def codes(self, start: int, stop: int) -> Codes:
         """Return the class codes of some consecutive people; of label rows, that of the largest number."""
         if self._codes is not None:
@@ -389,6 +485,21 @@ class Population:
         plural = "feature" if self.dimensions == 1 else "features"
         shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
+
+
+def added(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sum of two results, entry by entry."""
+    return tuple(one + other for one, other in zip(left, right, strict=True))
+
+
+def _on_disk(values: Any, argument: str) -> Any:
+    """Open a `.npy` file without reading it; anything else is as it is."""
+    if not isinstance(values, str | Path):
+        return values
+    try:
+        return np.load(values, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{argument}: must be a .npy file of numbers, got {str(values)!r} ({error}).") from None
 
 
 def _target_table(labels: Any, index: Any) -> Table | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.perturb import check_budget, is_single_budget
+from oar.actions.perturb import Allowance, check_budget, is_single_budget
 from oar.errors import DataError
 from oar.estimators.twin import Twin
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
-from oar.people.tables import Table, as_table, check_index, is_series, row_values
+from oar.people.tables import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
 from oar.plans.publish_table import everyones_room
@@ -60,6 +61,30 @@ class Plan:
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
+        raise NotImplementedError
+
+    def write_moves(self, folder: Any) -> list[Path]:
+        """Write everyone's moves to Parquet files in a folder, part by part, and return the files.
+
+        Each has a column `position` and one for each feature. A part is whole or not there, and those that are there
+        are not written again: after a full disk or a kill the same call goes on. A folder of another plan is refused.
+
+        Args:
+            folder: where to; made if it is not there. Workers of a Dask cluster must see it, too.
+        """
+        from oar.plans.written_moves import write_moves  # which few plans need
+
+        return write_moves(self, folder)
+
+    def signature(self) -> bytes:
+        """Return what tells its moves from those of another plan for the same people."""
+        raise NotImplementedError
+
+    rows_at_a_time = CHUNK_ROWS
+    """Of people in parts: how many a mover likes to be given at a time."""
+
+    def mover(self) -> Any:
+        """Return what hands out moves, `of_chunk(chunk)`, and can be sent to another machine."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -215,6 +240,10 @@ class MemberPlan(Plan):
         """Return the moves of some consecutive people of the problem's population."""
         return self.each[chunk.start : chunk.stop]
 
+    def signature(self) -> bytes:
+        """Return everyone's moves as bytes."""
+        return np.ascontiguousarray(self.each).tobytes()
+
     def _actors(self) -> list[str]:
         movers = int(np.count_nonzero(self.each.any(axis=1)))
         return [f"{movers:,} of {self.problem.people.size:,} members move"]
@@ -305,17 +334,18 @@ class ClassPlan(Plan):
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
-        allowance = self.problem.allowance
-        if allowance.same_for_everyone:
-            return self._scaled(chunk.codes, float(allowance.budget))
-        return self._scaled(chunk.codes, allowance.of(chunk.start, chunk.stop))
+        return self.mover().of_chunk(chunk)
+
+    def signature(self) -> bytes:
+        """Return the directions as bytes."""
+        return np.ascontiguousarray(self.directions).tobytes()
+
+    def mover(self) -> ClassMoves:
+        """Return what hands out moves, and can be sent to another machine."""
+        return ClassMoves(self.directions, self.problem.allowance)
 
     def _scaled(self, codes: NDArray[np.int32], radii: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        if isinstance(radii, float):
-            return (radii * self.directions).take(codes, axis=0)
-        moves = self.directions.take(codes, axis=0)
-        moves *= radii[:, None]
-        return moves
+        return ClassMoves(self.directions, self.problem.allowance).scaled(codes, radii)
 
     def _actors(self) -> list[str]:
         moving = [label for label, way in zip(self.problem.people.classes, self.directions, strict=True) if way.any()]
@@ -339,6 +369,28 @@ class ClassPlan(Plan):
             features=people.names,
             directions=self.directions,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoves:
+    """Everyone moves by its budget times its class's direction: directions (k, d), and who may how far."""
+
+    directions: NDArray[np.float64]
+    allowance: Allowance
+
+    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
+        """Return the moves of some consecutive people."""
+        if self.allowance.same_for_everyone:
+            return self.scaled(chunk.codes, float(self.allowance.budget))
+        return self.scaled(chunk.codes, self.allowance.of(chunk.start, chunk.stop))
+
+    def scaled(self, codes: NDArray[np.int32], radii: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return moves of people with these codes and radii."""
+        if isinstance(radii, float):
+            return (radii * self.directions).take(codes, axis=0)
+        moves = self.directions.take(codes, axis=0)
+        moves *= radii[:, None]
+        return moves
 
 
 def _listed(parts: tuple) -> str:

@@ -33,6 +33,7 @@ from oar.solvers import (
     queries,
     query_moves,
     retrained,
+    streamed,
 )
 from oar.solvers.outside_settings import DirectSearch, Surrogate
 from oar.solvers.own_region import shortest_move
@@ -70,6 +71,8 @@ def propose_collective(
 
     On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
     """
+    if problem.people.streamed and not isinstance(problem.model, NearestCentroid):
+        return streamed.solve(problem, solver, signal, on_step)
     if isinstance(problem.model, BlackBox):
         return outside.propose_members(problem, solver, signal, _for_surrogates, on_step)
     if problem.best is not None:

@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Fit, Training
-from oar.plans import MemberPlan, Proposal
+from oar.plans import MemberPlan, Plan, Proposal
+from oar.plans.streamed_plan import WalkPlan
 from oar.problem import Problem
 from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Objective, Rows, minimise
+from oar.streaming import StreamedTraining, Walk
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
@@ -43,16 +45,16 @@ class OwnMove:
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
-    training = problem.training()
+    streamed = problem.people.streamed
+    training = StreamedTraining(problem) if streamed else problem.training()
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
     convex: bool = problem.model.linear and problem.plain  # type: ignore[union-attr]
     least: float = problem.model.least_loss  # type: ignore[union-attr]
     bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
-    everyone = (problem.people.size, problem.people.dimensions)
     return Proposal(
-        plan=MemberPlan(problem, found.move + 0.0, np.zeros(everyone)),
+        plan=_alone(problem, training, fit, found.move + 0.0),
         solver="projected-gradient",
         claimed_loss=found.loss,
         gap=found.gap,
@@ -65,6 +67,14 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         passes=training.passes,
         residual=found.residual,
     )
+
+
+def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
+    """Return a plan in which only the query moves."""
+    if not problem.people.streamed:
+        return MemberPlan(problem, move, np.zeros((problem.people.size, problem.people.dimensions)))
+    nothing = np.zeros(training.parameter_count)
+    return WalkPlan(problem, move, Walk(), training.spec, training.in_given_units(fit.parameters), nothing, training)
 
 
 def _never(problem: Problem, training: Any, fit: Fit, found: OwnMove, bound: float) -> bool:

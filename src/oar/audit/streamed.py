@@ -1,0 +1,213 @@
+"""The audit of plans for people who are not in memory: everyone moves, and the model is refitted, part by part.
+
+The first pass measures every move against its mover's limit. Nearest centroid is refitted by it, too. Linear models are
+refitted before and after the plan side by side, each pass adding up both gradients: Newton steps with the Hessian of
+some of the people, fitted to them first; where that leaves too much, with everybody's. Ridge regression is solved by
+its normal equations. All of it is NumPy, and written for this purpose alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.perturb import Allowance
+from oar.audit.centroids import heard as heard_centroids
+from oar.audit.limits import LIMIT_SLACK, lengths_of
+from oar.audit.retrained import heard
+from oar.audit.streamed_newton import Task, both_refitted
+from oar.audit.table_limits import trainable
+from oar.audit.verdicts import Together
+from oar.audit.witnesses import Refit, Testimony
+from oar.errors import OptionError
+from oar.models import NearestCentroid, Ridge, SoftmaxRegression
+from oar.people import Chunk
+from oar.people.labels import LabelCoding
+from oar.people.parts import Part
+from oar.people.streamed import StreamedPopulation, chunks_of
+from oar.plans import Audit, Plan
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+TOLD = 5  # offenders that are put into words
+CENTROIDS = "class averages of the moved rows, part by part (numpy)"
+NEWTON = "Newton steps on sums over parts, to a gradient of norm 1e-10 (numpy)"
+EQUATIONS = "normal equations of sums over parts (numpy)"
+CONVERGED = 1e-6
+
+
+def audit_streamed(plan: Plan) -> Audit:
+    """Refit before and after the plan's moves, and report what the query gets."""
+    problem = plan.problem
+    people = problem.people
+    assert isinstance(people, StreamedPopulation)
+    coding = None if problem.regresses else people.coding
+    asked = _Asked(plan.mover(), coding, problem.allowance, problem.allowance.norm.p, plan.rows_at_a_time)
+    if isinstance(problem.model, NearestCentroid):
+        return _centroids(plan, people, asked)
+    return _linear(plan, people, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What every worker must know to measure moves."""
+
+    mover: Any
+    coding: LabelCoding | None
+    allowance: Allowance
+    order: float
+    rows: int
+    sent_once: ClassVar[bool] = True
+
+    def chunks(self, part: Part, start: int) -> Iterator[tuple[Chunk, Array]]:
+        """Walk over a part's people, with their moves as the plan hands them out."""
+        for chunk in chunks_of(part.read(), start, self.coding, self.rows):
+            yield chunk, self.mover.of_chunk(chunk)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many move, how far in all, and the first who move farther than they may."""
+
+    movers: int = 0
+    effort: float = 0.0
+    violations: tuple[str, ...] = ()
+
+    def __add__(self, other: Limits) -> Limits:
+        together = (*self.violations, *other.violations)[:TOLD]
+        return Limits(self.movers + other.movers, self.effort + other.effort, together)
+
+
+def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
+    """Measure some people's moves; return those that can be trained on."""
+    allowed, lengths = asked.allowance.of(chunk.start, chunk.stop), lengths_of(moves, asked.order)
+    beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))  # also of moves that are not numbers
+    told = tuple(
+        f"person {chunk.start + int(row)} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
+        for row in np.flatnonzero(beyond)[:TOLD]
+    )
+    found = Limits(int(np.count_nonzero(lengths)), float(lengths.sum()), told)
+    return (trainable(moves, beyond) if told else moves), found
+
+
+# Nearest centroid
+
+
+def _class_means(part: Part, start: int, asked: _Asked, classes: int) -> tuple[Any, ...]:
+    """Return a part's weighted class sums before and after, weights, largest values, and what became of limits."""
+    found: tuple[Any, ...] = ()
+    for chunk, planned in asked.chunks(part, start):
+        moves, limits = _checked(asked, chunk, planned)
+        weights = np.ones(len(moves)) if chunk.weights is None else chunk.weights
+        order = np.argsort(chunk.codes.astype(np.min_scalar_type(classes)), kind="stable")
+        counts = np.bincount(chunk.codes, minlength=classes)
+        present = np.flatnonzero(counts)
+        firsts = (np.cumsum(counts) - counts)[present]
+        sums = []
+        for values in (chunk.features, chunk.features + moves, np.abs(chunk.features).max(axis=1, keepdims=True)):
+            total = np.zeros((classes, values.shape[1]))
+            rows = values[order]
+            total[present] = np.add.reduceat(rows if chunk.weights is None else rows * weights[order, None], firsts)
+            sums.append(total)
+        one = (*sums, np.bincount(chunk.codes, weights=weights, minlength=classes), limits)
+        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
+    return found
+
+
+def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
+    problem = plan.problem
+    found: tuple[Any, ...] = ()
+    for one in people.mapped(_class_means, asked, len(people.classes)):
+        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
+    before, after, sizes, totals, limits = found
+    shares = np.where(totals > 0, totals, 1.0)[:, None]
+    scales = np.maximum(np.abs(before / shares).max(axis=1), (sizes / shares)[:, 0])
+    own, violations = _query_move(problem, plan.query_move)
+    points = problem.asked.points
+    told = Together(
+        problem,
+        heard_centroids(problem, before / shares, points, scales),
+        heard_centroids(problem, after / shares, points + own, scales),
+    )
+    return _report(told, limits, violations, CENTROIDS, 0.0, True)
+
+
+def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
+    """Measure the query's own move."""
+    if not move.any():
+        return move, ()
+    length, allowed = float(lengths_of(move[None], problem.allowance.norm.p)[0]), problem.query_budget
+    if length <= allowed * (1 + LIMIT_SLACK):
+        return move, ()
+    return trainable(move[None])[0], (f"the query moves by {length:.6g}, limit {allowed:.6g}",)
+
+
+def _report(
+    told: Together, limits: Limits, violations: tuple[str, ...], witness: str, residual: float, converged: bool
+) -> Audit:
+    broken = (*limits.violations, *violations)
+    return Audit(
+        **told.reported(not broken),
+        movers=limits.movers,
+        effort=limits.effort,
+        violations=broken,
+        witness=witness,
+        residual=residual,
+        converged=converged,
+    )
+
+
+# Linear models
+
+
+def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
+    problem, model = plan.problem, plan.problem.model
+    if not isinstance(model, SoftmaxRegression | Ridge):
+        raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
+    classes = 0 if problem.regresses else len(people.classes)
+    limits = Limits()
+    for one in people.mapped(_all_checked, asked):
+        limits = limits + one
+    task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
+    old, new = (_as_refit(problem, *found) for found in both_refitted(people, task))
+    own, violations = _query_move(problem, plan.query_move)
+    points = problem.asked.points
+    witness = new.testify(points[0] + own, problem.goal_target)
+    told = Together(problem, heard(problem, old, points), heard(problem, new, points + own))
+    converged = old.testify(points[0], problem.goal_target).converged and witness.converged
+    return _report(told, limits, violations, witness.witness, witness.residual, converged)
+
+
+def _all_checked(part: Part, start: int, asked: _Asked) -> Limits:
+    found = Limits()
+    for chunk, moves in asked.chunks(part, start):
+        found = found + _checked(asked, chunk, moves)[1]
+    return found
+
+
+def _as_refit(problem: Problem, matrix: Array, residual: float) -> Refit:
+    """Return a model z = W x + b, (o, d + 1), that can be asked about anybody."""
+    loss = _loss_of_values if problem.regresses else _loss_of_classes
+
+    def outputs(rows: Array) -> Array:
+        return rows @ matrix[:, :-1].T + matrix[:, -1]
+
+    def testify(query: Array, target: Array) -> Testimony:
+        said = outputs(query[None])[0]
+        name = EQUATIONS if problem.regresses else NEWTON
+        return Testimony(said, loss(said, target), name, residual, residual <= CONVERGED)
+
+    return Refit(testify, outputs)
+
+
+def _loss_of_values(outputs: Array, target: Array) -> float:
+    return 0.5 * float(((outputs - target) ** 2).sum())
+
+
+def _loss_of_classes(outputs: Array, target: Array) -> float:
+    logits = np.append(outputs, 0.0) if outputs.size == 1 else outputs  # a single logit is against one that is 0
+    return float(np.logaddexp.reduce(logits) - target @ outputs)

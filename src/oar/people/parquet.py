@@ -1,0 +1,232 @@
+"""People in Parquet files: a file or a folder of them, one part for each row group.
+
+Files are opened to compare their schemas before anything is read, so that one that is corrupt, lacks a column or keeps
+its labels as another kind of thing is named at once. Row groups are what is in memory at a time: files whose row groups
+hold 10⁵ to 10⁶ people suit best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError
+from oar.people.parts import Rows, checked_weights
+from oar.people.wording import repeated
+
+SUFFIXES = (".parquet", ".parq", ".pq")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, which is the label, and which the weight, if any."""
+
+    features: tuple[str, ...]
+    target: str
+    weights: str | None
+
+    @property
+    def others(self) -> list[str]:
+        """The columns that are no features."""
+        return [self.target] if self.weights is None else [self.target, self.weights]
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One row group of one file."""
+
+    path: str
+    group: int
+    size: int
+    columns: Columns
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.path}, row group {self.group}"
+
+    def read(self) -> Rows:
+        """Read features, labels and weights."""
+        table = self._table([*self.columns.features, *self.columns.others])
+        return Rows(tuple(self._numbers(table, name) for name in self.columns.features), *self._others(table))
+
+    def read_labels(self) -> Rows:
+        """Read labels and weights alone."""
+        return Rows((), *self._others(self._table(self.columns.others)))
+
+    def _table(self, columns: list[str]) -> Any:
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
+
+        try:
+            with ParquetFile(self.path) as file:  # one thread: parts are read side by side
+                return file.read_row_group(self.group, columns=columns, use_threads=False)
+        except (pyarrow.ArrowException, OSError, KeyError) as error:
+            raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
+
+    def _numbers(self, table: Any, name: str) -> NDArray:
+        column = table.column(name)
+        if column.null_count:
+            raise DataError(
+                f"features: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; drop "
+                "or impute them."
+            )
+        return _array(column)
+
+    def _others(self, table: Any) -> tuple[NDArray, NDArray[np.float64] | None, str]:
+        labels = table.column(self.columns.target)
+        if labels.null_count:
+            raise DataError(
+                f"labels: must not be missing, got {labels.null_count:,} missing values of {self.columns.target!r} in "
+                f"{self.name}; drop or label these people."
+            )
+        weights = None
+        if self.columns.weights is not None:
+            weights = checked_weights(self._numbers(table, self.columns.weights), self.name)
+        return _array(labels), weights, self.name
+
+
+def _array(column: Any) -> NDArray:
+    """Return an Arrow column as an array, without a copy where there is one piece of numbers."""
+    return column.chunk(0).to_numpy(zero_copy_only=False) if column.num_chunks == 1 else column.to_numpy()
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+
+
+def parquet_files(path: Any) -> list[Path]:
+    """Return a file, or all Parquet files of a folder and the folders in it, in the order of their names."""
+    place = Path(path)
+    if place.is_file():
+        return [place]
+    if not place.is_dir():
+        raise DataError(f"path: must be a Parquet file or a folder of them, got {str(path)!r}, which is not there.")
+    files = sorted(
+        file
+        for file in place.rglob("*")
+        if file.suffix.lower() in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+    )
+    if not files:
+        raise DataError(
+            f"path: must hold Parquet files ({', '.join(SUFFIXES)}), got the folder {str(path)!r}, which has none."
+        )
+    return files
+
+
+def parquet_parts(
+    path: Any, target: str, features: Any = None, weights: str | None = None
+) -> tuple[list[ParquetPart], Columns]:
+    """Open every file, compare their schemas, and return a part for each row group that holds somebody."""
+    need_pyarrow()
+    first: _Opened | None = None
+    parts: list[ParquetPart] = []
+    for file in parquet_files(path):
+        opened = _opened(file)
+        if first is None:
+            first, columns = opened, _columns(opened, target, features, weights)
+        opened.check(columns, first)
+        parts += [ParquetPart(str(file), group, rows, columns) for group, rows in enumerate(opened.groups) if rows]
+    if not parts:
+        raise DataError(f"path: must hold at least one person, got {str(path)!r} with none.")
+    return parts, columns
+
+
+def need_pyarrow() -> None:
+    """Raise, with what to install, where pyarrow is not there."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise OptionError(
+            "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a file says about itself: its columns' types, and how many rows each of its row groups has."""
+
+    path: Path
+    types: dict[str, Any]
+    groups: list[int]
+
+    def check(self, columns: Columns, first: _Opened) -> None:
+        """Refuse a file that lacks a column, or keeps one as another kind of thing than the first file does."""
+        for name in (*columns.features, *columns.others):
+            if name not in self.types:
+                raise DataError(
+                    f"path: all files must have the columns of {first.path}, got {self.path} without {name!r}; write "
+                    "it again with that column, or leave it out with features=…."
+                )
+        for name in (*columns.features, *([] if columns.weights is None else [columns.weights])):
+            if _kind(self.types[name]) not in ("whole number", "number", "truth value"):
+                raise DataError(
+                    f"features: every column must be numeric, got {name!r} of type {self.types[name]} in {self.path}; "
+                    "choose columns with features=…, or encode it first (oar.Population.read encodes tables in memory)."
+                )
+        ours, theirs = (_kind(one.types[columns.target]) for one in (self, first))
+        if ours != theirs:
+            raise DataError(
+                f"target: labels must be of one kind in all files, got {columns.target!r} as {ours} "
+                f"({self.types[columns.target]}) in {self.path} and as {theirs} ({first.types[columns.target]}) in "
+                f"{first.path}; write one of them again."
+            )
+
+
+def _opened(file: Path) -> _Opened:
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(file) as opened:
+            schema, about = opened.schema_arrow, opened.metadata
+            groups = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(
+            f"path: every file must be a Parquet file, got {str(file)!r}, which cannot be read ({_brief(error)}); "
+            "write it again, or take it out of the folder."
+        ) from None
+    return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups)
+
+
+def _columns(first: _Opened, target: str, features: Any, weights: str | None) -> Columns:
+    known = list(first.types)
+    for argument, name in (("target", target), ("weights", weights)):
+        if name is not None and name not in known:
+            raise DataError(f"{argument}: must be a column of {first.path}, one of {known}, got {name!r}.")
+    if features is None:
+        chosen = [name for name in known if name not in (target, weights)]
+    else:
+        chosen = list(features)
+        wrong = next((name for name in chosen if name not in known or name in (target, weights)), None)
+        if wrong is not None:
+            raise DataError(f"features: must be columns of {first.path} other than the target, got {wrong!r}.")
+        twice = repeated(chosen)
+        if twice is not None:
+            raise DataError(f"features: must differ, got {twice!r} twice.")
+    if not chosen:
+        raise DataError(f"features: must be at least one column, got none in {first.path} beside {target!r}.")
+    return Columns(tuple(chosen), target, weights)
+
+
+def _kind(kind: Any) -> str:
+    """Return what a column holds, in words."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if types.is_boolean(kind):
+        return "truth value"
+    if types.is_integer(kind):
+        return "whole number"
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    return str(kind)

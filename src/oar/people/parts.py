@@ -1,0 +1,137 @@
+"""Parts of a population that is not in memory: each can be read on its own, again and again, and by anybody.
+
+A part says how many people it holds and reads them; what it is made of (a row group of a Parquet file, a slice of an
+array on disk) is its own affair. Parts are small descriptions that can be sent to another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+
+IN_CACHE = 1 << 13  # rows that are laid out side by side: 8,192 of ten float64 features are 0.7 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One part's people as they were read.
+
+    Attributes:
+        features: (n, d) numbers, or d columns (n,) as files keep them.
+        labels: (n,) as stored.
+        weights: (n,), or None where all weigh 1.
+        name: of the part, for messages.
+    """
+
+    features: NDArray | tuple[NDArray, ...]
+    labels: NDArray
+    weights: NDArray[np.float64] | None
+    name: str
+
+    def slice(self, start: int, stop: int, checked: bool = True) -> NDArray[np.float64]:
+        """Return the features of some consecutive people as C-ordered float64, and check that they are finite."""
+        if isinstance(self.features, tuple):
+            found = np.empty((stop - start, len(self.features)))
+            for first in range(0, stop - start, IN_CACHE):  # columns become rows while both are in the cache
+                last = min(first + IN_CACHE, stop - start)
+                for place, column in enumerate(self.features):
+                    found[first:last, place] = column[start + first : start + last]
+        else:
+            found = np.ascontiguousarray(self.features[start:stop], dtype=np.float64)
+        if checked:
+            with np.errstate(over="ignore", invalid="ignore"):
+                finite = np.isfinite(found.sum())  # a sum is finite only if all are
+            if not finite:
+                self._check(found, start)
+        return found
+
+    def _check(self, found: NDArray[np.float64], start: int) -> None:
+        bad = np.argwhere(~np.isfinite(found))
+        if bad.size:
+            row, column = bad[0]
+            raise DataError(
+                f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
+                f"{column}; drop or impute such values."
+            )
+
+
+class Part(Protocol):
+    """Some of the people, by where they can be read."""
+
+    @property
+    def size(self) -> int:
+        """How many people it holds."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    def read(self) -> Rows:
+        """Read them."""
+        ...
+
+    def read_labels(self) -> Rows:
+        """Read labels and weights alone; there are no features then."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart:
+    """Some rows of arrays that can be sliced: memory-mapped files, or anything like them."""
+
+    features: Any
+    labels: Any
+    weights: Any
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many people it holds."""
+        return self.stop - self.start
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"rows {self.start:,} to {self.stop - 1:,}"
+
+    def read(self) -> Rows:
+        """Read them into memory."""
+        features = np.asarray(self.features[self.start : self.stop])
+        if features.dtype.kind not in "biuf":
+            raise DataError(f"features: must be real numbers, got an array of type {features.dtype} in {self.name}.")
+        return Rows(features, *self._others(), self.name)
+
+    def read_labels(self) -> Rows:
+        """Read labels and weights alone."""
+        return Rows((), *self._others(), self.name)
+
+    def _others(self) -> tuple[NDArray, NDArray[np.float64] | None]:
+        some = slice(self.start, self.stop)
+        weights = None if self.weights is None else checked_weights(np.asarray(self.weights[some]), self.name)
+        return np.asarray(self.labels[some]), weights
+
+
+def checked_weights(weights: NDArray, name: str) -> NDArray[np.float64]:
+    """Return weights as float64; raise unless they are finite numbers ≥ 0."""
+    if weights.dtype.kind not in "biuf":
+        raise DataError(f"weights: must be numbers, got {weights.dtype} in {name}.")
+    found = np.asarray(weights, dtype=np.float64)
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        wrong = found[~(np.isfinite(found) & (found >= 0))][0]
+        raise DataError(f"weights: must be finite and ≥ 0, got {wrong} in {name}.")
+    return found
+
+
+def sliced(size: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Walk over positions 0 … size − 1 in runs of at most so many rows."""
+    for start in range(0, size, rows):
+        yield start, min(start + rows, size)

@@ -1,0 +1,342 @@
+"""People who are not in memory: read part by part, as often as a question needs it.
+
+Everything that is a sum over people works as with people in memory (`summed`). What needs everybody's features at once
+says so, and what to do: `people.loaded()` reads them all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError
+from oar.people.engine import Engine, Threads
+from oar.people.labels import LabelCoding, label_array, plain
+from oar.people.parts import ArrayPart, Part, Rows, sliced
+from oar.people.population import Chunk, Population, added
+from oar.people.tables import CHUNK_ROWS
+
+MOST_CLASSES = 10_000
+WIDE = 1 << 16  # whole numbers within such a range are counted in a table
+SUMMED_ROWS = 1 << 14  # of a chunk that is only added up
+PART_ROWS = 1 << 18  # of arrays that come without parts of their own
+
+
+class StreamedPopulation(Population):
+    """People in parts; made by `Population.from_parquet`, `from_memmap` and `from_dask`.
+
+    Attributes:
+        parts: where they are read.
+        engine: who reads them and does the arithmetic.
+    """
+
+    streamed = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        dimensions: int,
+        names: tuple[str, ...] | None = None,
+        target: str | None = None,
+        weighted: bool = False,
+        engine: Engine | None = None,
+        origin: str = "these people",
+    ) -> None:
+        """Keep where everybody is; nothing is read yet."""
+        self.parts = tuple(part for part in parts if part.size)
+        if not self.parts:
+            raise DataError(f"people: must be at least one, got {origin} with none.")
+        self.engine: Engine = engine or Threads()
+        ends = np.cumsum([part.size for part in self.parts])
+        self.starts = tuple(int(end - part.size) for end, part in zip(ends, self.parts, strict=True))
+        self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
+        self._target, self._weighted = target, weighted
+        self._encoding, self._rows, self._first_weights = None, None, None
+        self.passes = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engine behind: it stays where it is."""
+        return {name: value for name, value in vars(self).items() if name != "engine"} | {"engine": Threads()}
+
+    @property
+    def size(self) -> int:
+        """How many people there are."""
+        return self._size
+
+    @property
+    def dimensions(self) -> int:
+        """How many features each person has."""
+        return self._dimensions
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns' names, or None for plain arrays."""
+        return self._names
+
+    @property
+    def index(self) -> Any:
+        """None: people are called by their position."""
+        return None
+
+    # What is known of labels and weights, after one reading of these columns
+
+    @cached_property
+    def _counts(self) -> dict[Any, float]:
+        """Every label with its weight, in order of appearance."""
+        totals: dict[Any, float] = {}
+        for found in self.engine.map(_counted, self.parts, self.starts):
+            for label, weight in found.items():
+                totals[label] = totals.get(label, 0.0) + weight
+            if len(totals) > MOST_CLASSES:
+                raise DataError(
+                    f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
+                )
+        return totals
+
+    @cached_property
+    def _coding(self) -> LabelCoding:  # type: ignore[override]
+        return LabelCoding(label_array(list(self._counts)))
+
+    def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
+        """Return the same people, whose classes are known; labels are then not looked through for them."""
+        other = copy.copy(self)
+        known = [plain(label) for label in classes]
+        if len(set(known)) != len(known) or not known:
+            raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
+        other.__dict__["_coding"] = LabelCoding(label_array(known))
+        return other
+
+    def _class_totals(self) -> NDArray[np.float64]:
+        counts = self._counts
+        return np.array([counts.get(label, 0.0) for label in self.classes])
+
+    def check_class_weights(self) -> None:
+        """Raise a DataError if a class has no weight at all."""
+        if self._weighted or "_counts" in self.__dict__:  # else classes were told, and whoever fits will see
+            self._classes_have_weight = False
+            super().check_class_weights()
+
+    @property
+    def total_weight(self) -> float:
+        """What everybody weighs together."""
+        return float(sum(self._counts.values())) if self._weighted else float(self.size)
+
+    @cached_property
+    def _all_weights(self) -> NDArray[np.float64] | None:
+        if not self._weighted:
+            return None
+        found = self.engine.map(_weights, self.parts, self.starts)
+        return np.concatenate(list(found))
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Everybody's weight: one number a person, in memory; None where all weigh 1."""
+        return self._all_weights
+
+    @weights.setter
+    def weights(self, values: Any) -> None:
+        raise self._in_parts("other weights")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether weights differ."""
+        return self._weighted
+
+    # Reading
+
+    def mapped(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+        """Yield function(part, start, *arguments) for each part, in order: one pass over the data."""
+        self.passes += 1
+        return self.engine.map(function, self.parts, self.starts, *arguments)
+
+    def summed(self, work: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """Return the sums of what `work(chunk, *arguments)` returns, over everyone: one pass."""
+        total: tuple[Any, ...] | None = None
+        for found in self.mapped(partial(_summed_part, work, self._coded), *arguments):
+            total = found if total is None else added(total, found)
+        assert total is not None
+        return total
+
+    @property
+    def _coded(self) -> LabelCoding | None:
+        """The way from labels to codes; None where labels are values."""
+        return None if self.labels_are_values else self._coding
+
+    @cached_property
+    def holds_numbers(self) -> bool:
+        """Whether labels are numbers, of whatever kind."""
+        return self._first_labels.dtype.kind in "biuf"
+
+    @cached_property
+    def labels_are_values(self) -> bool:
+        """Whether labels are real numbers, which only a model that regresses can use."""
+        return "_coding" not in self.__dict__ and self._first_labels.dtype.kind == "f"
+
+    @cached_property
+    def _first_labels(self) -> NDArray:
+        return next(iter(self.engine.map(_read_labels, self.parts[:1], self.starts[:1]))).labels[:1]
+
+    def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+        """Walk over everyone once, in order; the next parts are read meanwhile."""
+        coding = self._coded
+        for read, start in zip(self.mapped(_read), self.starts, strict=True):
+            yield from chunks_of(read, start, coding, rows)
+
+    def class_sums(self, values: NDArray | None) -> NDArray[np.float64]:
+        """Return the weighted sum of one value a person, class by class; None counts each person once."""
+        if values is None:
+            return self._class_totals()
+        totals = np.zeros(len(self.classes))
+        for read, start in zip(self.engine.map(_read_labels, self.parts, self.starts), self.starts, strict=True):
+            terms = values[start : start + len(read.labels)]
+            terms = terms if read.weights is None else terms * read.weights
+            totals += np.bincount(self._coding.encode(read.labels), weights=terms, minlength=totals.size)
+        return totals
+
+    def loaded(self) -> Population:
+        """Return the same people in memory."""
+        features, labels = np.empty((self.size, self.dimensions)), []
+        weights = np.empty(self.size) if self._weighted else None
+        for read, start in zip(self.mapped(_read), self.starts, strict=True):
+            stop = start + len(read.labels)
+            features[start:stop] = read.slice(0, stop - start)
+            labels.append(read.labels)
+            if weights is not None:
+                weights[start:stop] = read.weights
+        everyones: Any = np.concatenate(labels)
+        if everyones.dtype.kind == "O":
+            everyones = label_array([plain(label) for label in everyones])
+        table: Any = features
+        if self.names is not None:
+            import pandas
+
+            table = pandas.DataFrame(features, columns=list(self.names))
+        return Population(table, everyones, weights)
+
+    # What would need everybody at once
+
+    def _in_parts(self, what: str) -> OptionError:
+        return OptionError(
+            f"people: {what} needs everybody in memory, got {self._origin}, which are read in parts; use "
+            "people.loaded() if they fit, or a sample of them."
+        )
+
+    @property
+    def features(self) -> NDArray:
+        """There is no array of them."""
+        raise self._in_parts("this")
+
+    @property
+    def labels(self) -> NDArray:
+        """There is no array of them."""
+        raise self._in_parts("this")
+
+    def codes(self, start: int, stop: int) -> Any:
+        """There is no array of them."""
+        raise self._in_parts("this")
+
+    def class_rows(self) -> NDArray[np.float64]:
+        """There is no array of them."""
+        raise self._in_parts("this")
+
+    value_rows = class_rows
+
+    def with_features(self, features: Any) -> Population:
+        """There are no others."""
+        raise self._in_parts("this")
+
+    some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
+
+
+def chunks_of(
+    read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS, checked: bool = True
+) -> Iterator[Chunk]:
+    """Walk over one part's people; labels are codes, or without a coding values."""
+    size = len(read.labels)
+    codes = None if coding is None else encoded(coding, read)
+    values = np.asarray(read.labels, dtype=np.float64)[:, None] if coding is None else None
+    for first, last in sliced(size, rows):
+        yield Chunk(
+            start + first,
+            read.slice(first, last, checked),
+            np.zeros(last - first, dtype=np.int32) if codes is None else codes[first:last],
+            None if read.weights is None else read.weights[first:last],
+            None if values is None else values[first:last],
+        )
+
+
+def encoded(coding: LabelCoding, read: Rows) -> Any:
+    """Return a part's labels as codes (n,); one that is unknown is named with its part."""
+    try:
+        return coding.encode(read.labels)
+    except DataError as error:
+        raise DataError(f"{error} It is in {read.name}.") from None
+
+
+def _summed_part(
+    work: Callable[..., tuple[Any, ...]], coding: LabelCoding | None, part: Part, start: int, *arguments: Any
+) -> tuple[Any, ...]:
+    """Read a part, and add up what its chunks give. Only where a sum is not finite, it is looked why."""
+    read = part.read()
+    total: tuple[Any, ...] | None = None
+    for chunk in chunks_of(read, start, coding, SUMMED_ROWS, checked=False):
+        found = work(chunk, *arguments)
+        total = found if total is None else added(total, found)
+    assert total is not None
+    if not all(np.isfinite(one).all() for one in total):
+        for first, last in sliced(len(read.labels), CHUNK_ROWS):
+            read.slice(first, last)
+    return total
+
+
+def _read(part: Part, start: int) -> Rows:
+    return part.read()
+
+
+def _read_labels(part: Part, start: int) -> Rows:
+    return part.read_labels()
+
+
+def _weights(part: Part, start: int) -> NDArray[np.float64]:
+    found = part.read_labels().weights
+    assert found is not None
+    return found
+
+
+def _counted(part: Part, start: int) -> dict[Any, float]:
+    """Return a part's labels with their weights."""
+    read = part.read_labels()
+    labels = read.labels
+    if labels.dtype.kind in "iu":
+        lowest, highest = int(labels.min()), int(labels.max())
+        if highest - lowest < WIDE:
+            shifted = labels if lowest == 0 else np.subtract(labels, lowest, dtype=np.int64)
+            totals = np.bincount(shifted, weights=read.weights)
+            seen = np.bincount(shifted) if read.weights is not None else totals
+            return {int(place) + lowest: float(totals[place]) for place in np.flatnonzero(seen)}
+    import pandas
+
+    try:
+        codes, known = pandas.factorize(labels)
+    except TypeError as error:
+        raise DataError(f"labels: must be hashable ({error}) in {read.name}; use text or numbers.") from None
+    if (codes < 0).any():
+        raise DataError(f"labels: must not be missing, got a missing one in {read.name}; drop or label these people.")
+    totals = np.bincount(codes, weights=read.weights, minlength=len(known))
+    return {plain(label): float(total) for label, total in zip(known, totals, strict=True)}
+
+
+def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
+    """Cut arrays that can be sliced into parts; nothing is read."""
+    shape = getattr(features, "shape", None)
+    if shape is None or len(shape) != 2:
+        raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {shape}.")
+    for argument, values in (("labels", labels), ("weights", weights)):
+        if values is not None and tuple(np.shape(values)) != (shape[0],):
+            raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
+    return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]

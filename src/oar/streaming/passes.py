@@ -1,0 +1,377 @@
+"""What is done with one part of the people, wherever it is: the map of every map-reduce for linear models.
+
+    measure    where features lie and how far they spread, and a few people to begin with
+    total      a sum that a refit or a Hessian solve needs (`linear_passes`), where people have moved to
+    advance    one more step of the walk; the slope of the way there, and the risk where it leads
+    compare    gradients at a walk's end: the gap, and how they changed since the walk before
+
+Each is a function of the part, the walk and a few parameters, so that any worker may do it, and again. What the last
+pass left on disk (`scratch`) is used where it is there.
+
+People are worked on in blocks of chunks of one size, the last one filled up with people of no weight, and their number
+is a power of two: XLA compiles for few shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.norms import Norm
+from oar.actions.perturb import Allowance
+from oar.models.linear import Linear
+from oar.people import Chunk
+from oar.people.labels import LabelCoding
+from oar.people.parts import Part, Rows, sliced
+from oar.people.streamed import chunks_of, encoded
+from oar.streaming.kernels import compiled
+from oar.streaming.scratch import Kept, Scratch
+from oar.streaming.walk import Stride, Walk, stepped
+
+Array = NDArray[np.float64]
+ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
+BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
+SAMPLED = 64  # people of each part to begin with, at the least,
+SAMPLE = 20_000  # and of all parts together
+
+
+@dataclass(frozen=True, eq=False)
+class Spec:
+    """What every worker must know: the model, everybody's limits, the units, and where to keep things.
+
+    Attributes:
+        model: a linear model.
+        outputs: o.
+        coding: from labels to classes; None where labels are values.
+        classes: how many.
+        norm, allowance: everybody's limits.
+        total: everybody's weight. weighted: whether weights differ.
+        run: a name for what is kept on disk.
+        centre, scale: (d,) the training's units.
+    """
+
+    model: Linear
+    outputs: int
+    coding: LabelCoding | None
+    classes: int
+    allowance: Allowance
+    total: float
+    weighted: bool
+    run: str
+    centre: Array
+    scale: Array
+    sent_once: ClassVar[bool] = True
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of the budgets."""
+        return self.allowance.norm
+
+    @cached_property
+    def rows(self) -> Array:
+        """What outputs are compared with, for each class (k, o); of values a single 0."""
+        if self.coding is None:
+            return np.zeros((1, 1))
+        return np.ascontiguousarray(self.model.target_rows(np.eye(self.classes)))
+
+    def targets(self, codes: Any, values: Any) -> Array:
+        """Return what outputs are compared with (n, o)."""
+        return np.array(values) if self.coding is None else self.rows[codes]
+
+
+class Block:
+    """Some consecutive people of a part, with what has been computed of them; data are read only where they are needed.
+
+    Everything that XLA is given is in chunks of ROWS people, the last ones filled up with people of no weight.
+    """
+
+    def __init__(self, spec: Spec, reader: Reader | Given, start: int, first: int, last: int) -> None:
+        """`start` is the position of the part's first person; `first` and `last` are within the part."""
+        self.spec, self._reader, self._first, self._last = spec, reader, first, last
+        self._from = start + first
+        self.size = last - first
+        self.scratch = Scratch(spec.run, self._from) if isinstance(reader, Reader) else Kept(spec.run, self._from)
+
+    @property
+    def dimensions(self) -> int:
+        """How many features each person has."""
+        return self.spec.centre.size
+
+    @cached_property
+    def features(self) -> Array:
+        """(n, d), as given."""
+        return self._reader.rows.slice(self._first, self._last)
+
+    @cached_property
+    def labels(self) -> NDArray[Any]:
+        """In chunks: codes (c, r), or values (c, r, 1)."""
+        by_class = self.spec.coding is not None
+        kind, width = (np.dtype(np.int32), 1) if by_class else (np.dtype(np.float64), 1)
+        found = self.scratch.read("labels", "", (self._filled * width,), kind)
+        if found is None:
+            found = np.zeros(self._filled, dtype=kind)
+            found[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
+            self.scratch.write("labels", "", found)
+        return found.reshape(-1, ROWS) if by_class else found.reshape(-1, ROWS, 1)
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,), as shares of everybody's."""
+        if not self.spec.weighted:
+            return np.full(self.size, 1 / self.spec.total)
+        found = self.scratch.read("weights", "", (self.size,))
+        if found is None:
+            given = self._reader.rows.weights
+            assert given is not None
+            found = given[self._first : self._last] / self.spec.total
+            self.scratch.write("weights", "", found)
+        return found
+
+    @cached_property
+    def radii(self) -> Array:
+        """(n,): nobody moves in vain."""
+        allowed = self.spec.allowance.of(self._from, self._from + self.size)
+        return np.where(self.weights > 0, allowed, 0.0) if self.spec.weighted else allowed
+
+    # What a walk makes of them
+
+    def moves(self, walk: Walk) -> Array:
+        """Return everyone's moves at the end of a walk: kept ones, or else by walking from the last that were kept."""
+        ahead, at, found = [], walk, self._kept(walk)
+        while found is None and at.strides:
+            ahead.append(at.strides[-1])
+            at = at.before
+            found = self._kept(at)
+        if not ahead and found is not None:
+            return found
+        moves = walk.begin(self.spec.norm, self.radii, self.dimensions) if found is None else found
+        for stride in reversed(ahead):
+            moves, _ = stepped(stride, self.spec.norm, self.radii, moves, self._scored(self._pack(moves), stride))
+        self.scratch.write("moves", walk.key, moves)
+        return moves
+
+    def _kept(self, walk: Walk) -> Array | None:
+        return self.scratch.read("moves", walk.key, (self.size, self.dimensions))
+
+    def ahead(self, walk: Walk, stride: Stride) -> Array:
+        """Return ∇_x s (n, d) at the end of a walk, by a stride's signal."""
+        key = f"{walk.key}{stride.signalled}"
+        found = self.scratch.read("ahead", key, (self.size, self.dimensions))
+        if found is None:
+            found = self._scored(self.packed(walk), stride)
+            self.scratch.write("ahead", key, found)
+        return found
+
+    def _scored(self, packed: Array, stride: Stride) -> Array:
+        at, along, some = stride.parameters, stride.signal, slice(self.dimensions)
+        scores = self._passed("scores", packed, at, along, at[:, some], along[:, some])
+        return scores.reshape(-1, self.dimensions)[: self.size] / self.spec.scale
+
+    def packed(self, walk: Walk) -> Array:
+        """Return moved features in chunks (c, r, d), in the training's units."""
+        found = self.scratch.read("moved", walk.key, (self._filled // ROWS, ROWS, self.dimensions))
+        if found is None:
+            found = self._pack(self.moves(walk))
+            self.scratch.write("moved", walk.key, found)
+        return found
+
+    def _pack(self, moves: Array) -> Array:
+        packed = np.zeros((self._filled, self.dimensions))
+        rows = packed[: self.size]
+        np.add(self.features, moves, out=rows)
+        rows -= self.spec.centre
+        rows /= self.spec.scale
+        return packed.reshape(-1, ROWS, self.dimensions)
+
+    def run(self, kind: str, walk: Walk, *arguments: Array) -> Any:
+        """Run one compiled pass where a walk led to; one result for all chunks."""
+        return self._passed(kind, self.packed(walk), *arguments)
+
+    def _passed(self, kind: str, packed: Array, *arguments: Array) -> Any:
+        import jax
+
+        weights = np.zeros(self._filled)
+        weights[: self.size] = self.weights
+        pass_ = compiled(self.spec.model, kind, self.spec.coding is not None)
+        with jax.enable_x64(True):
+            found = pass_(packed, self.labels, weights.reshape(-1, ROWS), self.spec.rows, *arguments)
+            return jax.tree.map(np.asarray, found)
+
+    @property
+    def _filled(self) -> int:
+        chunks = -(-self.size // ROWS)
+        return ROWS << (chunks - 1).bit_length()
+
+
+class Reader:
+    """Reads a part when it is first asked for."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Everything."""
+        return self._part.read()
+
+    def labels(self, coding: LabelCoding | None) -> NDArray[Any]:
+        """Return labels as codes, or without a coding as values."""
+        return np.asarray(self.rows.labels, dtype=np.float64) if coding is None else encoded(coding, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """People who are in memory: their data as a part would read them, with labels that are codes, or values."""
+
+    rows: Rows
+
+    def labels(self, coding: LabelCoding | None) -> NDArray[Any]:
+        """Return labels as they are."""
+        return self.rows.labels
+
+
+def in_memory(chunk: Chunk, spec: Spec) -> Block:
+    """Return people who are in memory as a block; what was kept of it is used, and nothing more is kept."""
+    labels = chunk.codes if chunk.values is None else chunk.values[:, 0]
+    rows = Rows(chunk.features, labels, chunk.weights, f"people from {chunk.start:,} on")
+    return Block(spec, Given(rows), chunk.start, 0, len(labels))
+
+
+def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
+    """Walk over a part's people a block at a time."""
+    reader = Reader(part)
+    for first, last in sliced(part.size, BLOCK):
+        yield Block(spec, reader, start, first, last)
+
+
+def total(part: Part, start: int, spec: Spec, walk: Walk, kind: str, *arguments: Array) -> Any:
+    """Return a part's share of a sum that a refit or a solve needs."""
+    import jax
+
+    found: Any = None
+    for block in blocks_of(part, start, spec):
+        one = block.run(kind, walk, *arguments)
+        found = one if found is None else jax.tree.map(np.add, found, one)
+    return found
+
+
+def advance(part: Part, start: int, spec: Spec, walk: Walk, stride: Stride) -> tuple[float, float, Array]:
+    """Take one more step; return the slope of the way to its aim, and risk and gradient at its θ where it leads."""
+    slope, risk, gradient = 0.0, 0.0, np.zeros_like(stride.parameters)
+    after = walk.then(stride)
+    for block in blocks_of(part, start, spec):
+        moves, ahead = block.moves(walk), block.ahead(walk, stride)
+        new, aims = stepped(stride, spec.norm, block.radii, moves, ahead)
+        block.scratch.write("moves", after.key, new)
+        slope -= float(block.weights @ np.einsum("nd,nd->n", ahead, aims - moves))
+        value, rise = block.run("risk", after, stride.parameters)
+        risk, gradient = risk + float(value), gradient + rise
+    return slope, risk, gradient
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Sums over people at a walk's end, and since the walk before.
+
+    Attributes:
+        squared, bend: ⟨s, s⟩ and ⟨s, y⟩, with s the change of moves and y that of gradients.
+        gap: the Frank–Wolfe gap. steepest: the largest entry of a gradient of somebody who may move.
+    """
+
+    squared: float = 0.0
+    bend: float = 0.0
+    gap: float = 0.0
+    steepest: float = 0.0
+
+    def __add__(self, other: Compared) -> Compared:
+        return Compared(
+            self.squared + other.squared,
+            self.bend + other.bend,
+            self.gap + other.gap,
+            max(self.steepest, other.steepest),
+        )
+
+
+def compare(
+    part: Part, start: int, spec: Spec, walk: Walk, signal: Stride, last: tuple[Walk, Stride] | None
+) -> Compared:
+    """Look at gradients at a walk's end, by a signal there, and at how they changed since the last walk and signal."""
+    found = Compared()
+    for block in blocks_of(part, start, spec):
+        moves, ahead = block.moves(walk), block.ahead(walk, signal)
+        free, squared, bend = block.radii > 0, 0.0, 0.0
+        if last is not None:
+            change = moves - block.moves(last[0])
+            turn = block.ahead(*last) - ahead  # gradients are −∇_x s
+            squared = float(block.weights @ np.einsum("nd,nd->n", change, change))
+            bend = float(block.weights @ np.einsum("nd,nd->n", change, turn))
+        each = block.radii * spec.norm.dual.length(ahead) - np.einsum("nd,nd->n", ahead, moves)
+        gap = float(block.weights @ np.maximum(each, 0.0))
+        found = found + Compared(squared, bend, gap, float(np.abs(ahead[free]).max(initial=0.0)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Some people: their weight, mean and squared distances from it (d,), whether features differ, and a few of them.
+
+    Attributes:
+        low, high: (d,) the least and largest features of people who weigh something.
+        rows, targets, weights: of the few.
+    """
+
+    weight: float
+    mean: Array
+    squares: Array
+    low: Array
+    high: Array
+    rows: Array
+    targets: Array
+    weights: Array
+
+    def __add__(self, other: Measured) -> Measured:
+        """Put two groups together (Chan, Golub & LeVeque 1979), without losing digits to large means."""
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight > 0 else 0.0
+        apart = other.mean - self.mean
+        return Measured(
+            weight,
+            self.mean + share * apart,
+            self.squares + other.squares + self.weight * share * apart**2,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.targets, other.targets]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+
+def measure(part: Part, start: int, spec: Spec, size: int) -> Measured:
+    """Measure a part's people; `size` is how many there are in all parts."""
+    found: Measured | None = None
+    for chunk in chunks_of(part.read(), start, spec.coding):
+        rows = chunk.features
+        weights = np.ones(len(rows)) if chunk.weights is None else chunk.weights
+        weight = float(weights.sum())
+        mean = weights @ rows / weight if weight > 0 else np.zeros(rows.shape[1])
+        some = rows[weights > 0]
+        few = slice(None, None, max(1, min(size // SAMPLE, len(rows) // SAMPLED)))
+        targets = spec.targets(chunk.codes[few], None if chunk.values is None else chunk.values[few])
+        one = Measured(
+            weight,
+            mean,
+            weights @ (rows - mean) ** 2,
+            some.min(axis=0, initial=np.inf),
+            some.max(axis=0, initial=-np.inf),
+            rows[few].copy(),
+            targets,
+            weights[few],
+        )
+        found = one if found is None else found + one
+    assert found is not None
+    return found

@@ -1,0 +1,168 @@
+"""A linear model bound to people who are not in memory: `LinearTraining`, whose passes are map-reduces over parts.
+
+Newton steps, the curvature that is kept, and conjugate gradients are those of `linear_training`; only the sums that
+they ask for are made elsewhere. In place of moved features it is given a walk, from which everybody's follow.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError
+from oar.models.inverse_curvature import InverseCurvature
+from oar.models.linear import Linear, Ridge, SoftmaxRegression
+from oar.models.linear_training import SMALL, LinearTraining, _Point
+from oar.models.linear_units import power_of_two
+from oar.models.training import Array, Fit
+from oar.people.streamed import StreamedPopulation
+from oar.problem import Problem
+from oar.streaming import scratch
+from oar.streaming.passes import Compared, Measured, Spec, advance, compare, measure, total
+from oar.streaming.walk import Stride, Walk
+
+MANY = 1_000_000  # a number of chunks that is "many"
+
+
+class StreamedTraining(LinearTraining):
+    """Implements the refits and solves of `Training`; passes are counted in `passes`."""
+
+    def __init__(self, problem: Problem) -> None:
+        """Read everybody once, to know units, and a few people to begin with."""
+        model, people = problem.model, problem.people
+        assert isinstance(people, StreamedPopulation)
+        if not isinstance(model, SoftmaxRegression | Ridge):
+            raise OptionError(
+                f"model: people in parts can be planned for with nearest centroid, softmax and ridge regression, got "
+                f"{model.name}; use people.loaded() if they fit into memory."
+            )
+        if model.l2 == 0:
+            raise OptionError(
+                f"model: {model.name} with l2 = 0 may have no unique fit, and who is in parts cannot be asked why; use "
+                "l2 > 0, or people.loaded()."
+            )
+        regresses = bool(model.regresses)
+        if regresses != people.labels_are_values and not (regresses and people.holds_numbers):
+            kind = "values" if regresses else "classes"
+            raise OptionError(f"model: {model.name} predicts {kind}, and labels of {people!r} are others.")
+        coding = None if regresses else people.coding
+        classes = 0 if coding is None else len(people.classes)
+        outputs = len(problem.goal_target)
+        self.people, self.run = people, secrets.token_hex(6)
+        spec = Spec(
+            model,
+            outputs,
+            coding,
+            classes,
+            problem.allowance,
+            people.total_weight,
+            people.weighted,
+            self.run,
+            np.zeros(people.dimensions),
+            np.ones(people.dimensions),
+        )
+        scratch.cleared_with(self, self.run)
+        self.model, self._passing, self.passes = model, model, 0
+        self.size, self.dimensions = people.size, people.dimensions
+        self.shape = (outputs, self.dimensions + 1)
+        self.parameter_count = self.shape[0] * self.shape[1]
+        few = self._measured(spec)
+        self._centre, self._scale = _units(few, model)
+        self._unit = 1.0
+        if regresses:
+            self._unit = float(power_of_two(np.array(few.targets.std() or np.abs(few.targets).max() or 1.0)))
+        self.spec = replace(spec, centre=self._centre, scale=self._scale)
+        self._few_people, self._chunks = few, MANY
+        self._few, self._quick, self._small = False, False, self.parameter_count <= SMALL
+        self._sizes: Array | None = None
+        self._inverse: InverseCurvature | None = None
+        self._known: tuple[str, bytes, tuple[float, Array]] | None = None
+
+    def _measured(self, spec: Spec) -> Measured:
+        self.passes += 1
+        found: Measured | None = None
+        for one in self.people.mapped(measure, spec, self.size):
+            found = one if found is None else found + one
+        assert found is not None
+        return found
+
+    def moved(self, moves: Any, columns: Any = None) -> Any:
+        """Return a walk as it is; without one, that nobody moves."""
+        return Walk() if moves is None else moves
+
+    def _run(self, kind: str, features: Any, *arguments: Array) -> list[Any]:
+        """Run one pass over all parts; return one result, their sum."""
+        import jax
+
+        if kind == "risk" and self._known is not None:
+            key, parameters, known = self._known
+            if key == features.key and parameters == arguments[0].tobytes():
+                return [known]
+        self.passes += 1
+        found: Any = None
+        for one in self.people.mapped(total, self.spec, features, kind, *arguments):
+            found = one if found is None else jax.tree.map(np.add, found, one)
+        return [found]
+
+    def advance(self, walk: Walk, stride: Stride) -> float:
+        """Take a step; return the slope of the way to its aim. The risk where it leads is kept for the refit."""
+        self.passes += 1
+        slope, risk, gradient = 0.0, 0.0, np.zeros(self.shape)
+        for one in self.people.mapped(advance, self.spec, walk, stride):
+            slope, risk, gradient = slope + one[0], risk + one[1], gradient + one[2]
+        self._known = walk.then(stride).key, stride.parameters.tobytes(), (risk, gradient)
+        return slope
+
+    def compare(self, walk: Walk, signal: Stride, last: tuple[Walk, Stride] | None) -> Compared:
+        """Return the gap, and how gradients changed since the last walk."""
+        self.passes += 1
+        found = Compared()
+        for one in self.people.mapped(compare, self.spec, walk, signal, last):
+            found = found + one
+        return found
+
+    def stride(self, fit: Fit, signal: Array, length: float = 0.0, share: float = 1.0) -> Stride:
+        """Return a step by a refit and its signal."""
+        return Stride(fit.parameters.reshape(self.shape), signal.reshape(self.shape), length, share)
+
+    def finished(self) -> None:
+        """Remove what was kept on disk, here and elsewhere."""
+        everywhere = getattr(self.people.engine, "everywhere", None)
+        if everywhere is not None:
+            everywhere(scratch.clear, self.run)
+        scratch.clear(self.run)
+
+    # What `LinearTraining` does with all rows in memory
+
+    def _coarse(self, features: Any) -> Array:
+        """Return parameters fitted to a few people, and keep what their curvature says about everyone's."""
+        few = self._few_people
+        if features.strides or not few.weights.sum() > 0:
+            return self.start()
+        some = LinearTraining(
+            self.model, few.rows, few.targets, few.weights / few.weights.sum(), (self._centre, self._scale)
+        )
+        found = some.fit(some.moved(None), self.start(), 1e-3)
+        some.hessian(found.parameters, some.moved(None))
+        self._inverse = some._inverse
+        return found.parameters
+
+    def _measured_afresh(self, point: _Point, features: Any) -> _Point:
+        return point
+
+    def _best_lengths(self, point: _Point, step: Array, features: Any) -> None:
+        return None
+
+
+def _units(few: Measured, model: Linear) -> tuple[Array, Array]:
+    """Return centre and scale, as `linear_units` does for people in memory."""
+    spread = np.sqrt(few.squares / few.weight)
+    centre = few.mean
+    if not model.free_intercept:
+        spread, centre = np.sqrt(few.squares / few.weight + few.mean**2), np.zeros_like(centre)
+    else:
+        spread = np.where(few.high > few.low, spread, 0.0)
+    return centre, power_of_two(np.where(spread > 0, spread, spread.max()))

@@ -1,0 +1,89 @@
+"""Where people who are not in memory have moved to: a function of their own data and a few signals.
+
+A projected step of length α from moves δ, with the signal (θ, v), leads everyone to
+
+    aim_i = P_i(δ_i + α ∇_x s(x_i + δ_i)),        and by a share λ of the way there        δ_i ← δ_i + λ (aim_i − δ_i)
+
+in which P_i is the projection into the person's own ball. A *walk* is the list of these (θ, v, α, λ): a few kilobytes
+from which everyone's move follows, without anybody else's data. So moves need not be kept by anybody; whoever keeps
+them only saves the time of walking again, and a worker that is lost takes nothing with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.norms import Norm
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stride:
+    """One step: the signal θ and v (o, d + 1), in the training's units; how long; and what share of the way."""
+
+    parameters: Array
+    signal: Array
+    length: float
+    share: float = 1.0
+
+    @property
+    def signature(self) -> bytes:
+        """What it is told apart by."""
+        numbers = np.concatenate([self.parameters.ravel(), self.signal.ravel(), [self.length, self.share]])
+        return numbers.tobytes()
+
+    @property
+    def signalled(self) -> str:
+        """A name for its θ and v alone."""
+        return _named(self.parameters.tobytes() + self.signal.tobytes())
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Steps, one after the other, from where people stand or from a common shift (d,) of all who may move."""
+
+    strides: tuple[Stride, ...] = ()
+    shift: Array | None = None
+    key: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Name it, by everything that it consists of."""
+        if not self.key:
+            first = b"" if self.shift is None else self.shift.tobytes()
+            object.__setattr__(self, "key", _named(first))
+
+    def then(self, stride: Stride) -> Walk:
+        """Return this walk with one more step."""
+        return replace(self, strides=(*self.strides, stride), key=_named(self.key.encode() + stride.signature))
+
+    @property
+    def before(self) -> Walk:
+        """The same without its last step."""
+        walk = Walk((), self.shift)
+        for stride in self.strides[:-1]:
+            walk = walk.then(stride)
+        return walk
+
+    def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
+        """Return everyone's moves (n, d) before the first step."""
+        if self.shift is None:
+            return np.zeros((radii.size, dimensions))
+        return norm.project(np.tile(self.shift, (radii.size, 1)), radii)
+
+
+def stepped(stride: Stride, norm: Norm, radii: Array, moves: Array, ahead: Array) -> tuple[Array, Array]:
+    """Return everyone's moves after a step, and the aims; `ahead` are ∇_x s (n, d)."""
+    aims = norm.project(moves + stride.length * ahead, radii)
+    if stride.share == 1:
+        return aims, aims
+    # Between two points of a ball one can leave it by rounding only, but must not.
+    return norm.project(moves + stride.share * (aims - moves), radii), aims
+
+
+def _named(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=10).hexdigest()
