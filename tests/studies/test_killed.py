@@ -62,16 +62,6 @@ def test_a_kill_loses_what_was_under_way_and_no_more(tmp_path, undisturbed):
     assert (tmp_path / "cells.parquet").read_bytes() == undisturbed[1]
 
 
-def test_many_kills_do_no_more_harm_than_one(tmp_path, undisturbed):
-    store, notes = tmp_path / "study.db", tmp_path / "notes"
-    for times in (1, 2):
-        with slow_process(store, 0.02, notes) as victim:
-            wait_until(lambda times=times: finished(store) >= 3 * times)
-            victim.send_signal(signal.SIGKILL)
-            victim.communicate()
-    assert run_small(store, workers=1).table().equals(undisturbed[0])
-
-
 def test_processes_that_help_end_with_whoever_started_them(tmp_path, undisturbed):
     import subprocess
     import sys

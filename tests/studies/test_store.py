@@ -2,7 +2,9 @@
 
 import json
 import sqlite3
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -249,3 +251,19 @@ def test_a_full_disk_is_told(path):
         with pytest.raises(oar.StorageError, match="disk is full. Make room"):
             store.add(many)
         assert len(store.states()) == 4
+
+
+def test_several_may_begin_at_once(tmp_path):
+    def begin(path, together):
+        together.wait()
+        with Store(path, create=True) as store:
+            with store.founding() as known:
+                known.setdefault("x", 1)
+            store.add(CELLS)
+            return sum(len(store.take([cell])) for cell in CELLS)
+
+    for number in range(25):
+        together = threading.Barrier(4)
+        with ThreadPoolExecutor(4) as pool:
+            begun = [pool.submit(begin, tmp_path / f"{number}.db", together) for _ in range(4)]
+            assert sum(one.result() for one in begun) == len(CELLS)

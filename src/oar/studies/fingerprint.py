@@ -78,16 +78,18 @@ def _then_and_now(then: dict[str, str], now: dict[str, str]) -> str:
 
 def people_digest(people: Population) -> str:
     """Return a digest of everyone's features, labels and weights, whatever the size of chunks; one pass."""
-    features, codes, weights = (hashlib.sha256() for _ in range(3))
+    features, codes, values, weights = (hashlib.sha256() for _ in range(4))
     for chunk in people.chunks():
         features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
         codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
+        if chunk.values is not None:
+            values.update(np.ascontiguousarray(chunk.values, dtype="<f8").data)
         if chunk.weights is not None:
             weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
-    parts = (people.size, people.dimensions, people.names, [repr(label) for label in people.classes], people.schema)
-    digests = features.hexdigest(), codes.hexdigest(), None if people.weights is None else weights.hexdigest()
-    return _digest((parts, digests, rows))
+    classes = () if getattr(people, "labels_are_values", False) else people.classes
+    parts = (people.size, people.dimensions, people.names, [repr(label) for label in classes], people.schema)
+    return _digest((parts, [one.hexdigest() for one in (features, codes, values, weights)], rows))
 
 
 def _part(digest: str, words: str) -> dict[str, str]:

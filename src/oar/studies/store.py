@@ -71,8 +71,10 @@ class Store:
 
     def _check(self, create: bool) -> None:
         """Refuse what is no study; a file that a kill left empty is a new one."""
-        (mark,) = self._one("PRAGMA application_id")
+        self._connection.execute("BEGIN")  # one look at everything: another process may be making the tables just now
         (tables,) = self._one("SELECT count(*) FROM sqlite_master")
+        (mark,), (version,) = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+        self._connection.execute("COMMIT")
         if mark != MARK:
             if tables or mark or not create:
                 found = (
@@ -80,7 +82,6 @@ class Store:
                 )
                 raise StorageError(f"store: must be a study's file, got {self.path}, which {found}.")
         else:
-            (version,) = self._one("PRAGMA user_version")
             if version > FORMAT:
                 raise StorageError(
                     f"store: {self.path} is in format {version}, of a newer version of oar (this is {__version__}, "
