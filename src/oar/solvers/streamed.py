@@ -176,9 +176,10 @@ class _Run:
                 continue
             careful, last = False, place
             place = self._signalled(found, last)
-            seen = training.compare(place.walk, self._stride(place), (last.walk, self._stride(last)))
-            far = FAR * self._span(seen)
-            alpha = min(seen.squared / seen.bend, far) if seen.bend > 0 else far
+            seen = training.compare(place.walk, self._stride(place), last.walk)
+            # Barzilai–Borwein, ⟨s, s⟩ / ⟨s, y⟩: of y, the change of gradients, the old half is known from the slope.
+            bend, far = seen.along - place.walk.strides[-1].share * slope, FAR * self._span(seen)
+            alpha = min(seen.squared / bend, far) if bend > 0 else far
             taken, self.steps = taken + 1, self.steps + 1
             if self._on_step is not None:
                 self._on_step(self.steps, place.loss, seen.gap)

@@ -117,8 +117,8 @@ class StreamedTraining(LinearTraining):
         self._known = walk.then(stride).key, stride.parameters.tobytes(), (risk, gradient)
         return slope
 
-    def compare(self, walk: Walk, signal: Stride, last: tuple[Walk, Stride] | None) -> Compared:
-        """Return the gap, and how gradients changed since the last walk."""
+    def compare(self, walk: Walk, signal: Stride, last: Walk | None) -> Compared:
+        """Return the gap, and gradients along the way from the last walk's end."""
         self.passes += 1
         found = Compared()
         for one in self.people.mapped(compare, self.spec, walk, signal, last):
