@@ -16,6 +16,7 @@ from benchmarks import (
     growth,
     levers,
     online_planning,
+    parts,
     peers_recourse,
     questions_asked,
     refitted,
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "simulation": simulation.rows,
     "black boxes": black_boxes.rows,
     "twins": twins.rows,
+    "parts": parts.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

@@ -13,7 +13,7 @@ hypothesis.settings.register_profile("oar", deadline=None, max_examples=60, dera
 hypothesis.settings.load_profile("oar")
 
 # Rooms whose tests do not ask how good the best of many local optima is. `solvers` and the tests of pages do.
-FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "report", "signals", "tables")
+FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies", "tables")
 
 
 @pytest.fixture(scope="module", autouse=True)

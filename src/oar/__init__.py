@@ -38,6 +38,7 @@ from oar.questions import (
     worth,
 )
 from oar.recourse import collective, individual, joint
+from oar.studies import Study, study
 from oar.version import __version__
 from oar.worlds import simulate
 
@@ -80,6 +81,7 @@ __all__ = [
     "SoftmaxRegression",
     "Status",
     "StorageError",
+    "Study",
     "Withhold",
     "__version__",
     "alternatives",
@@ -104,6 +106,7 @@ __all__ = [
     "signals",
     "simulate",
     "solvers",
+    "study",
     "testing",
     "transfer",
     "worlds",

@@ -61,11 +61,10 @@ def test_nearest_centroid_is_the_same_in_parts(tmp_path, norm, weighted):
     assert there.passes == 1
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("norm", [2, np.inf])
+@pytest.mark.parametrize(("classes", "norm"), [(2, np.inf), (3, 2)])
 def test_softmax_ends_where_it_ends_in_memory(tmp_path, classes, norm):
-    features, labels, query = blobs(6_000, classes)
-    people = oar.Population.from_parquet(written(tmp_path / "people", features, labels, 1_500, parts=2), "label")
+    features, labels, query = blobs(3_000, classes)
+    people = oar.Population.from_parquet(written(tmp_path / "people", features, labels, 700, parts=2), "label")
     model = oar.SoftmaxRegression(1e-2)
     here = oar.collective(asked(oar.Population(features, labels), model, query, norm=norm), solver=ONE_START)
     there = oar.collective(asked(people, model, query, norm=norm), solver=ONE_START)
@@ -108,9 +107,9 @@ def test_weights_and_participants_count_in_parts(tmp_path):
 
 
 def test_chunking_and_threads_do_not_matter(tmp_path):
-    features, labels, query = blobs(4_000)
+    features, labels, query = blobs(2_000)
     model, found = oar.SoftmaxRegression(1e-2), []
-    for rows, threads in ((4_000, 1), (1_111, 2), (250, 3)):
+    for rows, threads in ((2_000, 1), (777, 2), (250, 3)):
         people = oar.Population.from_parquet(written(tmp_path / f"{rows}.parquet", features, labels, rows), "label")
         people.engine = Threads(threads)
         found.append(propose_collective(asked(people, model, query), ONE_START))
@@ -228,10 +227,11 @@ def test_walks_stay_within_limits(seed, p, budget, share):
 
 
 def test_the_collective_is_no_worse_than_the_individual():
-    features, labels, query = blobs(2_000, seed=4)
-    for budget in (0.1, 1.0, 3.0):
+    features, labels, query = blobs(500, seed=4)
+    for budget in (0.1, 2.0):
         problem = asked(oar.Population.from_memmap(features, labels), oar.SoftmaxRegression(1e-2), query, budget=budget)
-        assert oar.collective(problem).loss <= oar.individual(problem).loss * (1 + 1e-9)
+        together = oar.collective(problem, solver=ProjectedGradient(max_steps=20))
+        assert together.loss <= oar.individual(problem).loss * (1 + 1e-9)
 
 
 def test_individual_is_the_same_in_parts():
@@ -289,15 +289,15 @@ def test_moves_of_people_in_memory_are_written_alike(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_people(tmp_path):
-    """Peak memory of a fresh process, with ten times the people: the data alone would take 160 MB more."""
-    sizes = (200_000, 2_000_000)
+    """Peak memory of a fresh process, with fifteen times the people: the data alone would take 110 MB more."""
+    sizes = (100_000, 1_500_000)
     for size in sizes:
         rng = np.random.default_rng(0)
         schema = pyarrow.schema([*((f"x{j}", pyarrow.float32()) for j in range(10)), ("label", pyarrow.int8())])
         with parquet.ParquetWriter(tmp_path / f"{size}.parquet", schema) as writer:
-            for _ in range(0, size, 100_000):
-                drawn = [rng.normal(size=100_000).astype(np.float32) for _ in range(10)]
-                writer.write_table(pyarrow.table([*drawn, rng.integers(0, 3, 100_000).astype(np.int8)], schema=schema))
+            for _ in range(0, size, 50_000):
+                drawn = [rng.normal(size=50_000).astype(np.float32) for _ in range(10)]
+                writer.write_table(pyarrow.table([*drawn, rng.integers(0, 3, 50_000).astype(np.int8)], schema=schema))
     code = """
         import resource, sys, numpy as np, oar
         people = oar.Population.from_parquet(sys.argv[1], "label")
@@ -317,3 +317,21 @@ def test_memory_does_not_grow_with_the_people(tmp_path):
     ]
     small, large = (int(one.stdout) / 1024 for one in run)
     assert large - small < 60, f"{small:.0f} MB with {sizes[0]:,} people, {large:.0f} MB with {sizes[1]:,}"
+
+
+@pytest.mark.parametrize(
+    ("query", "action", "solver", "what"),
+    [
+        (oar.Query([0.0] * 4, goal={0, 1}), oar.Perturb(0.1), "auto", "one label or value"),
+        (oar.Query(np.zeros((2, 4)), goal=1), oar.Perturb(0.1), "auto", "one person"),
+        (oar.Query([0.0] * 4, goal=1), oar.Withhold(most=2), "auto", "Perturb"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1, participants=oar.Best(3)), "auto", "in memory"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1), ProjectedGradient(restarts=2), "restarts"),
+        (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1), "frank-wolfe", "projected-gradient"),
+    ],
+)
+def test_what_needs_everybody_is_refused(query, action, solver, what):
+    features, labels, _ = blobs(50)
+    people = oar.Population.from_memmap(features, labels)
+    with pytest.raises(oar.errors.OptionError, match=what):
+        oar.collective(oar.Problem(people, oar.SoftmaxRegression(1e-2), query, action), solver=solver)

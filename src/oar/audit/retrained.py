@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oar.audit.contributions import Contributions
 from oar.audit.kept import Predict, broken_by
 from oar.audit.limits import limits_of
+from oar.audit.unmoved import unmoved_refit
 from oar.audit.verdicts import UNKNOWN, Judged, Together, judged
 from oar.audit.witnesses import Refit, refit
 from oar.models import Differentiable
@@ -30,7 +31,7 @@ def audit_retrained(plan: Plan) -> Audit:
         after[chunk.start : chunk.stop] = chunk.features + moves
     own, asked = limits.check_query(plan.query_move), problem.asked
     moved = asked.points + own if asked.members is None else after[asked.members]
-    old, new = refit(model, people, before), refit(model, changed.after, after)
+    old, new = unmoved_refit(model, people, before), refit(model, changed.after, after)
     violations = (
         *limits.violations,
         *changed.violations,

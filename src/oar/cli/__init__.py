@@ -17,6 +17,8 @@ from oar.cli.questions import questions
 from oar.cli.respond import respond
 from oar.cli.schema import schema
 from oar.cli.simulate import simulate
+from oar.cli.study import EXAMPLE as STUDY_EXAMPLE
+from oar.cli.study import study
 from oar.version import __version__
 
 __all__ = ["app", "main"]
@@ -78,6 +80,10 @@ app.command(
     short_help="Tell a story over many rounds of retraining.",
     epilog="Example: oar simulate school --out school --seed 0",
 )(simulate)
+app.command(
+    short_help="Many cells at once, kept in a file that survives a kill.",
+    epilog=STUDY_EXAMPLE,
+)(study)
 app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
     reproduce
 )

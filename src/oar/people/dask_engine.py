@@ -110,7 +110,7 @@ class DaskEngine:
                 yield from self._received(waiting[: most // 2])
                 del waiting[: most // 2]
             waiting.append(self._submitted(function, part, start, given, home))
-            self.traffic.sent += small + bytes_of((part.without() if _held(part) is not None else part, start))
+            self.traffic.sent += small + bytes_of((_described(part), start))
         yield from self._received(waiting)
 
     def _submitted(self, function: Callable[..., Any], part: Any, start: int, given: list[Any], home: str) -> Any:
@@ -119,7 +119,7 @@ class DaskEngine:
         held = _held(part)  # partitions that workers hold are handed over there
         if held is None:
             return self.client.submit(function, part, start, *given, **options)
-        return self.client.submit(_with_held, held, function, part.without(), start, *given, **options)
+        return self.client.submit(_with_held, held, function, _described(part), start, *given, **options)
 
     def _received(self, futures: list[Any]) -> list[Any]:
         from distributed import KilledWorker
@@ -263,6 +263,11 @@ def _sent_once(argument: Any) -> bool:
 def _held(part: Any) -> Any:
     """Return the future of a partition that a worker holds, or None."""
     return getattr(part, "held", None)
+
+
+def _described(part: Any) -> Any:
+    """Return what is sent of a part: where it can be read, and nothing that a worker holds."""
+    return part if _held(part) is None else part.without()
 
 
 def _with_held(held: Any, function: Callable[..., Any], part: Any, start: int, *arguments: Any) -> Any:

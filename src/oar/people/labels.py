@@ -113,12 +113,12 @@ class LabelCoding:
         if labels.size == 0:
             return np.empty(0, dtype=np.int32)
         if self._table is not None and labels.dtype.kind in "iu":
-            shifted = labels.astype(np.int64) - self._lowest
-            if shifted.min() < 0 or shifted.max() >= self._table.size:
-                outside = (shifted < 0) | (shifted >= self._table.size)
+            shifted = np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe")
+            outside = shifted.view(np.uint64) >= self._table.size  # negative ones are then the largest
+            if outside.any():
                 self.position(labels[np.argmax(outside)], argument)
             codes = self._table[shifted]
-            if codes.min() < 0:
+            if len(self.classes) < self._table.size and codes.min() < 0:
                 self.position(labels[np.argmin(codes)], argument)
             return codes
         local, seen = _factorise(labels, argument)

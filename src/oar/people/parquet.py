@@ -73,8 +73,8 @@ class ParquetPart:
         column = table.column(name)
         if column.null_count:
             raise DataError(
-                f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; drop "
-                "or impute them."
+                f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; "
+                "drop or impute them."
             )
         return _array(column)
 

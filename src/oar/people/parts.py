@@ -34,8 +34,8 @@ class Rows:
     weights: NDArray[np.float64] | None
     name: str
 
-    def slice(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return the features of some consecutive people as C-ordered float64; raises where one is not finite."""
+    def slice(self, start: int, stop: int, checked: bool = True) -> NDArray[np.float64]:
+        """Return the features of some consecutive people as C-ordered float64, and check that they are finite."""
         if isinstance(self.features, tuple):
             found = np.empty((stop - start, len(self.features)))
             for first in range(0, stop - start, IN_CACHE):  # columns become rows while both are in the cache
@@ -44,8 +44,10 @@ class Rows:
                     found[first:last, place] = column[start + first : start + last]
         else:
             found = np.ascontiguousarray(self.features[start:stop], dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(found.sum()):
+        if checked:
+            with np.errstate(over="ignore", invalid="ignore"):
+                finite = np.isfinite(found.sum())  # a sum is finite only if all are
+            if not finite:
                 self._check(found, start)
         return found
 

@@ -23,6 +23,7 @@ from oar.people.tables import CHUNK_ROWS
 
 MOST_CLASSES = 10_000
 WIDE = 1 << 16  # whole numbers within such a range are counted in a table
+SUMMED_ROWS = 1 << 14  # of a chunk that is only added up
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 
@@ -254,7 +255,9 @@ class StreamedPopulation(Population):
     some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
 
 
-def chunks_of(read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+def chunks_of(
+    read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS, checked: bool = True
+) -> Iterator[Chunk]:
     """Walk over one part's people; labels are codes, or without a coding values."""
     size = len(read.labels)
     codes = None if coding is None else encoded(coding, read)
@@ -262,7 +265,7 @@ def chunks_of(read: Rows, start: int, coding: LabelCoding | None, rows: int = CH
     for first, last in sliced(size, rows):
         yield Chunk(
             start + first,
-            read.slice(first, last),
+            read.slice(first, last, checked),
             np.zeros(last - first, dtype=np.int32) if codes is None else codes[first:last],
             None if read.weights is None else read.weights[first:last],
             None if values is None else values[first:last],
@@ -292,12 +295,16 @@ def encoded(coding: LabelCoding, read: Rows) -> Any:
 def _summed_part(
     work: Callable[..., tuple[Any, ...]], coding: LabelCoding | None, part: Part, start: int, *arguments: Any
 ) -> tuple[Any, ...]:
-    """Read a part, and add up what its chunks give."""
+    """Read a part, and add up what its chunks give. Only where a sum is not finite, it is looked why."""
+    read = part.read()
     total: tuple[Any, ...] | None = None
-    for chunk in chunks_of(part.read(), start, coding):
+    for chunk in chunks_of(read, start, coding, SUMMED_ROWS, checked=False):
         found = work(chunk, *arguments)
         total = found if total is None else added(total, found)
     assert total is not None
+    if not all(np.isfinite(one).all() for one in total):
+        for first, last in sliced(len(read.labels), CHUNK_ROWS):
+            read.slice(first, last)
     return total
 
 

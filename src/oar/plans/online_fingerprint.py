@@ -27,12 +27,12 @@ def fingerprint(problem: OnlineProblem) -> str:
         (query.within, query.probability, query.several, query.share, problem.goal_for),
         (problem.radii, everyone.allowance.norm.p, problem.shared),
     )
-    for part in _told(parts):
+    for part in told(parts):
         digest.update(part)
     return digest.hexdigest()
 
 
-def _told(value: Any) -> Iterator[bytes]:
+def told(value: Any) -> Iterator[bytes]:
     """Yield a value as bytes, the same wherever it is told: the kind of a thing, then what it is made of."""
     if isinstance(value, bool | np.bool_ | int | np.integer | float | np.floating):
         yield f"{float(value)!r};".encode()  # 1 is 1.0
@@ -42,18 +42,18 @@ def _told(value: Any) -> Iterator[bytes]:
         yield f"array{value.shape};".encode()
         yield np.ascontiguousarray(value, dtype=np.float64).tobytes()
     elif isinstance(value, Mapping):
-        yield from _told([(name, value[name]) for name in sorted(value, key=repr)])
+        yield from told([(name, value[name]) for name in sorted(value, key=repr)])
     elif isinstance(value, set | frozenset):
-        yield from _told(sorted(value, key=repr))
+        yield from told(sorted(value, key=repr))
     elif isinstance(value, list | tuple | np.ndarray):
         yield f"{len(value)}:".encode()
         for each in value:
-            yield from _told(each)
+            yield from told(each)
     elif callable(value) and not dataclasses.is_dataclass(value):
         yield f"{getattr(value, '__qualname__', type(value).__qualname__)};".encode()
     else:
         yield f"{type(value).__qualname__}:".encode()
-        yield from _told(_settings(value))
+        yield from told(_settings(value))
 
 
 def _settings(thing: Any) -> dict[str, Any]:

@@ -70,8 +70,8 @@ def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
     problem.only_moves("planning for people in parts")
     if not problem.plain:
         raise OptionError(
-            f"goal: must be one label or value for people in parts, got {problem.goal_words}; ask for one after the "
-            "other, or use people.loaded() if they fit into memory."
+            f"query: must be one person with one label or value as goal for planning for people in parts, got "
+            f"{problem.goal_words}; use people.loaded() if they fit into memory."
         )
     if problem.keep is not None or problem.best is not None:
         what = "keep" if problem.keep is not None else "participants"
@@ -183,9 +183,10 @@ class _Run:
                 continue
             careful, last = False, place
             place = self._signalled(found, last)
-            seen = training.compare(place.walk, self._stride(place), (last.walk, self._stride(last)))
-            far = FAR * self._span(seen)
-            alpha = min(seen.squared / seen.bend, far) if seen.bend > 0 else far
+            seen = training.compare(place.walk, self._stride(place), last.walk)
+            # Barzilai–Borwein, ⟨s, s⟩ / ⟨s, y⟩: of y, the change of gradients, the old half is known from the slope.
+            bend, far = seen.along - place.walk.strides[-1].share * slope, FAR * self._span(seen)
+            alpha = min(seen.squared / bend, far) if bend > 0 else far
             taken, self.steps = taken + 1, self.steps + 1
             if self._on_step is not None:
                 self._on_step(self.steps, place.loss, seen.gap)

@@ -3,10 +3,10 @@
     measure    where features lie and how far they spread, and a few people to begin with
     total      a sum that a refit or a Hessian solve needs (`linear_passes`), where people have moved to
     advance    one more step of the walk; the slope of the way there, and the risk where it leads
-    compare    gradients at a walk's end: the gap, and how they changed since the walk before
+    compare    gradients at a walk's end: the gap, and what they are along the way from the walk before
 
 Each is a function of the part, the walk and a few parameters, so that any worker may do it, and again. What the last
-pass left on disk (`scratch`) is used where it is there.
+pass has kept (`scratch`) is used where it is there.
 
 People are worked on in blocks of chunks of one size, the last one filled up with people of no weight, and their number
 is a power of two: XLA compiles for few shapes.
@@ -36,6 +36,7 @@ from oar.streaming.walk import Stride, Walk, stepped
 Array = NDArray[np.float64]
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
 BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
+CACHED = 4_096  # people at a time in NumPy
 SAMPLED = 64  # people of each part to begin with, at the least,
 SAMPLE = 20_000  # and of all parts together
 
@@ -110,26 +111,26 @@ class Block:
     @cached_property
     def labels(self) -> NDArray[Any]:
         """In chunks: codes (c, r), or values (c, r, 1)."""
-        by_class = self.spec.coding is not None
-        kind, width = (np.dtype(np.int32), 1) if by_class else (np.dtype(np.float64), 1)
-        found = self.scratch.read("labels", "", (self._filled * width,), kind)
+        found = self.scratch.held("labels", "")
         if found is None:
-            found = np.zeros(self._filled, dtype=kind)
-            found[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
-            self.scratch.write("labels", "", found)
-        return found.reshape(-1, ROWS) if by_class else found.reshape(-1, ROWS, 1)
+            by_class = self.spec.coding is not None
+            filled = np.zeros(self._filled, dtype=np.int32 if by_class else np.float64)
+            filled[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
+            found = filled.reshape(-1, ROWS) if by_class else filled.reshape(-1, ROWS, 1)
+            self.scratch.hold("labels", "", found)
+        return found
 
     @cached_property
     def weights(self) -> Array:
         """(n,), as shares of everybody's."""
         if not self.spec.weighted:
             return np.full(self.size, 1 / self.spec.total)
-        found = self.scratch.read("weights", "", (self.size,))
+        found = self.scratch.held("weights", "")
         if found is None:
             given = self._reader.rows.weights
             assert given is not None
             found = given[self._first : self._last] / self.spec.total
-            self.scratch.write("weights", "", found)
+            self.scratch.hold("weights", "", found)
         return found
 
     @cached_property
@@ -160,12 +161,7 @@ class Block:
 
     def ahead(self, walk: Walk, stride: Stride) -> Array:
         """Return ∇_x s (n, d) at the end of a walk, by a stride's signal."""
-        key = f"{walk.key}{stride.signalled}"
-        found = self.scratch.read("ahead", key, (self.size, self.dimensions))
-        if found is None:
-            found = self._scored(self.packed(walk), stride)
-            self.scratch.write("ahead", key, found)
-        return found
+        return self._scored(self.packed(walk), stride)
 
     def _scored(self, packed: Array, stride: Stride) -> Array:
         at, along, some = stride.parameters, stride.signal, slice(self.dimensions)
@@ -174,10 +170,10 @@ class Block:
 
     def packed(self, walk: Walk) -> Array:
         """Return moved features in chunks (c, r, d), in the training's units."""
-        found = self.scratch.read("moved", walk.key, (self._filled // ROWS, ROWS, self.dimensions))
+        found = self.scratch.held("moved", walk.key)
         if found is None:
             found = self._pack(self.moves(walk))
-            self.scratch.write("moved", walk.key, found)
+            self.scratch.hold("moved", walk.key, found)
         return found
 
     def _pack(self, moves: Array) -> Array:
@@ -266,12 +262,25 @@ def advance(part: Part, start: int, spec: Spec, walk: Walk, stride: Stride) -> t
     after = walk.then(stride)
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, stride)
-        new, aims = stepped(stride, spec.norm, block.radii, moves, ahead)
+        new = np.empty_like(ahead)
+        for some in _in_cache(block.size):
+            new[some], aims = stepped(stride, spec.norm, block.radii[some], moves[some], ahead[some])
+            slope -= _inner(block.weights[some], ahead[some], aims - moves[some])
         block.scratch.write("moves", after.key, new)
-        slope -= float(block.weights @ np.einsum("nd,nd->n", ahead, aims - moves))
         value, rise = block.run("risk", after, stride.parameters)
         risk, gradient = risk + float(value), gradient + rise
     return slope, risk, gradient
+
+
+def _in_cache(size: int) -> Iterator[slice]:
+    """Walk over people a few at a time, so that what is only passed on stays in the cache."""
+    for first, last in sliced(size, CACHED):
+        yield slice(first, last)
+
+
+def _inner(weights: Array, left: Array, right: Array) -> float:
+    """Return Σ w̄_i ⟨a_i, b_i⟩."""
+    return float(weights @ np.einsum("nd,nd->n", left, right))
 
 
 @dataclass(frozen=True)
@@ -279,40 +288,40 @@ class Compared:
     """Sums over people at a walk's end, and since the walk before.
 
     Attributes:
-        squared, bend: ⟨s, s⟩ and ⟨s, y⟩, with s the change of moves and y that of gradients.
+        squared: ⟨s, s⟩, with s the change of moves.
+        along: ⟨s, g⟩, with g the gradients now.
         gap: the Frank–Wolfe gap. steepest: the largest entry of a gradient of somebody who may move.
     """
 
     squared: float = 0.0
-    bend: float = 0.0
+    along: float = 0.0
     gap: float = 0.0
     steepest: float = 0.0
 
     def __add__(self, other: Compared) -> Compared:
         return Compared(
             self.squared + other.squared,
-            self.bend + other.bend,
+            self.along + other.along,
             self.gap + other.gap,
             max(self.steepest, other.steepest),
         )
 
 
-def compare(
-    part: Part, start: int, spec: Spec, walk: Walk, signal: Stride, last: tuple[Walk, Stride] | None
-) -> Compared:
-    """Look at gradients at a walk's end, by a signal there, and at how they changed since the last walk and signal."""
+def compare(part: Part, start: int, spec: Spec, walk: Walk, signal: Stride, last: Walk | None) -> Compared:
+    """Look at gradients at a walk's end, by a signal there, along the way from the last walk's end."""
     found = Compared()
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, signal)
-        free, squared, bend = block.radii > 0, 0.0, 0.0
-        if last is not None:
-            change = moves - block.moves(last[0])
-            turn = block.ahead(*last) - ahead  # gradients are −∇_x s
-            squared = float(block.weights @ np.einsum("nd,nd->n", change, change))
-            bend = float(block.weights @ np.einsum("nd,nd->n", change, turn))
-        each = block.radii * spec.norm.dual.length(ahead) - np.einsum("nd,nd->n", ahead, moves)
-        gap = float(block.weights @ np.maximum(each, 0.0))
-        found = found + Compared(squared, bend, gap, float(np.abs(ahead[free]).max(initial=0.0)))
+        before = None if last is None else block.moves(last)
+        for some in _in_cache(block.size):
+            here, uphill, weights, radii = moves[some], ahead[some], block.weights[some], block.radii[some]
+            squared = along = 0.0
+            if before is not None:
+                change = here - before[some]
+                squared, along = _inner(weights, change, change), -_inner(weights, change, uphill)
+            each = radii * spec.norm.dual.length(uphill) - np.einsum("nd,nd->n", uphill, here)
+            steepest = float((np.abs(uphill).max(axis=1) * (radii > 0)).max())
+            found = found + Compared(squared, along, float(weights @ np.maximum(each, 0.0)), steepest)
     return found
 
 

@@ -1,8 +1,10 @@
-"""Arrays of people who are not in memory, kept on disk between passes: where they have moved to, and their gradients.
+"""What is kept between passes of people who are not in memory: where they have moved to.
 
 Everything here can be computed again from the walk that led to it (`walk`), so that nothing is lost with it: it only
-saves time. Each process has a folder of its own for each run; files are written whole under another name and then
-renamed, so that one that is there is complete.
+saves time. Each process has a folder of its own for each run, to which moves are written; files are written whole under
+another name and then renamed, so that one that is there is complete. What every pass asks for (moved features, in the
+form that passes want) is kept in memory as long as it fits into MEMORY, and made again where it does not: that takes
+less time than a disk would.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from numpy.typing import NDArray
 
 from oar.errors import StorageError
 
-# Versions of an array that are kept: of moves the last accepted ones, those before, and those on trial
-KEPT = {"moves": 3, "ahead": 2, "moved": 2, "labels": 1, "weights": 1}
 RUNS = 4  # of which a process keeps something; an older one would have to walk again
+VERSIONS = 2  # of moves: the last accepted ones, and those on trial
+PREFIX = "oar-scratch-"
+MEMORY = 512_000_000  # bytes of arrays that a process keeps in memory
+Name = tuple[str, int, str]  # of an array: the run, the first person, and what it is
+
 _folders: dict[str, Path] = {}
-_versions: dict[tuple[str, int, str], list[Path]] = {}
-_making = threading.Lock()
+_written: dict[Name, list[Path]] = {}
+_held: dict[Name, tuple[str, NDArray[Any]]] = {}
+_lock = threading.Lock()
 
 
 def folder_of(run: str) -> Path:
@@ -34,12 +40,26 @@ def folder_of(run: str) -> Path:
 
     It is in the worker's own directory where this is a Dask worker, else where temporary files go (TMPDIR).
     """
-    with _making:
+    with _lock:
+        if run in _folders and _folders[run].is_dir():
+            return _folders[run]
+        old = list(_folders)[: -(RUNS - 1)]
+    for one in old:
+        clear(one)
+    with _lock:
         if run not in _folders or not _folders[run].is_dir():
-            for old in list(_folders)[: -(RUNS - 1)]:
-                clear(old)
-            _folders[run] = Path(tempfile.mkdtemp(prefix=f"oar-{run}-", dir=_place()))
+            place = _place() or tempfile.gettempdir()
+            _remove_orphans(Path(place))
+            _folders[run] = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
         return _folders[run]
+
+
+def _remove_orphans(place: Path) -> None:
+    """Remove what processes left behind that were killed."""
+    for folder in place.glob(f"{PREFIX}*"):
+        owner = folder.name.removeprefix(PREFIX).split("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place() -> str | None:
@@ -52,17 +72,18 @@ def _place() -> str | None:
 
 
 def clear(run: str) -> None:
-    """Remove this process's folder for a run."""
-    folder = _folders.pop(run, None)
-    if folder is None:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    for known in [one for one in _versions if one[0] == str(folder)]:
-        _versions.pop(known, None)
+    """Forget a run, and remove this process's folder for it."""
+    with _lock:
+        folder = _folders.pop(run, None)
+        for kept in (_written, _held):
+            for name in [one for one in kept if one[0] == run]:
+                del kept[name]
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def cleared_with(owner: object, run: str) -> None:
-    """Remove this process's folder for a run when its owner is gone, or when the process ends."""
+    """Forget a run when its owner is gone, or when the process ends."""
     weakref.finalize(owner, clear, run)
 
 
@@ -70,17 +91,34 @@ class Scratch:
     """The arrays of some people, called by the position of the first of them, in one run."""
 
     def __init__(self, run: str, first: int) -> None:
-        self._folder, self._first = folder_of(run), first
+        self._run, self._first = run, first
 
-    def read(self, what: str, key: str, shape: tuple[int, ...], kind: Any = np.float64) -> NDArray[Any] | None:
+    # In memory
+
+    def held(self, what: str, key: str) -> NDArray[Any] | None:
+        """Return an array that is in memory; None where it is not."""
+        found = _held.get((self._run, self._first, what))
+        return found[1] if found is not None and found[0] == key else None
+
+    def hold(self, what: str, key: str, values: NDArray[Any]) -> None:
+        """Keep an array in memory in the place of others of its kind, if there is room."""
+        name = self._run, self._first, what
+        with _lock:
+            _held.pop(name, None)
+            if values.nbytes + sum(other.nbytes for _, other in _held.values()) <= MEMORY:
+                _held[name] = key, values
+
+    # On disk
+
+    def read(self, what: str, key: str, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
         """Return an array, mapped and not read until it is looked at; None where it is not there."""
         try:
-            return np.asarray(np.memmap(self._path(what, key), dtype=kind, mode="r", shape=shape))
-        except (FileNotFoundError, ValueError):  # or one that somebody else has cut off
+            return np.asarray(np.memmap(self._path(what, key), dtype=np.float64, mode="r", shape=shape))
+        except (FileNotFoundError, ValueError):  # or one that is shorter
             return None
 
-    def write(self, what: str, key: str, values: NDArray[Any]) -> None:
-        """Keep an array, and the latest few others of its kind."""
+    def write(self, what: str, key: str, values: NDArray[np.float64]) -> None:
+        """Keep an array on disk, and the one before it."""
         path = self._path(what, key)
         unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         try:
@@ -91,25 +129,30 @@ class Scratch:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, None):
                 raise
             raise StorageError(
-                f"{self._folder.parent} is full: people in parts need up to {sum(KEPT.values())} times the size of "
-                "their features, as 8-byte numbers, on disk while they are planned for; free some, or set TMPDIR to "
-                "a larger place."
+                f"{path.parent.parent} is full: people in parts need {VERSIONS} times the size of their features, as "
+                "8-byte numbers, on disk while they are planned for; free some, or set TMPDIR to a larger place."
             ) from None
-        versions = _versions.setdefault((str(self._folder), self._first, what), [])
+        versions = _written.setdefault((self._run, self._first, what), [])
         if path not in versions:
             versions.append(path)
-        while len(versions) > KEPT[what]:
+        while len(versions) > VERSIONS:
             versions.pop(0).unlink(missing_ok=True)
 
     def _path(self, what: str, key: str) -> Path:
-        return self._folder / f"{self._first}-{what}-{key}.kept"
+        return folder_of(self._run) / f"{self._first}-{what}-{key}.kept"
 
 
 class Kept(Scratch):
-    """The same, for who only looks: nothing is written, and no folder made."""
+    """The same, for who only looks: nothing is kept, and no folder made."""
 
-    def __init__(self, run: str, first: int) -> None:
-        self._folder, self._first = _folders.get(run, Path("gone")), first
-
-    def write(self, what: str, key: str, values: NDArray[Any]) -> None:
+    def hold(self, what: str, key: str, values: NDArray[Any]) -> None:
         """Forget it."""
+
+    def write(self, what: str, key: str, values: NDArray[np.float64]) -> None:
+        """Forget it."""
+
+    def held(self, what: str, key: str) -> None:
+        """There is nothing: others' arrays are filled up to another size."""
+
+    def _path(self, what: str, key: str) -> Path:
+        return _folders.get(self._run, Path("gone")) / f"{self._first}-{what}-{key}.kept"

@@ -25,6 +25,7 @@ from oar.streaming.passes import Compared, Measured, Spec, advance, compare, mea
 from oar.streaming.walk import Stride, Walk
 
 MANY = 1_000_000  # a number of chunks that is "many"
+COARSE = 1e-3  # the gradient norm of a fit to a few people, which is no better an estimate of everyone's
 
 
 class StreamedTraining(LinearTraining):
@@ -116,8 +117,8 @@ class StreamedTraining(LinearTraining):
         self._known = walk.then(stride).key, stride.parameters.tobytes(), (risk, gradient)
         return slope
 
-    def compare(self, walk: Walk, signal: Stride, last: tuple[Walk, Stride] | None) -> Compared:
-        """Return the gap, and how gradients changed since the last walk."""
+    def compare(self, walk: Walk, signal: Stride, last: Walk | None) -> Compared:
+        """Return the gap, and gradients along the way from the last walk's end."""
         self.passes += 1
         found = Compared()
         for one in self.people.mapped(compare, self.spec, walk, signal, last):
@@ -145,9 +146,8 @@ class StreamedTraining(LinearTraining):
         some = LinearTraining(
             self.model, few.rows, few.targets, few.weights / few.weights.sum(), (self._centre, self._scale)
         )
-        found = some.fit(some.moved(None), self.start(), 1e-3)
-        some.hessian(found.parameters, some.moved(None))
-        self._inverse = some._inverse
+        found = some.fit(some.moved(None), self.start(), COARSE)
+        self._inverse = some._renewed(found.parameters, some.moved(None))
         return found.parameters
 
     def _measured_afresh(self, point: _Point, features: Any) -> _Point:

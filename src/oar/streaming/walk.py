@@ -37,11 +37,6 @@ class Stride:
         numbers = np.concatenate([self.parameters.ravel(), self.signal.ravel(), [self.length, self.share]])
         return numbers.tobytes()
 
-    @property
-    def signalled(self) -> str:
-        """A name for its θ and v alone."""
-        return _named(self.parameters.tobytes() + self.signal.tobytes())
-
 
 @dataclass(frozen=True, eq=False)
 class Walk:

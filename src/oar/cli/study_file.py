@@ -1,0 +1,155 @@
+"""A study as a TOML file: what `oar plan` has as options, and the axes of a grid.
+
+Keys at the top are the options of `oar plan` by their names there; [axes] are lists of budgets, participation, queries,
+models and seeds, or [[cells]] a list of cells in place of a grid. Files are looked for beside the TOML file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.cli.asking import MODELS, Asked, model_called
+from oar.cli.options import about_people
+from oar.errors import DataError, OptionError, StorageError, choose
+
+if TYPE_CHECKING:
+    from oar.problem import Problem
+
+FILES = ("data", "schema", "limits")
+LISTS = ("leave-out", "goal", "not")
+TEXTS = ("target", "id", "weights", "missing", "sep", "encoding", "example", "query", "norm", "model", "participants",
+         "several")  # fmt: skip
+NUMBERS = ("budget", "share", "probability", "within", "changed", "worse")
+WHOLE = ("relabel", "withhold", "seed")
+FLAGS = ("plain", "move-too")
+OPTIONS = (*FILES, *LISTS, *TEXTS, *NUMBERS, *WHOLE, *FLAGS)
+AXES = ("budgets", "participation", "queries", "models", "seeds")
+SETTINGS = ("store", "solver")
+CALLED = {"id": "name", "not": "barred", "leave-out": "leave_out", "move-too": "move_too"}  # as `about_people` does
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study's file says."""
+
+    path: Path
+    asked: Asked
+    axes: dict[str, Any]
+    cells: list[dict[str, Any]] | None
+    store: Path
+    solver: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What `oar.study` is to be given beside the problem."""
+        numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
+        return numbers | {
+            "cells": self.cells,
+            "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in self._models},
+            "queries": {text: self._asking(text).asking for text in self._queries},
+            "solver": self.solver,
+        }
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, with the first model and query."""
+        first = self._asking(self._queries[0])
+        budget = first.budget
+        if budget is None and first.example is None and first.relabel is None and first.withhold is None:
+            budget = self._some_budget()
+        other = replace(first, budget=budget)
+        other.__dict__["source"] = self.asked.source
+        return other.problem
+
+    def _some_budget(self) -> float | None:
+        """Return a budget to make the problem with, where only cells say how far members may go."""
+        listed = self.axes.get("budgets") or [one["budget"] for one in self.cells or () if "budget" in one]
+        return listed[0] if listed else None
+
+    @property
+    def _models(self) -> list[str]:
+        named = self.axes.get("models") or [one["model"] for one in self.cells or () if "model" in one]
+        names = list(dict.fromkeys(named or [self.asked.model]))
+        for name in names:
+            choose("models", name, MODELS)
+        if "ridge" in names and len(names) > 1:
+            raise OptionError("models: ridge predicts values, and the others classes; give them studies of their own.")
+        return names
+
+    @property
+    def _queries(self) -> list[str]:
+        named = self.axes.get("queries") or [one["query"] for one in self.cells or () if "query" in one]
+        return list(dict.fromkeys(map(str, named or [self.asked.asked_of])))
+
+    def _asking(self, query: str) -> Asked:
+        beside = self.path.parent / query
+        text = str(beside) if beside.suffix and beside.is_file() else query
+        other = replace(self.asked, query=text, model=self._models[0])
+        other.__dict__["source"] = self.asked.source  # people are read once
+        return other
+
+
+def read_study(path: Path) -> StudyFile:
+    """Read a study's file; raise for what it cannot say, with the nearest word that it can."""
+    said = _toml(path)
+    axes, cells = said.pop("axes", {}), said.pop("cells", None)
+    for name in said:
+        choose(path.name, name, (*OPTIONS, *SETTINGS, "axes", "cells"))
+    if not isinstance(axes, dict):
+        raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
+    for name, values in axes.items():
+        choose("[axes]", name, AXES)
+        if not isinstance(values, list) or not values:
+            raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")
+    if cells is not None:
+        if axes:
+            raise OptionError("cells: are a list in place of a grid, and [axes] are a grid; leave one out.")
+        if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+            raise DataError(f"cells: must be tables, each under [[cells]], got {cells!r}.")
+        cells = [one | {name: str(one[name]) for name in ("query",) if name in one} for one in cells]
+    options = {name: _option(name, said[name], path.parent) for name in OPTIONS if name in said}
+    asked = about_people(**{CALLED.get(name, name): value for name, value in options.items()})
+    store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
+    for name, value in (("store", store), ("solver", solver)):
+        if not isinstance(value, str):
+            raise DataError(f"{name}: must be a text, got {value!r}.")
+    return StudyFile(path, asked, axes, cells, path.parent / store, solver)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StorageError(f"STUDY: must be a TOML file, got {path}, which does not exist.") from None
+    except OSError as error:
+        raise StorageError(f"STUDY: cannot read {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"STUDY: {path.name} is no TOML file: {error}") from None
+
+
+def _option(name: str, value: Any, folder: Path) -> Any:
+    """Return an option's value as the command line would give it."""
+    if name in FLAGS:
+        kind, known = "true or false", isinstance(value, bool)
+    elif name in NUMBERS:
+        kind, known = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+    elif name in WHOLE:
+        kind, known = "a whole number ≥ 0", isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    elif name in LISTS:
+        kind, known = "a text, or a list of them", not isinstance(value, dict)
+        value = [_word(each) for each in (value if isinstance(value, list) else [value])]
+    else:
+        kind, known = "a text", isinstance(value, str) or (name in ("query", "norm") and isinstance(value, int))
+        value = str(value) if known else value
+    if not known:
+        raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    return folder / value if name in FILES else value
+
+
+def _word(value: Any) -> str:
+    """Return a value as it would be typed: true is True, as a table's booleans are."""
+    return str(value)

@@ -1,0 +1,137 @@
+"""The cells of a study: what one answer is for, and the grids and lists that they come in.
+
+A cell is (model, query, budget, participation, seed). Its key, the same text wherever and whenever it is made, is what
+a store knows it by, and all that makes its answer differ from another cell's of the same study.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from oar.actions.perturb import check_budget
+from oar.errors import DataError, OptionError, choose
+
+AXES = ("model", "query", "budget", "participation", "seed")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question of a study.
+
+    Attributes:
+        model, query: their names.
+        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves.
+        participation: the share of everyone who takes part, drawn at random; None for those whom the problem names.
+        seed: of that draw, and of a model that has one; None leaves both as problem and model have them.
+    """
+
+    model: str
+    query: str
+    budget: float | None
+    participation: float | None
+    seed: int | None
+
+    @property
+    def key(self) -> str:
+        """What it is known by: its parts as JSON, always in the same order and words."""
+        parts = {name: getattr(self, name) for name in AXES}
+        return json.dumps(parts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a cell has where an axis is left out: the problem's own values."""
+
+    budget: float | None
+    participation: float | None
+
+
+def grid(
+    names: tuple[Sequence[str], Sequence[str]],
+    own: Own,
+    budgets: Any = None,
+    participation: Any = None,
+    seeds: Any = None,
+) -> list[Cell]:
+    """Return every combination, in the order of the table; `names` are those of models and of queries."""
+    return [
+        Cell(*parts)
+        for parts in product(
+            *names,
+            _axis("budgets", budgets, own.budget, lambda value: _budget(value, own, "budgets")),
+            _axis("participation", participation, own.participation, lambda value: _share(value, own)),
+            _axis("seeds", seeds, None, _seed),
+        )
+    ]
+
+
+def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Own) -> list[Cell]:
+    """Return the cells of a list of dicts; what one leaves out is the problem's own, or the only model or query."""
+    if isinstance(cells, Mapping | str) or not isinstance(cells, Sequence) or not len(cells):
+        raise DataError(f"cells: must be a list of dicts such as {{'budget': 0.5, 'seed': 1}}, got {cells!r}.")
+    found = []
+    for place, given in enumerate(cells):
+        if not isinstance(given, Mapping):
+            raise DataError(f"cells[{place}]: must be a dict such as {{'budget': 0.5, 'seed': 1}}, got {given!r}.")
+        for name in given:
+            choose(f"cells[{place}]", name, AXES)
+        found.append(
+            Cell(
+                _named("model", given.get("model"), names[0], place),
+                _named("query", given.get("query"), names[1], place),
+                _budget(given["budget"], own, f"cells[{place}] budget") if "budget" in given else own.budget,
+                _share(given["participation"], own) if "participation" in given else own.participation,
+                _seed(given["seed"]) if given.get("seed") is not None else None,
+            )
+        )
+    return list(dict.fromkeys(found))
+
+
+def _named(part: str, name: Any, known: Sequence[str], place: int) -> str:
+    if name is None:
+        if len(known) > 1:
+            raise DataError(f"cells[{place}] {part}: must be one of {', '.join(map(repr, known))}, got none.")
+        return known[0]
+    return choose(f"cells[{place}] {part}", str(name) if isinstance(name, int) else name, known)
+
+
+def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
+    """Return the values of an axis, each once; where it is left out, the problem's own."""
+    if values is None:
+        return [own]
+    if isinstance(values, str | Mapping) or not np.iterable(values):
+        raise DataError(f"{argument}: must be a list of numbers, got {values!r}.")
+    found = list(dict.fromkeys(read(value) for value in values))
+    if not found:
+        raise DataError(f"{argument}: must be at least one number, got none; leave it out for the problem's own.")
+    return found
+
+
+def _budget(value: Any, own: Own, argument: str) -> float:
+    if own.budget is None:
+        raise OptionError(f"{argument}: is how far members may move, and the problem's action lets nobody move.")
+    return check_budget(value, argument) + 0.0  # −0 is 0
+
+
+def _share(value: Any, own: Own) -> float:
+    if own.participation is None:
+        raise OptionError(
+            "participation: is a random share of everyone, and the problem's action says who takes part; leave out "
+            "either this or its participants."
+        )
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= 1.0:
+        raise DataError(f"participation: must be shares between 0 and 1, got {value!r}.")
+    return float(value) + 0.0
+
+
+def _seed(value: Any) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise DataError(f"seeds: must be whole numbers ≥ 0 (below 2⁶³), got {value!r}.")
+    return int(value)

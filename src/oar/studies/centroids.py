@@ -1,0 +1,167 @@
+"""All nearest-centroid cells from two passes over the data: one to solve, one to audit.
+
+The exact solver needs the class means and how much of each class's weight takes part. So does the refit: a plan moves
+every participant of class c by ε s_c, so that the moved rows' average is
+
+    (Σ_{i∈c} w_i x_i + ε (Σ_{i∈c, taking part} w_i) s_c) / W_c,
+
+the very average that `oar.audit` takes row by row, with the sum of the moves taken class by class. The audit's pass
+adds up its own sums, by another algorithm than the solver's, and counts who takes part; limits are checked class by
+class, since all of a class move alike. Where the two ways of adding up could differ in the verdict, because the goal
+leads or lags by little more than a tie, the cell is not answered here, and a full audit decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.participation import members_in_share, random_order
+from oar.audit.centroids import SIZED, heard
+from oar.audit.limits import LIMIT_SLACK
+from oar.audit.verdicts import Together
+from oar.models import NearestCentroid
+from oar.models.nearest_centroid import rival_ties
+from oar.people import Population
+from oar.plans import Audit, Result
+from oar.problem import Problem
+from oar.solvers import Exact
+from oar.solvers.centroid import propose
+from oar.solvers.reach import Reach
+from oar.studies.rows import Row, row_of
+
+Array = NDArray[np.float64]
+Draw = tuple[float, int]
+CLOSE = 1_000.0  # ties within which sums taken in another order are not left to decide
+WITNESS = "class averages of the moved rows, by class sums (numpy)"
+
+
+def has_quick_cells(problem: Problem, solver: Any) -> bool:
+    """Report whether cells with a common budget and a random share are answered here: see the conditions."""
+    return (
+        type(problem.model) is NearestCentroid
+        and (solver == "auto" or solver == "exact" or isinstance(solver, Exact))
+        and problem.plain
+        and problem.query.probability is None
+        and problem.keep is None
+        and problem.levers is None
+        and problem.best is None
+        and problem.limits is None
+        and problem.allowance.single
+    )
+
+
+class Classes:
+    """What nearest-centroid cells need to know of the people: sums, class by class.
+
+    Args:
+        people: the data subjects.
+        draws: shares that take part, each with the seed of its draw.
+    """
+
+    def __init__(self, people: Population, draws: Sequence[Draw]) -> None:
+        """Walk over the people twice: for the solver, and for the audit."""
+        self.people, self.centroids = people, NearestCentroid().fit(people)
+        self._numbers = {draw: number for number, draw in enumerate(draws)}
+        self._sum_up(draws)
+
+    def _sum_up(self, draws: Sequence[Draw]) -> None:
+        people, classes = self.people, len(self.people.classes)
+        ranks = {seed: _ranks(people.size, seed) for share, seed in draws if share < 1.0}
+        sums, weights = np.zeros((classes, people.dimensions)), np.zeros(classes)
+        sizes, sized = np.zeros(classes), np.zeros(classes)
+        self._weights, self._counts = np.zeros((len(draws), classes)), np.zeros((len(draws), classes), dtype=np.int64)
+        for chunk in people.chunks():
+            heavy = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
+            for code in np.unique(chunk.codes):
+                rows = chunk.codes == code
+                sums[code] += heavy[rows] @ chunk.features[rows]
+                weights[code] += heavy[rows].sum()
+                if chunk.start < SIZED:
+                    sizes[code] += heavy[rows] @ np.abs(chunk.features[rows]).max(axis=1)
+                    sized[code] += heavy[rows].sum()
+            for number, (share, seed) in enumerate(draws):
+                drawn = heavy > 0  # who weighs nothing would move in vain
+                if share < 1.0:
+                    drawn &= ranks[seed][chunk.start : chunk.stop] < members_in_share(people.size, share)
+                codes = chunk.codes[drawn]
+                self._weights[number] += np.bincount(codes, weights=heavy[drawn], minlength=classes)
+                self._counts[number] += np.bincount(codes, minlength=classes)
+        self._ranks, self._sums, self._totals = ranks, sums, weights
+        # Audits measure ties by how large the numbers are that are averaged.
+        means = np.abs(sums / weights[:, None]).max(axis=1)
+        self._scales = np.maximum(means, sizes / np.where(sized > 0, sized, 1.0))
+
+    def row(self, problem: Problem, budget: float, draw: Draw) -> Row | None:
+        """Return the answer for one cell, audited; None where the goal leads or lags by next to nothing.
+
+        Of `problem` only model, people and query count.
+        """
+        weights, counts = self._acting(problem, draw)
+        point, goal = problem.query_features, problem.goal
+        reach = Reach(
+            offsets=self.centroids.positions - point,
+            goal=goal,
+            unit=weights / self.centroids.class_weights,
+            scale=budget,
+            norm=problem.allowance.norm,
+            ties=rival_ties(self.centroids, point, goal),
+        )
+        directions, stay = reach.directions(), np.zeros(point.size)
+        proposal = propose(problem, reach, directions, stay, solver="exact", exact=True)
+        audit = self._audited(problem, budget, directions, weights, counts)
+        if abs(audit.margin) <= CLOSE * audit.tie:
+            return None
+        return row_of(Result(problem, proposal, audit))
+
+    def _acting(self, problem: Problem, draw: Draw) -> tuple[Array, NDArray[np.int64]]:
+        """Return the weight (k,) and number (k,) of those who take part; members who ask do not."""
+        number = self._numbers[draw]
+        weights, counts = self._weights[number].copy(), self._counts[number].copy()
+        share, seed = draw
+        for place in () if problem.asked.among is None else np.unique(problem.asked.among):
+            heavy = 1.0 if self.people.weights is None else float(self.people.weights[place])
+            drawn = share >= 1.0 or self._ranks[seed][place] < members_in_share(self.people.size, share)
+            if drawn and heavy > 0:
+                code = int(self.people.codes(place, place + 1)[0])
+                counts[code] -= 1
+                weights[code] = weights[code] - heavy if counts[code] else 0.0
+        return weights, counts
+
+    def _audited(
+        self, problem: Problem, budget: float, directions: Array, weights: Array, counts: NDArray[np.int64]
+    ) -> Audit:
+        """Refit before and after every participant of class c has moved by ε s_c."""
+        moves = budget * directions
+        lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
+        violations = tuple(
+            f"members of class {self.people.classes[code]!r} move by {lengths[code]:.6g}, limit {budget:.6g}"
+            for code in np.flatnonzero((counts > 0) & ~(lengths <= budget * (1 + LIMIT_SLACK)))
+        )
+        before = self._sums / self._totals[:, None]
+        after = (self._sums + weights[:, None] * moves) / self._totals[:, None]
+        points = problem.asked.points
+        told = Together(
+            problem,
+            heard(problem, before, points, self._scales),
+            heard(problem, after, points, self._scales),
+        )
+        return Audit(
+            **told.reported(not violations),
+            movers=int(counts[lengths > 0].sum()),
+            effort=float(counts @ lengths),
+            violations=violations,
+            witness=WITNESS,
+            residual=0.0,
+        )
+
+
+def _ranks(size: int, seed: int) -> NDArray[Any]:
+    """Return everyone's place (n,) in the random order: the first m are those who take part."""
+    kind = np.int32 if size < 2**31 else np.int64
+    ranks = np.empty(size, dtype=kind)
+    ranks[random_order(size, seed)] = np.arange(size, dtype=kind)
+    return ranks

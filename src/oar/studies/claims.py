@@ -1,0 +1,71 @@
+"""Who works on a cell, and whether that process still lives.
+
+A claim names a process: its machine, its number, and when it was born, because numbers are used again. On the same
+machine that settles it at once, also after a `kill -9`. Of a process on another machine, or in another container,
+nothing is known but its heartbeat, and it is given up after `LEASE` seconds without one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+LEASE = 120.0
+BEAT = 15.0  # seconds between heartbeats
+
+
+def own_claim() -> str:
+    """Return a claim of this process, different from every other."""
+    number = os.getpid()
+    told = {"host": _host(), "pid": number, "born": _born(number), "token": uuid.uuid4().hex}
+    return json.dumps(told, sort_keys=True)
+
+
+def lives(claim: str, heartbeat: float | None) -> bool:
+    """Report whether whoever made a claim may still be working on it."""
+    try:
+        told = json.loads(claim)
+        host, number, born = told["host"], int(told["pid"]), told["born"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    fresh = heartbeat is not None and abs(time.time() - heartbeat) < LEASE
+    if host != _host():
+        return fresh
+    if born is not None:
+        return _born(number) == born
+    return _is_there(number) and fresh
+
+
+def _host() -> str:
+    """Return the machine's name and, where processes are numbered apart as in containers, whose numbers they are."""
+    try:
+        numbers = f"/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        numbers = ""
+    return socket.gethostname() + numbers
+
+
+def _born(number: int) -> str | None:
+    """Return when a process was born, in its kernel's words; None where it is gone, or the system does not tell."""
+    try:
+        # "pid (name) state ppid …": the name may hold anything, so count from its closing bracket.
+        fields: Any = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"  # the 22nd field; Z and X are dead already
+
+
+def _is_there(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's, so it is there
+        return True
+    return True

@@ -1,0 +1,138 @@
+"""The phase diagram: budget × participation → how often the goal is reached, over queries and seeds.
+
+The darker, the oftener; the number says it too, and a line runs around where it is at least every second time. What is
+not there, or failed, is hatched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oar.errors import DataError
+from oar.pictures.colours import BLACK, GREY, VERMILLION
+from oar.pictures.numbers import number, shortened
+
+if TYPE_CHECKING:
+    from oar.studies.result import Study
+
+MOST_NUMBERS = 144  # cells of a panel that have room for their number
+MOST_TICKS = 12
+ACROSS = 3  # panels beside each other
+HALF = 0.5
+
+
+def draw(study: Study) -> Any:
+    """Return the figure."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    from oar.pictures.figures import Picture
+
+    table, rates = study.table(), study.success_rate()
+    if not len(rates):
+        raise DataError(f"study: must have a cell that is done to be drawn, got none in {study.path}; run it first.")
+    budgets, shares = (np.unique(table[name].fillna(np.nan)) for name in ("budget", "participation"))
+    models = list(dict.fromkeys(table["model"]))
+    across = min(ACROSS, len(models))
+    down = -(-len(models) // across)
+    wide = float(np.clip(0.52 * budgets.size, 2.6, 5.2))
+    high = float(np.clip(0.44 * shares.size, 1.2, 4.2))
+    figure = Picture(figsize=(across * (wide + 0.5) + 1.4, down * (high + 0.75) + 0.8), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+    colours = LinearSegmentedColormap.from_list("rate", ["#F4F6F9", "#9CC3E0", "#0072B2", "#003B5C"])
+    for place, axes in enumerate(grid.flat):
+        if place >= len(models):
+            axes.set_axis_off()
+            continue
+        _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), colours)
+        axes.set_title(shortened(models[place], 44), fontsize=9.5)
+        _ticks(axes, budgets, shares)
+        if place % across == 0:
+            axes.set_ylabel("share that takes part", fontsize=9)
+        if place + across >= len(models):
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel("budget", fontsize=9)
+    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), colours), ax=list(grid.flat), fraction=0.05, pad=0.02)
+    bar.set_label("share of cells with the goal", fontsize=8.5)
+    bar.ax.tick_params(labelsize=8)
+    bar.outline.set_visible(False)
+    figure.suptitle(_title(table), fontsize=10)
+    _foot(figure, table)
+    return figure
+
+
+def _square(rates: Any, budgets: Any, shares: Any) -> Any:
+    """Return how often the goal is reached (shares, budgets), NaN where nothing is known."""
+    found = np.full((shares.size, budgets.size), np.nan)
+    for row in rates.itertuples():
+        across = _where(budgets, row.budget)
+        found[_where(shares, row.participation), across] = row.rate
+    return found
+
+
+def _where(values: Any, value: float) -> int:
+    same = np.isnan(values) if np.isnan(value) else values == value
+    return int(np.flatnonzero(same)[0])
+
+
+def _panel(axes: Any, rates: Any, colours: Any) -> None:
+    down, across = rates.shape
+    axes.set_facecolor("white")
+    for row, column in np.argwhere(np.isnan(rates)):
+        axes.fill(
+            [column - 0.5, column + 0.5, column + 0.5, column - 0.5],
+            [row - 0.5, row - 0.5, row + 0.5, row + 0.5],
+            facecolor="none",
+            edgecolor="#C8C8C8",
+            hatch="////",
+            linewidth=0,
+        )
+    axes.imshow(np.ma.masked_invalid(rates), cmap=colours, vmin=0, vmax=1, origin="lower", aspect="auto")
+    if rates.size <= MOST_NUMBERS:
+        for (row, column), rate in np.ndenumerate(rates):
+            if not np.isnan(rate):
+                colour = "white" if rate > 0.55 else BLACK if rate else GREY
+                axes.text(column, row, f"{rate:.0%}", ha="center", va="center", fontsize=7, color=colour)
+    _line(axes, rates)
+    axes.set(xlim=(-0.5, across - 0.5), ylim=(-0.5, down - 0.5))
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labelsize=8, colors="#444444")
+
+
+def _line(axes: Any, rates: Any) -> None:
+    """Draw where the goal begins to be reached at least every second time: along the edges of cells."""
+    high = np.nan_to_num(rates, nan=-1.0) >= HALF
+    known = ~np.isnan(rates)
+    for row, column in np.argwhere(high[:, 1:] != high[:, :-1]):
+        if known[row, column] and known[row, column + 1]:
+            axes.plot([column + 0.5] * 2, [row - 0.5, row + 0.5], color=VERMILLION, linewidth=2, solid_capstyle="round")
+    for row, column in np.argwhere(high[1:] != high[:-1]):
+        if known[row, column] and known[row + 1, column]:
+            axes.plot([column - 0.5, column + 0.5], [row + 0.5] * 2, color=VERMILLION, linewidth=2,
+                      solid_capstyle="round")  # fmt: skip
+
+
+def _ticks(axes: Any, budgets: Any, shares: Any) -> None:
+    for values, place, words in (
+        (budgets, axes.set_xticks, lambda value: "–" if np.isnan(value) else number(float(f"{value:.3g}"))),
+        (shares, axes.set_yticks, lambda value: "as given" if np.isnan(value) else f"{100 * value:.3g} %"),
+    ):
+        shown = np.arange(0, values.size, -(-values.size // MOST_TICKS))
+        place(shown, [words(values[at]) for at in shown])
+
+
+def _title(table: Any) -> str:
+    queries, seeds = table["query"].nunique(), max(1, table["seed"].nunique())
+    over = f"{queries:,} {'query' if queries == 1 else 'queries'} and {seeds:,} {'draw' if seeds == 1 else 'draws'}"
+    return f"How often the goal is reached, over {over}"
+
+
+def _foot(figure: Any, table: Any) -> None:
+    """Say what is missing, below."""
+    said = ["orange line: from there on, at least every second time"]
+    failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(["pending", "running"]).sum())
+    said += [f"{failed:,} cells failed and are left out"] if failed else []
+    said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []
+    figure.supxlabel("; ".join(said), fontsize=7.5, color=GREY, x=0.01, ha="left")

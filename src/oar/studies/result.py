@@ -1,0 +1,131 @@
+"""What came of a study, as it stands in its file: tables, exports, and the phase diagram."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.errors import OptionError, StorageError, choose
+from oar.files import replace_atomically
+from oar.pictures.notebook import ShownAsText
+from oar.studies.cells import AXES
+from oar.studies.rows import COUNTS, FLAGS, JSON
+from oar.studies.store import Store
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+TEXTS = ("model", "query", "status", "outcome", "solver", "witness", "error", *JSON)
+
+
+@dataclass(frozen=True)
+class Study(ShownAsText):
+    """A study as it stands in its file; it may still be under way, here or in another process.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, store: Any) -> Study:
+        """Return a study that is kept in a file, without its problem; raise for a file that holds none."""
+        with Store(store):
+            return cls(Path(store).absolute())
+
+    def table(self, timing: bool = False) -> pandas.DataFrame:
+        """Return a row for each cell, by model, query, participation, budget and seed.
+
+        `success`, `loss` and all that is said of a plan is the audit's; `gap`, `bound`, `exact` and `passes` are the
+        solver's. Cells that failed have an `error`. With `timing` there are `seconds` too, which no two runs share.
+        """
+        import pandas
+
+        with Store(self.path) as store:
+            rows, meta = store.rows(), store.meta()
+        places = {part: {name: at for at, name in enumerate(meta[part])} for part in ("models", "queries")}
+
+        def place(row: dict[str, Any]) -> tuple:
+            numbers = [(row[name] is not None, row[name] or 0) for name in ("participation", "budget", "seed")]
+            return places["models"][row["model"]], places["queries"][row["query"]], *numbers
+
+        rows.sort(key=place)
+        names = list(rows[0]) if rows else [*AXES, "status"]
+        frame = pandas.DataFrame({name: [row[name] for row in rows] for name in names}, columns=names)
+        kinds = dict.fromkeys(("seed", *COUNTS), "Int64") | dict.fromkeys(FLAGS, "boolean")
+        texts = [
+            name for name in names if name in ("model", "query", "status", "outcome", "solver", "witness", "error")
+        ]
+        kinds |= dict.fromkeys((*texts, *(name for name in JSON if name in names)), "string")
+        numbers = dict.fromkeys([name for name in names if name not in kinds], "float64")
+        frame = frame.astype({name: kind for name, kind in (kinds | numbers).items() if name in names})
+        frame.insert(2, "goal", frame["query"].map(meta["goals"]).astype("string"))
+        return frame if timing else frame.drop(columns="seconds")
+
+    def success_rate(self) -> pandas.DataFrame:
+        """Return how often the goal is reached, over queries and seeds, by model, participation and budget.
+
+        `rate` is of the cells that are done; `cells` is how many there are of them.
+        """
+        done = self.table()
+        done = done[done["status"] == "done"]
+        grouped = done.groupby(["model", "participation", "budget"], dropna=False, sort=False)["success"]
+        return grouped.agg(rate=lambda values: float(values.mean()), cells="size").reset_index()
+
+    def to_parquet(self, path: Any, timing: bool = False) -> None:
+        """Write the table as Parquet; the file is whole or not there."""
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise OptionError(
+                "to_parquet: needs pyarrow; pip install 'oar-recourse[parquet]', or use to_csv."
+            ) from None
+        buffer = io.BytesIO()
+        self.table(timing).to_parquet(buffer, index=False)
+        with replace_atomically(Path(path)) as file:
+            file.write(buffer.getvalue())
+
+    def to_csv(self, path: Any, timing: bool = False) -> None:
+        """Write the table as CSV, numbers to the last bit; the file is whole or not there."""
+        text = self.table(timing).to_csv(index=False, lineterminator="\n")
+        with replace_atomically(Path(path)) as file:
+            file.write(text.encode())
+
+    def plot(self) -> Figure:
+        """Return the phase diagram: budget × participation → how often the goal is reached; a panel for each model."""
+        from oar.studies.draw_phase import draw
+
+        return draw(self)
+
+    def figure(self, path: Any) -> None:
+        """Write the phase diagram to a .png, .svg or .pdf file."""
+        kind = choose("path", Path(path).suffix.lower(), FORMATS)[1:]
+        buffer = io.BytesIO()
+        self.plot().savefig(buffer, format=kind, dpi=160)
+        with replace_atomically(Path(path)) as file:
+            file.write(buffer.getvalue())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells are pending, running, done and failed."""
+        with Store(self.path) as store:
+            found = list(store.states().values())
+        return {name: found.count(name) for name in ("pending", "running", "done", "failed")}
+
+    def __str__(self) -> str:
+        """Show how it stands, and how often the goal is reached."""
+        try:
+            counts = self.counts
+        except StorageError as gone:
+            return f"Study({self.path.name}: {gone})"
+        said = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no cells"
+        return f"Study({self.path.name}: {said})"
+
+    def __repr__(self) -> str:
+        """Show how it stands."""
+        return str(self)

@@ -1,0 +1,68 @@
+"""What is kept of an answer: numbers as they are, and the rest as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from oar.people.labels import plain
+from oar.plans import Result
+
+# Numbers that may be infinite or missing have columns of their own: JSON has no words for them.
+NUMBERS = ("loss", "before", "gap", "bound", "margin", "tie", "effort", "residual")
+COUNTS = ("passes", "movers", "relabelled", "leavers")
+FLAGS = ("success", "success_before", "exact", "converged")
+TEXTS = ("status", "solver", "witness")
+JSON = ("prediction", "prediction_before", "violations", "rate")
+FACTS = (*NUMBERS, *COUNTS, *FLAGS, *TEXTS, *JSON)
+Row = dict[str, Any]
+
+
+def row_of(result: Result) -> Row:
+    """Return what is kept of a result; whether it worked is the audit's word, and no solver's."""
+    audit = result.audit
+    rate = None if audit.rate is None else {"successes": audit.rate.successes, "refits": audit.rate.refits}
+    return {
+        "loss": audit.loss,
+        "before": audit.loss_before,
+        "gap": result.gap,
+        "bound": result.bound,
+        "margin": audit.margin,
+        "tie": audit.tie,
+        "effort": audit.effort,
+        "residual": audit.residual,
+        "passes": int(result.passes),
+        "movers": int(audit.movers),
+        "relabelled": int(audit.relabelled),
+        "leavers": int(audit.leavers),
+        "success": bool(audit.success),
+        "success_before": bool(audit.success_before),
+        "exact": bool(result.exact),
+        "converged": bool(audit.converged),
+        "status": str(result.status),
+        "solver": result.proposal.solver,
+        "witness": audit.witness,
+        "prediction": _json(audit.prediction),
+        "prediction_before": _json(audit.prediction_before),
+        "violations": _json(audit.violations),
+        "rate": None if rate is None else _json(rate),
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in JSON's own kinds; what has none, such as a date, as text."""
+    value = plain(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

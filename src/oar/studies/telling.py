@@ -1,0 +1,111 @@
+"""How far a study has come, and how long the rest will take: on stderr, and on a terminal gone when it is done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from oar.errors import DataError
+
+QUIET = 1.0  # seconds before anything is shown
+BETWEEN = 10.0  # seconds between lines where there is no terminal
+
+
+class Pace:
+    """What cells of each kind took, and what the rest will: known only of kinds of which some are finished.
+
+    Args:
+        left: how many cells of each kind are not finished.
+    """
+
+    def __init__(self, left: dict[str, int]) -> None:
+        self.left, self._spent, self._done = dict(left), dict[str, float](), dict[str, int]()
+
+    def learn(self, kind: str, seconds: float, cells: int = 1) -> None:
+        """Note what some cells took together, in this run or an earlier one."""
+        self._spent[kind] = self._spent.get(kind, 0.0) + seconds
+        self._done[kind] = self._done.get(kind, 0) + cells
+
+    def finish(self, kind: str, seconds: float, cells: int) -> None:
+        """Note that cells were finished."""
+        self.learn(kind, seconds, cells)
+        self.left[kind] = max(0, self.left.get(kind, 0) - cells)
+
+    @property
+    def work(self) -> float:
+        """Seconds of work that are left in cells of known kinds."""
+        known = (kind for kind, number in self.left.items() if number and self._done.get(kind))
+        return sum(self.left[kind] * self._spent[kind] / self._done[kind] for kind in known)
+
+    @property
+    def unknown(self) -> int:
+        """How many cells are left of kinds of which nothing is known."""
+        return sum(number for kind, number in self.left.items() if number and not self._done.get(kind))
+
+    def words(self, hands: int) -> str:
+        """Return how long the rest will take, as far as it is known.
+
+        >>> pace = Pace({"softmax": 4, "mlp": 2})
+        >>> pace.words(1)
+        'time left not known so far'
+        >>> pace.finish("softmax", 60.0, 2)
+        >>> pace.words(1), pace.words(2)
+        ('1 min left so far, 2 cells not known', '30 s left so far, 2 cells not known')
+        >>> pace.finish("mlp", 2.0, 2)
+        >>> pace.words(1)
+        'about 1 min left'
+        """
+        if self.unknown and not self.work:
+            return "time left not known so far"
+        left = duration(self.work / max(1, min(hands, sum(self.left.values()))))
+        return f"{left} left so far, {self.unknown} cells not known" if self.unknown else f"about {left} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a few words.
+
+    >>> duration(0.2), duration(75), duration(7_300), duration(200_000)
+    ('1 s', '1 min', '2 h', '2 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"
+
+
+@contextmanager
+def told(shown: bool | None) -> Iterator[Any]:
+    """Yield a function that is told a line; it does nothing where nothing is to be shown.
+
+    Args:
+        shown: True, False, or None for "if stderr is a terminal".
+    """
+    if shown is not None and not isinstance(shown, bool):
+        raise DataError(f"progress: must be True, False or None (on a terminal), got {shown!r}.")
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda line: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    live, began, last = Live(console=console, transient=True, auto_refresh=False), time.monotonic(), -BETWEEN
+
+    def tell(line: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if not console.is_terminal:
+            if now - last >= BETWEEN:
+                console.print(line)
+                last = now
+        elif now - began >= QUIET:
+            live.start()
+            live.update(line, refresh=True)
+
+    try:
+        yield tell
+    finally:
+        live.stop()

@@ -1,0 +1,204 @@
+"""The work of a study: from a cell to its problem, and from cells to answers.
+
+Cells share what they can without sharing a bit of their answers, so that the order in which they are done, and by whom,
+makes no difference:
+
+* nearest centroid on plain features: all cells from two passes over the data in each process (`centroids`);
+* cells that differ in nothing but a seed that decides nothing are one question, solved once;
+* the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
+
+A budget's solution is not handed to the next as a start: answers would depend on which budgets there are. Nor are cells
+batched by vmap: solvers go through people in turns with refits whose number of steps differs from cell to cell.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oar.actions import Perturb
+from oar.actions.choice import part_of
+from oar.actions.participation import is_share, members_in_share
+from oar.audit.unmoved import keeping_unmoved_refits
+from oar.errors import OptionError
+from oar.models.one_thread import one_thread
+from oar.problem import Problem, Query
+from oar.recourse import collective
+from oar.studies.cells import Cell, Own
+from oar.studies.centroids import Classes, has_quick_cells
+from oar.studies.rows import Row, row_of
+
+BLOCK = 200  # nearest-centroid cells that are done at once
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Cells that are done together, by whoever claims them."""
+
+    cells: tuple[Cell, ...]
+    quick: bool
+
+    @property
+    def kind(self) -> str:
+        """Cells of the same kind take about as long as each other."""
+        return self.cells[0].model
+
+
+@dataclass(eq=False)
+class Work:
+    """A study's problem with its models and queries by name, ready to answer cells; it can be sent elsewhere."""
+
+    problem: Problem
+    models: Mapping[str, Any]
+    queries: Mapping[str, Query]
+    solver: Any
+    draws: tuple[tuple[float, int], ...] = ()
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what was kept: it is made anew elsewhere."""
+        return self.__dict__ | {"kept": {}}
+
+    @property
+    def own(self) -> Own:
+        """The problem's own budget and share."""
+        perturb, parts = part_of(self.problem.action, Perturb), _parts(self.problem)
+        budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
+        shares = {_share_of(part) for part in parts}
+        return Own(budget, shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None)
+
+    def problem_of(self, cell: Cell) -> Problem:
+        """Return the problem that a cell asks about."""
+        parts = [self._acting(part, cell) for part in _parts(self.problem)]
+        model = _seeded(self.models[cell.model], cell.seed)
+        if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
+            model = self.kept.setdefault(f"{cell.model}/{cell.seed}", model)
+        return dataclasses.replace(self.problem, model=model, query=self.queries[cell.query], action=parts)
+
+    def _acting(self, part: Any, cell: Cell) -> Any:
+        changes: dict[str, Any] = {}
+        if cell.participation == 1.0:
+            changes = {"participants": None, "seed": None}
+        elif cell.participation is not None:
+            own = part.seed if is_share(part.participants) else None
+            changes = {"participants": cell.participation, "seed": own if cell.seed is None else cell.seed}
+        if isinstance(part, Perturb) and cell.budget is not None:
+            single = self.problem.allowance.single
+            changes["budget"] = cell.budget if single else cell.budget * np.asarray(part.budget)
+        return dataclasses.replace(part, **changes)
+
+    def asks_for(self, cell: Cell) -> Cell:
+        """Return the cell without a seed that decides nothing: whoever asks for the same has the same answer."""
+        size = self.problem.people.size
+        drawn = cell.participation is not None and 0 < members_in_share(size, cell.participation) < size
+        seeded = _seeded(self.models[cell.model], cell.seed) is not self.models[cell.model]
+        return cell if drawn or seeded else dataclasses.replace(cell, seed=None)
+
+    def is_quick(self, cell: Cell) -> bool:
+        """Report whether a cell is answered from class sums alone."""
+        place = f"quick {cell.model} {cell.query}"
+        if place not in self.kept:
+            self.kept[place] = has_quick_cells(self.asked(cell), self.solver)
+        return self.kept[place] and cell.participation is not None
+
+    def asked(self, cell: Cell) -> Problem:
+        """Return the problem with a cell's model and query, and an action of its own: made once."""
+        place = f"asked {cell.model} {cell.query}"
+        if place not in self.kept:
+            self.kept[place] = dataclasses.replace(
+                self.problem, model=self.models[cell.model], query=self.queries[cell.query]
+            )
+        return self.kept[place]
+
+    def units(self, cells: Sequence[Cell]) -> list[Unit]:
+        """Return cells as they are done together: those from class sums first, then others in a random order.
+
+        So what is known of the time that cells take is of all sorts of them, whatever budgets have to do with it.
+        """
+        groups: dict[Any, list[Cell]] = {}
+        quick: dict[str, int] = {}
+        for cell in cells:
+            if self.is_quick(cell):
+                number = quick[cell.model] = quick.get(cell.model, -1) + 1
+                groups.setdefault((cell.model, number // BLOCK), []).append(cell)
+            else:
+                groups.setdefault(self.asks_for(cell), []).append(cell)
+        found = [Unit(tuple(group), not isinstance(place, Cell)) for place, group in groups.items()]
+        shuffled = [found[place] for place in np.random.default_rng(0).permutation(len(found))]
+        return sorted(shuffled, key=lambda unit: not unit.quick)
+
+    def drawing(self, cells: Sequence[Cell]) -> Work:
+        """Return itself, knowing which shares and seeds there are: people are walked over once for all of them."""
+        quick = [cell for cell in cells if self.is_quick(cell)]
+        self.draws = tuple(dict.fromkeys((cell.participation or 0.0, self.seed_of(cell)) for cell in quick))
+        return self
+
+    def seed_of(self, cell: Cell) -> int:
+        """Return the seed of the draw of those who take part."""
+        if cell.seed is not None:
+            return cell.seed
+        perturb = part_of(self.problem.action, Perturb)
+        return 0 if perturb is None or perturb.seed is None else perturb.seed
+
+    def answers(self, unit: Unit) -> list[Row]:
+        """Answer the cells of a unit, each audited; {"error": text} where there is no answer."""
+        if not unit.quick:
+            with keeping_unmoved_refits(self.kept.setdefault("unmoved", {})):
+                return [self._answered(unit.cells[0])] * len(unit.cells)
+        if "classes" not in self.kept:
+            self.kept["classes"] = Classes(self.problem.people, self.draws)
+        classes: Classes = self.kept["classes"]
+        found = []
+        for cell in unit.cells:
+            assert cell.participation is not None
+            assert cell.budget is not None
+            row = classes.row(self.asked(cell), cell.budget, (cell.participation, self.seed_of(cell)))
+            found.append(self._answered(cell) if row is None else row)
+        return found
+
+    def _answered(self, cell: Cell) -> Row:
+        try:
+            return row_of(collective(self.problem_of(cell), solver=self.solver, progress=False))
+        except (MemoryError, OSError, OptionError):
+            raise  # the machine's trouble, which another time may not be there; or options that suit no cell
+        except Exception as error:  # a cell that fails is a result like any other, and says why
+            return {"error": f"{type(error).__name__}: {error}"}
+
+
+def answered(work: Work, unit: Unit, alone: bool = False) -> list[Row]:
+    """Answer a unit on one thread of linear algebra; `alone` where nobody else has seen to that."""
+    with one_thread() if alone else nullcontext():
+        return work.answers(unit)
+
+
+def _parts(problem: Problem) -> tuple[Any, ...]:
+    return problem.action if isinstance(problem.action, tuple) else (problem.action,)
+
+
+def _share_of(part: Any) -> float | None:
+    """Return the share that takes part: all, or a random one; None for those who are named in some other way."""
+    if part.participants is None:
+        return 1.0
+    return float(part.participants) if is_share(part.participants) else None
+
+
+def _seeded(model: Any, seed: int | None) -> Any:
+    """Return a model with another seed, behind a scaler too; as it is where it has none."""
+    if seed is None or not dataclasses.is_dataclass(model):
+        return model
+    names = [part.name for part in dataclasses.fields(model)]
+    if "seed" in names:
+        return dataclasses.replace(model, seed=seed)  # type: ignore[type-var]
+    behind = getattr(model, "model", None)
+    inner = _seeded(behind, seed)
+    if inner is behind:
+        return model
+    changed = copy.copy(model)
+    object.__setattr__(changed, "model", inner)
+    return changed

@@ -1,0 +1,150 @@
+"""`oar study`: TOML files, what they cannot say, exports and figures."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from command_worlds import done, failed, numbers, people
+from study_worlds import ROOT
+
+import oar
+
+PLAIN = """
+data = "people.csv"
+target = "kind"
+plain = true
+goal = 1
+model = "nearest-centroid"
+
+[axes]
+budgets = [0.5, 1.0, 2.0]
+participation = [0.5, 1.0]
+queries = [3, 7]
+seeds = [0, 1]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    numbers().to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "study.toml").write_text(PLAIN)
+    return tmp_path
+
+
+def test_it_runs_a_file_and_says_how_often_goals_are_reached(folder):
+    files = folder / "cells.parquet", folder / "phase.png"
+    told = done("study", folder / "study.toml", "--workers", 1, "--export", files[0], "--figure", files[1])
+    assert "nearest-centroid: how often the goal is reached" in told
+    assert f"24 done in {folder / 'study.db'}" in told
+    table = pd.read_parquet(files[0])
+    frame = numbers()
+    everyone = oar.Population(frame[["x", "y"]], frame["kind"])
+    for row in table.itertuples():
+        query = oar.Query(oar.Members([int(row.query)], stay=True), goal=1)
+        action = oar.Perturb(row.budget, participants=row.participation, seed=int(row.seed))
+        alone = oar.collective(oar.Problem(everyone, oar.NearestCentroid(), query, action))
+        assert row.loss == pytest.approx(alone.loss, rel=1e-9)
+        assert row.success == alone.success
+    assert 0 < table["success"].sum() < len(table)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_finished_store_can_be_shown_again(folder):
+    done("study", folder / "study.toml", "--store", folder / "elsewhere.db")
+    told = done("study", folder / "elsewhere.db", "--export", folder / "cells.csv")
+    assert "24 done" in told
+    assert len(pd.read_csv(folder / "cells.csv")) == 24
+    assert "is for a study that is run" in failed("study", folder / "elsewhere.db", "--workers", 2)
+    assert "add --force" in failed("study", folder / "study.toml", "--export", folder / "cells.csv")
+    done("study", folder / "elsewhere.db", "--export", folder / "cells.csv", "--force")
+
+
+def test_cells_may_be_listed_and_queries_may_be_files(folder):
+    pd.DataFrame({"x": [0.5], "y": [1.0]}).to_csv(folder / "asker.csv", index=False)
+    head = PLAIN.partition("[axes]")[0]
+    cells = '[[cells]]\nbudget = 0.5\nquery = "asker.csv"\n[[cells]]\nbudget = 1\nquery = 3\nparticipation = 0.5\n'
+    (folder / "study.toml").write_text(head + cells)
+    done("study", folder / "study.toml")
+    table = oar.Study.open(folder / "study.db").table()
+    assert table[["query", "budget"]].to_numpy().tolist() == [["asker.csv", 0.5], ["3", 1.0]]
+
+
+def test_a_table_with_several_models(tmp_path):
+    people(40).to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "study.toml").write_text(
+        'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nleave-out = "town"\n[axes]\n'
+        'budgets = [0.1, 0.3]\nmodels = ["softmax", "naive-bayes"]\n'
+    )
+    done("study", tmp_path / "study.toml", "--workers", 1)
+    table = oar.Study.open(tmp_path / "study.db").table()
+    assert table["model"].tolist() == ["softmax"] * 2 + ["naive-bayes"] * 2
+    assert (table["status"] == "done").all()
+
+
+def test_a_changed_file_of_people_is_refused(folder):
+    done("study", folder / "study.toml")
+    frame = numbers()
+    frame.loc[0, "x"] += 1
+    frame.to_csv(folder / "people.csv", index=False)
+    assert "fingerprint differs in people" in failed("study", folder / "study.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("goal = 1", "gaol = 1"), "Did you mean 'goal'?"),
+        (("budgets", "bugdets"), "Did you mean 'budgets'?"),
+        (("[0.5, 1.0, 2.0]", "0.5"), "budgets: must be a list"),
+        (("[0.5, 1.0, 2.0]", '["much"]'), "budget: must be a number"),
+        (("plain = true", 'plain = "yes"'), "plain: must be true or false"),
+        (('model = "nearest-centroid"', 'model = "centroid"'), "must be one of"),
+        (("goal = 1", "goal = 9"), "goal: must be a value of 'kind'"),
+        (("[axes]", "[[cells]]\nbudget = 1\n[axes]"), "leave one out"),
+        (("plain = true", "plain ="), "is no TOML file"),
+        (("[3, 7]", "[3, 700]"), "query: must be a row from 0 to 59"),
+        (("people.csv", "nobody.csv"), "nobody.csv"),
+        (('model = "nearest-centroid"', "store = 3"), "store: must be a text"),
+    ],
+)
+def test_what_a_file_cannot_say_is_told_in_a_line(folder, change, message):
+    text = PLAIN.replace(*change)
+    assert text != PLAIN
+    (folder / "study.toml").write_text(text)
+    assert message in failed("study", folder / "study.toml")
+    assert not (folder / "study.db").exists()
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert "does not exist" in failed("study", tmp_path / "study.toml")
+    assert "does not exist" in failed("study", tmp_path / "study.db")
+
+
+def test_as_a_command_it_ends_on_ctrl_c_and_goes_on(folder):
+    (folder / "study.toml").write_text(PLAIN.replace("nearest-centroid", "softmax").replace("[3, 7]", "[3, 7, 9, 11]"))
+    command = [sys.executable, "-m", "oar", "study", str(folder / "study.toml"), "--workers", "1"]
+    given = {"env": os.environ | {"PYTHONPATH": str(ROOT / "src")}, "text": True, "cwd": folder}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given) as running:
+        deadline = time.monotonic() + 60
+        while not _some_done(folder / "study.db") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        told, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert told == ""
+    assert said == "oar: interrupted; what is done is kept; run the same command again to go on.\n"
+    counts = oar.Study.open(folder / "study.db").counts
+    assert counts["done"] > 0
+    assert counts["running"] == 0
+    shown = subprocess.run([*command[:4], "study.db"], capture_output=True, check=True, **given)
+    assert f"{counts['done']} done" in shown.stdout.replace(f"{counts['pending']} pending, ", "")
+
+
+def _some_done(store):
+    try:
+        return store.exists() and oar.Study.open(store).counts["done"] > 0
+    except oar.StorageError:
+        return False
