@@ -1,4 +1,4 @@
-"""People in parts who are not as they should be, and disks that are full: what is wrong is named, nothing is half done."""
+"""People in parts who are not as they should be, and full disks: what is wrong is named, and nothing is half done."""
 
 import errno
 import os

@@ -15,7 +15,7 @@ from part_worlds import asked, blobs, folder_of, halves, moves_in, table_of
 
 import oar
 from oar.people import dask_engine
-from oar.people.dask_engine import DaskEngine
+from oar.people.dask_engine import ONE_THREAD, DaskEngine
 from oar.solvers import ProjectedGradient
 from oar.streaming import StreamedTraining, Walk
 
@@ -31,7 +31,6 @@ MODELS = {
     "ridge": oar.models.Ridge(1e-2),
 }
 SOLVERS = {"softmax": ProjectedGradient(max_steps=3), "ridge": ProjectedGradient(max_steps=3), "centroid": "auto"}
-ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "NPROC": "1", "OMP_NUM_THREADS": "1"}
 QUIET = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
 
 
@@ -152,6 +151,7 @@ def killing(people, monkeypatch, on_pass, kill):
 def test_the_only_worker_is_killed_and_takes_everything_along(people_of, here, tmp_path, monkeypatch):
     features, labels, query = people_of["softmax"]
     folder = halves(tmp_path / "people", features, labels, 1_000)
+    monkeypatch.setitem(QUIET, "distributed.scheduler.allowed-failures", 1)
     with started_cluster(1, tmp_path / "cluster") as cluster, Client(cluster, set_as_default=False) as client:
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         (address, pid), *others = client.run(os.getpid).items()
@@ -160,6 +160,12 @@ def test_the_only_worker_is_killed_and_takes_everything_along(people_of, here, t
         agree(solved(people, "softmax", query, tmp_path / "moves"), here["softmax"])
         assert passes[0] > 30
         assert address not in client.run(os.getpid)
+
+        people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
+        with pytest.raises(
+            oar.errors.EngineError, match=r"tried on 2 workers, and all of them died.*smaller row groups"
+        ):
+            list(people.mapped(lambda part, start: os._exit(1)))
 
 
 @pytest.fixture
@@ -222,6 +228,32 @@ def test_a_lost_worker_is_done_without_and_a_lost_scheduler_is_told(processes, p
             people.loaded()
         assert time.monotonic() - begun < 120  # it does not hang
     assert not (tmp_path / "other moves").exists()
+
+
+def test_workers_that_do_not_come_are_told(tmp_path, monkeypatch):
+    features, labels, _ = blobs(100)
+    folder = halves(tmp_path / "people", features, labels)
+    monkeypatch.setattr(dask_engine, "PATIENCE", 0.3)
+    with started_cluster(0, tmp_path / "cluster") as cluster, Client(cluster, set_as_default=False) as client:
+        people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
+        with pytest.raises(oar.errors.EngineError, match=r"must have a worker, got none within .*; start some"):
+            people.loaded()
+        never = client.submit(sum, [1, 2], pure=False)
+        with pytest.raises(oar.errors.EngineError, match="must have a worker"):  # who are all gone while they work
+            people.engine._received([never])
+
+
+def test_parts_stay_with_their_workers_and_new_ones_get_a_share(client):
+    engine, parts, starts = DaskEngine(client), [None] * 12, list(range(0, 120, 10))
+    two = engine._settled(parts, starts, {"a": 1, "b": 1})
+    assert two == ["a", "b"] * 6
+    assert engine._settled(parts[:1], starts[:1], {"a": 1, "b": 1}) == ["a"]
+    three = engine._settled(parts, starts, {"a": 1, "b": 1, "c": 1})
+    assert [three.count(one) for one in "abc"] == [4, 4, 4]
+    assert all(new in (old, "c") for old, new in zip(two, three, strict=True))
+    without = engine._settled(parts, starts, {"a": 1, "c": 2})
+    assert [without.count(one) for one in "ac"] == [4, 8]
+    assert all(new == old or old == "b" for old, new in zip(three, without, strict=True))
 
 
 # What is sent

@@ -9,6 +9,7 @@ What workers know can be lost with them, and is then sent again: nothing that a 
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ from oar.people.engine import Engine, Threads, Traffic, bytes_of
 from oar.people.parts import Part
 
 AHEAD = 4  # parts for each thread of the workers that are sent at a time
+# A process for each core: arithmetic that takes more threads than that only makes them wait for each other
+ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "NPROC": "1", "OMP_NUM_THREADS": "1"}
 LOSSES = 3  # times that workers may take along what all parts need, in one pass
 PACKAGE = "oar-recourse"
 PATIENCE = 60.0  # seconds to wait for a first worker
@@ -55,7 +58,9 @@ def _current_or_local() -> Any:
     try:
         return get_client()
     except ValueError:
-        return Client(LocalCluster(threads_per_worker=1, dashboard_address=":0"))
+        flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD['XLA_FLAGS']}".strip()
+        environment = ONE_THREAD | {"XLA_FLAGS": flags}
+        return Client(LocalCluster(threads_per_worker=1, dashboard_address=":0", env=environment))
 
 
 @dataclass
@@ -126,6 +131,7 @@ class DaskEngine:
 
         try:
             with _losses_named():
+                self._await(futures)
                 found = self.client.gather(futures)
         except _GoneError as error:
             if any(one.status == "error" for one in futures) and error.__cause__ is not None:
@@ -144,6 +150,17 @@ class DaskEngine:
         for one in found:
             self.traffic.received += bytes_of(one)
         return list(found)
+
+    def _await(self, futures: list[Any]) -> None:
+        """Wait until all are done, for as long as there are workers."""
+        from distributed import wait
+
+        while any(one.status == "pending" for one in futures):
+            try:
+                with self.client.as_current():
+                    wait(futures, timeout=PATIENCE)
+            except TimeoutError:
+                self._workers()
 
     def _placed(self, argument: Any, workers: int) -> Any:
         """Return what is to be sent: large things that all parts need are sent to each worker once."""
