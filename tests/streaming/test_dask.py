@@ -151,7 +151,7 @@ def killing(people, monkeypatch, on_pass, kill):
 def test_the_only_worker_is_killed_and_takes_everything_along(people_of, here, tmp_path, monkeypatch):
     features, labels, query = people_of["softmax"]
     folder = halves(tmp_path / "people", features, labels, 1_000)
-    monkeypatch.setitem(QUIET, "distributed.scheduler.allowed-failures", 1)
+    monkeypatch.setattr(dask_engine, "LOOK", 1.0)
     with started_cluster(1, tmp_path / "cluster") as cluster, Client(cluster, set_as_default=False) as client:
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         (address, pid), *others = client.run(os.getpid).items()
@@ -163,7 +163,7 @@ def test_the_only_worker_is_killed_and_takes_everything_along(people_of, here, t
 
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         with pytest.raises(
-            oar.errors.EngineError, match=r"tried on 2 workers, and all of them died.*smaller row groups"
+            oar.errors.EngineError, match=r"tried on 4 workers, and all of them died.*smaller row groups"
         ):
             list(people.mapped(lambda part, start: os._exit(1)))
 
@@ -234,13 +234,14 @@ def test_workers_that_do_not_come_are_told(tmp_path, monkeypatch):
     features, labels, _ = blobs(100)
     folder = halves(tmp_path / "people", features, labels)
     monkeypatch.setattr(dask_engine, "PATIENCE", 0.3)
+    monkeypatch.setattr(dask_engine, "LOOK", 0.3)
     with started_cluster(0, tmp_path / "cluster") as cluster, Client(cluster, set_as_default=False) as client:
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         with pytest.raises(oar.errors.EngineError, match=r"must have a worker, got none within .*; start some"):
             people.loaded()
         never = client.submit(sum, [1, 2], pure=False)
         with pytest.raises(oar.errors.EngineError, match="must have a worker"):  # who are all gone while they work
-            people.engine._received([never])
+            people.engine._received([(never, "nobody")])
 
 
 def test_parts_stay_with_their_workers_and_new_ones_get_a_share(client):

@@ -25,9 +25,10 @@ from oar.people.parts import Part
 AHEAD = 4  # parts for each thread of the workers that are sent at a time
 # A process for each core: arithmetic that takes more threads than that only makes them wait for each other
 ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "NPROC": "1", "OMP_NUM_THREADS": "1"}
-LOSSES = 3  # times that workers may take along what all parts need, in one pass
+LOSSES = 3  # times that workers may take work along, one after the other, without any part being done
 PACKAGE = "oar-recourse"
 PATIENCE = 60.0  # seconds to wait for a first worker
+LOOK = 5.0  # seconds after which to look whether workers are still there
 
 
 def chosen_engine(engine: str, client: Any) -> Engine:
@@ -92,12 +93,14 @@ class DaskEngine:
         while done < len(parts):  # more than once only where workers took something along that was sent to them
             try:
                 for result in self._worked(function, parts[done:], starts[done:], arguments, small):
-                    done += 1
+                    done, losses = done + 1, 0
                     yield result
             except _GoneError as error:
                 losses += 1
-                if self.client.status != "running" or losses > LOSSES:
+                if self.client.status != "running":
                     raise self._lost(error.__cause__ or error) from error.__cause__
+                if losses > LOSSES:
+                    raise self._killed(losses) from error.__cause__
                 self._sent.clear()
 
     def _worked(
@@ -108,13 +111,13 @@ class DaskEngine:
             workers = self._workers()
             homes = self._settled(parts, starts, workers)
             given = [self._placed(one, len(workers)) for one in arguments]
-        waiting: list[Any] = []
+        waiting: list[tuple[Any, str]] = []
         most = AHEAD * sum(workers.values())
         for part, start, home in zip(parts, starts, homes, strict=True):
             if len(waiting) >= most:  # the first half comes back together, while workers do the other
                 yield from self._received(waiting[: most // 2])
                 del waiting[: most // 2]
-            waiting.append(self._submitted(function, part, start, given, home))
+            waiting.append((self._submitted(function, part, start, given, home), home))
             self.traffic.sent += small + bytes_of((_described(part), start))
         yield from self._received(waiting)
 
@@ -126,22 +129,20 @@ class DaskEngine:
             return self.client.submit(function, part, start, *given, **options)
         return self.client.submit(_with_held, held, function, _described(part), start, *given, **options)
 
-    def _received(self, futures: list[Any]) -> list[Any]:
+    def _received(self, waiting: list[tuple[Any, str]]) -> list[Any]:
         from distributed import KilledWorker
 
+        futures = [future for future, _ in waiting]
         try:
             with _losses_named():
-                self._await(futures)
+                self._await(waiting)
                 found = self.client.gather(futures)
         except _GoneError as error:
             if any(one.status == "error" for one in futures) and error.__cause__ is not None:
                 raise error.__cause__ from None  # what the work itself said
             raise
         except KilledWorker as error:
-            raise EngineError(
-                f"engine: the work on a part was tried on {error.allowed_failures + 1} workers, and all of them died "
-                "at it; parts may be too large for their memory: write smaller row groups, or give workers more memory."
-            ) from error
+            raise self._killed(error.allowed_failures + 1) from error
         except ModuleNotFoundError as error:
             raise EngineError(
                 f"engine: workers must have what is installed here, got one without {error.name}; install "
@@ -151,16 +152,22 @@ class DaskEngine:
             self.traffic.received += bytes_of(one)
         return list(found)
 
-    def _await(self, futures: list[Any]) -> None:
-        """Wait until all are done, for as long as there are workers."""
+    def _await(self, waiting: list[tuple[Any, str]]) -> None:
+        """Wait until all are done, for as long as their workers are there.
+
+        A task whose worker is gone goes to another one, but where there is none at that moment, not to one that comes
+        later: then it has to be sent again.
+        """
         from distributed import wait
 
-        while any(one.status == "pending" for one in futures):
+        while any(future.status == "pending" for future, _ in waiting):
             try:
                 with self.client.as_current():
-                    wait(futures, timeout=PATIENCE)
+                    wait([future for future, _ in waiting], timeout=LOOK)
             except TimeoutError:
-                self._workers()
+                workers = self._workers()
+                if any(future.status == "pending" and home not in workers for future, home in waiting):
+                    raise _GoneError from None
 
     def _placed(self, argument: Any, workers: int) -> Any:
         """Return what is to be sent: large things that all parts need are sent to each worker once."""
@@ -236,6 +243,12 @@ class DaskEngine:
         """Call a function on every worker; workers that are gone have nothing to do."""
         if self.client.status == "running":
             self.client.run(function, *arguments, on_error="ignore")
+
+    def _killed(self, times: int) -> EngineError:
+        return EngineError(
+            f"engine: the work on a part was tried on {times} workers, and all of them died at it; parts may be too "
+            "large for their memory: write smaller row groups, or give workers more memory."
+        )
 
     def _lost(self, error: BaseException) -> EngineError:
         address = getattr(getattr(self.client, "scheduler", None), "address", "its address")
