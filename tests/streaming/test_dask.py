@@ -210,7 +210,7 @@ def test_a_lost_worker_is_done_without_and_a_lost_scheduler_is_told(processes, p
     features, labels, query = people_of["softmax"]
     address, (scheduler, *workers) = processes
     folder = halves(tmp_path / "people", features, labels, 1_000)
-    with dask_config.set(QUIET), Client(scheduler_file=str(address), set_as_default=False, timeout=10) as client:
+    with dask_config.set(QUIET), Client(scheduler_file=str(address), set_as_default=False, timeout=4) as client:
         client.wait_for_workers(2, timeout=60)
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         killing(people, monkeypatch, 20, workers[0].kill)
