@@ -8,6 +8,7 @@ all; it must not depend on anything else, because it may run anywhere, and again
 from __future__ import annotations
 
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -25,6 +26,39 @@ class Traffic:
     rounds: int = 0
     sent: int = 0
     received: int = 0
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> print(Traffic(rounds=160, sent=4_133_400, received=1_727_496))
+        160 passes: 4.1 MB sent (25.8 kB a pass), 1.7 MB received (10.8 kB a pass)
+        """
+        ways = ((self.sent, "sent"), (self.received, "received"))
+        told = [f"{in_bytes(size)} {way} ({in_bytes(size / max(1, self.rounds))} a pass)" for size, way in ways]
+        return f"{self.rounds:,} passes: {', '.join(told)}"
+
+    def since(self, before: Traffic) -> Traffic:
+        """Return what has come since."""
+        return Traffic(self.rounds - before.rounds, self.sent - before.sent, self.received - before.received)
+
+
+def in_bytes(size: float) -> str:
+    """Return a number of bytes for people, in powers of a thousand.
+
+    >>> in_bytes(999), in_bytes(1_000), in_bytes(25_834), in_bytes(4e12)
+    ('999 B', '1.0 kB', '25.8 kB', '4,000.0 GB')
+    """
+    if size < 1000:
+        return f"{size:.0f} B"
+    place = min(3, (len(str(int(size))) - 1) // 3)
+    return f"{size / 1000**place:,.1f} {('kB', 'MB', 'GB')[place - 1]}"
+
+
+def bytes_of(value: Any) -> int:
+    """Return how many bytes a value takes when it is sent; arrays are not copied for that."""
+    buffers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    return len(rest) + sum(one.raw().nbytes for one in buffers)
 
 
 class Engine(Protocol):

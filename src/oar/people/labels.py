@@ -104,7 +104,9 @@ class LabelCoding:
             known: list[str] = [name for name in map(_as_any, self.classes) if isinstance(name, str)]
             near = difflib.get_close_matches(str(label), known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{argument}: must be one of the classes {self._listing()}, got {label!r}.{hint}") from None
+            raise DataError(
+                f"{argument}: must be one of the classes {self._listing()}, got {plain(label)!r}.{hint}"
+            ) from None
 
     def encode(self, labels: NDArray, argument: str = "labels") -> Codes:
         """Return the codes of an array of labels; unknown labels raise."""

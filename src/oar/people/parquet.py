@@ -63,17 +63,18 @@ class ParquetPart:
         from pyarrow.parquet import ParquetFile
 
         try:
-            with ParquetFile(self.path) as file:  # one thread: parts are read side by side
+            # Checksums are looked at where pages have them; one thread, because parts are read side by side
+            with ParquetFile(self.path, page_checksum_verification=True) as file:
                 return file.read_row_group(self.group, columns=columns, use_threads=False)
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
 
-    def _numbers(self, table: Any, name: str) -> NDArray:
+    def _numbers(self, table: Any, name: str, argument: str = "features") -> NDArray:
         column = table.column(name)
         if column.null_count:
             raise DataError(
-                f"features: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; drop "
-                "or impute them."
+                f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; "
+                "drop or impute them."
             )
         return _array(column)
 
@@ -86,7 +87,7 @@ class ParquetPart:
             )
         weights = None
         if self.columns.weights is not None:
-            weights = checked_weights(self._numbers(table, self.columns.weights), self.name)
+            weights = checked_weights(self._numbers(table, self.columns.weights, "weights"), self.name)
         return _array(labels), weights, self.name
 
 
@@ -101,7 +102,12 @@ def _brief(error: BaseException) -> str:
 
 def parquet_files(path: Any) -> list[Path]:
     """Return a file, or all Parquet files of a folder and the folders in it, in the order of their names."""
-    place = Path(path)
+    try:
+        place = Path(path)
+    except TypeError:
+        raise DataError(
+            f"path: must be a Parquet file or a folder of them, got an object of type {type(path).__name__}."
+        ) from None
     if place.is_file():
         return [place]
     if not place.is_dir():
@@ -192,6 +198,9 @@ def _opened(file: Path) -> _Opened:
             f"path: every file must be a Parquet file, got {str(file)!r}, which cannot be read ({_brief(error)}); "
             "write it again, or take it out of the folder."
         ) from None
+    twice = repeated(schema.names)
+    if twice is not None:
+        raise DataError(f"path: columns must have different names, got {twice!r} twice in {file}; write it again.")
     return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups)
 
 
@@ -200,6 +209,10 @@ def _columns(first: _Opened, target: str, features: Any, weights: str | None) ->
     for argument, name in (("target", target), ("weights", weights)):
         if name is not None and name not in known:
             raise DataError(f"{argument}: must be a column of {first.path}, one of {known}, got {name!r}.")
+    if weights == target:
+        raise DataError(f"weights: must be another column than the target, got {weights!r} for both.")
+    if isinstance(features, str):
+        raise DataError(f"features: must be a list of columns, got {features!r}; say features=[{features!r}].")
     if features is None:
         chosen = [name for name in known if name not in (target, weights)]
     else:

@@ -7,7 +7,7 @@ says so, and what to do: `people.loaded()` reads them all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -105,6 +105,8 @@ class StreamedPopulation(Population):
     def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
         """Return the same people, whose classes are known; labels are then not looked through for them."""
         other = copy.copy(self)
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise DataError(f"classes: must be a list of the labels that occur, got {classes!r}.")
         known = [plain(label) for label in classes]
         if len(set(known)) != len(known) or not known:
             raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
@@ -259,7 +261,7 @@ def chunks_of(
     """Walk over one part's people; labels are codes, or without a coding values."""
     size = len(read.labels)
     codes = None if coding is None else encoded(coding, read)
-    values = np.asarray(read.labels, dtype=np.float64)[:, None] if coding is None else None
+    values = _values(read)[:, None] if coding is None else None
     for first, last in sliced(size, rows):
         yield Chunk(
             start + first,
@@ -268,6 +270,18 @@ def chunks_of(
             None if read.weights is None else read.weights[first:last],
             None if values is None else values[first:last],
         )
+
+
+def _values(read: Rows) -> NDArray[np.float64]:
+    """Return a part's labels as values (n,); raise where one is not finite."""
+    found = np.asarray(read.labels, dtype=np.float64)
+    wrong = np.flatnonzero(~np.isfinite(found))
+    if wrong.size:
+        raise DataError(
+            f"labels: must be finite, got {found[wrong[0]]} in {read.name}, row {wrong[0]}; drop these people, or say "
+            "what their values are."
+        )
+    return found
 
 
 def encoded(coding: LabelCoding, read: Rows) -> Any:

@@ -52,8 +52,7 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     people = plan.problem.people
     names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
     names = tuple(f"{name}_" if name == POSITION else name for name in names)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    place = _place(folder)
     mark = _mark(plan)
     if isinstance(people, StreamedPopulation):
         coding = None if people.labels_are_values else people.coding
@@ -67,6 +66,18 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     return [
         _write(writing, number, ((one, plan.of_chunk(one)) for one in (chunk,))) for number, chunk in enumerate(chunks)
     ]
+
+
+def _place(folder: Any) -> Path:
+    """Make the folder where there is none, and remove what a run that was killed left unfinished in it."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for unfinished in place.glob(".part-*.parquet.*"):
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot write to {place}: {error.strerror}. Choose a folder you can write to.") from error
+    return place
 
 
 def _mark(plan: Plan) -> str:
@@ -122,7 +133,7 @@ def _write(writing: _Writing, number: int, moved: Iterator[tuple[Chunk, Any]]) -
     fields = [(POSITION, pyarrow.int64()), *((name, pyarrow.float64()) for name in writing.names)]
     schema = pyarrow.schema(fields, metadata={MARK: writing.mark.encode()})
     try:
-        with replace_atomically(path) as file, ParquetWriter(file, schema) as writer:
+        with replace_atomically(path) as file, ParquetWriter(file, schema, write_page_checksum=True) as writer:
             for chunk, moves in moved:
                 columns = [np.arange(chunk.start, chunk.stop), *np.ascontiguousarray(moves.T)]
                 writer.write_table(pyarrow.table(columns, schema=schema))

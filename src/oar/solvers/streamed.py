@@ -93,6 +93,7 @@ class _Run:
         self._most = MOST_STEPS if settings.max_steps is None else settings.max_steps
         self._deadline = time.monotonic() + settings.time_limit
         self._solved = signal.tolerance if isinstance(signal, Implicit) else Implicit().tolerance
+        self._before = replace(problem.people.engine.traffic)  # type: ignore[attr-defined]
         self.training = StreamedTraining(problem)
         radii = problem.allowance
         self._largest = radii.budget if isinstance(radii.budget, float) else float(np.max(radii.budget))
@@ -133,9 +134,15 @@ class _Run:
             ended="" if ended == "closed" else ENDED[ended],
             steps=self.steps,
             passes=training.passes,
-            note=f"Read in {len(training.people.parts):,} parts. H v = g was solved to {self._solved:.0e} of ‖g‖.",
+            note=self._note(),
             residual=final.fit.residual,
         )
+
+    def _note(self) -> str:
+        people = self.training.people
+        sent = people.engine.traffic.since(self._before)
+        told = f" Workers were sent a signal and sent sums back: {sent}." if sent.rounds else ""
+        return f"Read in {len(people.parts):,} parts. H v = g was solved to {self._solved:.0e} of ‖g‖.{told}"
 
     def _refitted(self, walk: Walk, near: Place | None, precision: float) -> Place:
         training, problem = self.training, self.problem
