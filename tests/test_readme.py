@@ -38,7 +38,7 @@ def test_the_python_in_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 9
     compared = [pair for block in blocks for pair in run(block, names)]
     assert len(compared) >= 4
     for said, seen in compared:

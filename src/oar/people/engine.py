@@ -11,8 +11,9 @@ import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from oar.people.parts import Part
@@ -93,14 +94,19 @@ class Threads:
                 yield function(part, start, *arguments)
             return
         waiting: deque[Future] = deque()
-        with ThreadPoolExecutor(number) as pool:
-            try:
-                for part, start in zip(parts, starts, strict=True):
-                    if len(waiting) > number:
-                        yield waiting.popleft().result()
-                    waiting.append(pool.submit(function, part, start, *arguments))
-                while waiting:
+        try:
+            for part, start in zip(parts, starts, strict=True):
+                if len(waiting) > number:
                     yield waiting.popleft().result()
-            finally:  # where one part failed, the others need not be begun
-                for one in waiting:
-                    one.cancel()
+                waiting.append(self._pool.submit(function, part, start, *arguments))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # where one part failed, the others need not be begun; those that are must not go on unseen
+            for one in waiting:
+                one.cancel()
+            wait(waiting)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """The same threads for all passes: the C library keeps some memory for every thread that ever was."""
+        return ThreadPoolExecutor(self.number or os.cpu_count() or 1, thread_name_prefix="oar")

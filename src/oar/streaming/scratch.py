@@ -26,7 +26,7 @@ from oar.errors import StorageError
 RUNS = 4  # of which a process keeps something; an older one would have to walk again
 VERSIONS = 2  # of moves: the last accepted ones, and those on trial
 PREFIX = "oar-scratch-"
-MEMORY = 512_000_000  # bytes of arrays that a process keeps in memory
+MEMORY = 256_000_000  # bytes of arrays that a process keeps in memory
 Name = tuple[str, int, str]  # of an array: the run, the first person, and what it is
 
 _folders: dict[str, Path] = {}
