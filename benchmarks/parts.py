@@ -133,7 +133,7 @@ def _workers(path: Path, effort: Effort) -> Iterator[Row]:
 
     ratios, said = [], ""
     clusters = {
-        number: LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=None, env=ONE_THREAD)
+        number: LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=":0", env=ONE_THREAD)
         for number in (1, 2)
     }
     try:

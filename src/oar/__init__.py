@@ -12,7 +12,16 @@ from oar.actions.participation import Best
 from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
 from oar.audit import audit
-from oar.errors import DataError, EstimatorError, NumericsError, OARError, OptionError, Status, StorageError
+from oar.errors import (
+    DataError,
+    EngineError,
+    EstimatorError,
+    NumericsError,
+    OARError,
+    OptionError,
+    Status,
+    StorageError,
+)
 from oar.estimators import BlackBox
 from oar.following import Followed, Happened, Reality, follow
 from oar.goals import AnyBut, Between, Keep, Members
@@ -52,6 +61,7 @@ __all__ = [
     "Card",
     "Cheapest",
     "DataError",
+    "EngineError",
     "EstimatorError",
     "Followed",
     "Happened",

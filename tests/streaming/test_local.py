@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
+from oar.audit import streamed_newton
 from oar.people.engine import Threads
 from oar.solvers import ProjectedGradient, propose_collective
 from oar.streaming import StreamedTraining, Walk, passes, scratch
@@ -120,6 +121,20 @@ def test_chunking_and_threads_do_not_matter(tmp_path):
     moves = [np.concatenate([one.plan.of_chunk(c) for c in one.plan.problem.people.chunks()]) for one in found]
     np.testing.assert_allclose(moves[1], moves[0], atol=1e-9)
     np.testing.assert_allclose(moves[2], moves[0], atol=1e-9)
+
+
+def test_chunking_does_not_matter_where_only_some_people_are_looked_at_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(passes, "SAMPLE", 300)
+    monkeypatch.setattr(streamed_newton, "SOME", 300)
+    features, labels, query = blobs(3_000)
+    found = []
+    for rows in (3_000, 777, 100):
+        people = oar.Population.from_parquet(written(tmp_path / f"{rows}.parquet", features, labels, rows), "label")
+        found.append(oar.collective(asked(people, oar.SoftmaxRegression(1e-2), query), solver=ONE_START))
+    for other in found[1:]:
+        assert other.loss == pytest.approx(found[0].loss, rel=1e-10)
+        assert other.passes == found[0].passes
+        assert other.audit.residual <= 1e-9
 
 
 def test_arrays_on_disk_and_files_of_arrays(tmp_path):

@@ -21,7 +21,6 @@ from oar.people.parts import Part
 Array = NDArray[np.float64]
 TIGHT = 1e-10
 SOME = 20_000  # people by whose Hessian steps are taken
-EACH = 16  # of each part at the least
 CACHED = 4_096  # people at a time
 MOST_PASSES = 60
 SLOW = 0.5  # a pass that leaves more of the gradient asks for everybody's Hessian
@@ -48,6 +47,12 @@ class Task:
     spread: Array | None = None
     sent_once: ClassVar[bool] = True
 
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        assert self.mean is not None
+        return self.mean.size
+
     def targets(self, chunk: Any) -> Array:
         """Return (n, o): values, class by class 0 or 1, or of two classes whether it is the second."""
         if not self.classes:
@@ -56,20 +61,25 @@ class Task:
             return chunk.codes[:, None].astype(np.float64)
         return (chunk.codes[:, None] == np.arange(self.classes)).astype(np.float64)
 
-    def both(self, part: Part, start: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-        """Walk over a part: (u, 1) before, (u, 1) after, targets, and weights as shares of everybody's."""
+    def both(self, part: Part, start: int, one_in: int = 1) -> Iterator[tuple[Array, Array, Array, Array]]:
+        """Walk over a part: (u, 1) before, (u, 1) after, targets, and weights as shares of everybody's.
+
+        Of `one_in` people one is looked at, by position, so that it is the same people in any parts.
+        """
         assert self.mean is not None
         assert self.spread is not None
         for chunk, moves in self.asked.chunks(part, start):
             targets = self.targets(chunk)
             weights = (np.ones(len(moves)) if chunk.weights is None else chunk.weights) / self.total
+            few = slice(-chunk.start % one_in, None, one_in)
+            features, moves, targets, weights = chunk.features[few], moves[few], targets[few], weights[few]
             for first in range(0, len(moves), CACHED):
                 some = slice(first, first + CACHED)
-                rows = chunk.features[some]
+                rows = features[some]
                 sides = []
-                for features in (rows, rows + moves[some]):
+                for moved in (rows, rows + moves[some]):
                     units = np.ones((len(rows), rows.shape[1] + 1))
-                    units[:, :-1] = (features - self.mean) / self.spread
+                    units[:, :-1] = (moved - self.mean) / self.spread
                     sides.append(units)
                 yield sides[0], sides[1], targets[some], weights[some]
 
@@ -159,9 +169,10 @@ def _moments(part: Part, start: int, task: Task) -> tuple[float, Array, Array]:
 
 def _sampled(part: Part, start: int, task: Task, one_in: int) -> tuple[Array, ...]:
     """Return some people of a part, spread evenly over it."""
-    stride = max(1, min(one_in, part.size // EACH))
-    found = [tuple(array[::stride] for array in some) for some in task.both(part, start)]
-    return tuple(np.concatenate([one[place] for one in found]) for place in range(4))
+    found = list(task.both(part, start, one_in))
+    width = task.width + 1
+    empty = (np.zeros((0, width)), np.zeros((0, width)), np.zeros((0, task.outputs)), np.zeros(0))
+    return tuple(np.concatenate([empty[place], *(one[place] for one in found)]) for place in range(4))
 
 
 def _shares(task: Task, outputs: Array) -> Array:

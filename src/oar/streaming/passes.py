@@ -37,8 +37,7 @@ Array = NDArray[np.float64]
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
 BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
 CACHED = 4_096  # people at a time in NumPy
-SAMPLED = 64  # people of each part to begin with, at the least,
-SAMPLE = 20_000  # and of all parts together
+SAMPLE = 20_000  # people to begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +368,8 @@ def measure(part: Part, start: int, spec: Spec, size: int) -> Measured:
         weight = float(weights.sum())
         mean = weights @ rows / weight if weight > 0 else np.zeros(rows.shape[1])
         some = rows[weights > 0]
-        few = slice(None, None, max(1, min(size // SAMPLE, len(rows) // SAMPLED)))
+        one_in = max(1, size // SAMPLE)
+        few = slice(-chunk.start % one_in, None, one_in)  # by position, so that it is the same people in any parts
         targets = spec.targets(chunk.codes[few], None if chunk.values is None else chunk.values[few])
         one = Measured(
             weight,

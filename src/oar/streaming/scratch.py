@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import weakref
@@ -50,15 +51,23 @@ def folder_of(run: str) -> Path:
         if run not in _folders or not _folders[run].is_dir():
             place = _place() or tempfile.gettempdir()
             _remove_orphans(Path(place))
-            _folders[run] = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
+            _folders[run] = Path(tempfile.mkdtemp(prefix=f"{_owner()}-{os.getpid()}-", dir=place))
         return _folders[run]
 
 
+def _owner() -> str:
+    """Return what this machine's folders begin with."""
+    host = "".join(letter if letter.isalnum() else "_" for letter in socket.gethostname())
+    return f"{PREFIX}{host}"
+
+
 def _remove_orphans(place: Path) -> None:
-    """Remove what processes left behind that were killed."""
-    for folder in place.glob(f"{PREFIX}*"):
-        owner = folder.name.removeprefix(PREFIX).split("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+    """Remove what processes of this machine left behind that were killed."""
+    if not Path("/proc/self").exists():
+        return
+    for folder in place.glob(f"{_owner()}-*-*"):
+        pid = folder.name.removeprefix(f"{_owner()}-").split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             shutil.rmtree(folder, ignore_errors=True)
 
 

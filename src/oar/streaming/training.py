@@ -129,13 +129,6 @@ class StreamedTraining(LinearTraining):
         """Return a step by a refit and its signal."""
         return Stride(fit.parameters.reshape(self.shape), signal.reshape(self.shape), length, share)
 
-    def finished(self) -> None:
-        """Remove what was kept on disk, here and elsewhere."""
-        everywhere = getattr(self.people.engine, "everywhere", None)
-        if everywhere is not None:
-            everywhere(scratch.clear, self.run)
-        scratch.clear(self.run)
-
     # What `LinearTraining` does with all rows in memory
 
     def _coarse(self, features: Any) -> Array:
