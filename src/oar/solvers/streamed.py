@@ -4,8 +4,8 @@ The steps are those of `loop`: spectral projected gradient on true refits, with 
 loop reads the data
 
     once        to take the step, and to look at the risk where it leads (which the refit would ask for first)
-    r times     for what else the refit needs, most often one to three gradients, seldom a Hessian
-    c times     for the products that solve H v = g, most often two to four
+    r times     for what else the refit needs, most often four gradients, seldom a Hessian
+    c times     for the products that solve H v = g, most often three to six
     once        for the new gradients, the gap, and the length of the next step
 
 There are no other starts than where everyone stands and, where that ends above it, the move by minus the query's own
