@@ -1,0 +1,110 @@
+"""What goes between the leaderboard and a contender's process: files in a folder, readable by any version of NumPy.
+
+task.json         where the problem is, and how long the contender may take
+<problem>.npz     features (n, d), labels 0 … k − 1, query (d,), goal, l2, budget (p = 2)
+started.json      versions, and when the clock was started
+0007.npy          moves (n, d) at some moment; whoever runs out of time is judged by the last of them
+journal.jsonl     one line for each of these: seconds, passes, peak memory. A file without its line does not count
+ended.json        why it ended, and what the contender says of itself
+
+The clock runs from the moment that data and imports are in memory: compiling counts, starting Python does not. It
+stands still while moves are written. Passes count how often everybody's rows were gone through: for a value, a
+gradient or a product with the Hessian; a value with its gradient is one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+
+class Task:
+    """What a contender is asked, and where it writes what it finds."""
+
+    def __init__(self, folder, *packages):
+        """Read the problem, and start the clock; `packages` are those whose versions are worth knowing."""
+        self.folder = Path(folder)
+        settings = json.loads((self.folder / "task.json").read_text(encoding="utf-8"))
+        self.allowed, self.spacing = settings["seconds"], settings["spacing"]
+        self.source = settings["problem"]
+        if self.source.endswith(".npz"):
+            with np.load(self.source) as problem:
+                self.features, self.labels, self.query = (problem[name] for name in ("features", "labels", "query"))
+                self.goal, self.l2, self.budget = (problem[name].item() for name in ("goal", "l2", "budget"))
+            self.classes = int(self.labels.max()) + 1
+        self.passes, self.count, self.last = 0, 0, 0.0
+        versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
+        self._write("started.json", {"versions": versions})
+        self.paused, self.began = 0.0, time.perf_counter()
+
+    @property
+    def elapsed(self):
+        """Seconds since the start, without what it took to write moves."""
+        return time.perf_counter() - self.began - self.paused
+
+    @property
+    def over(self):
+        """Whether the time is used up."""
+        return self.elapsed >= self.allowed
+
+    def record(self, moves, always=False):
+        """Keep these moves, unless others were kept a moment ago: `moves` may be a function that returns them.
+
+        Moments are spaced evenly in the logarithm of time, so that a long run keeps few.
+        """
+        seconds = self.elapsed
+        if not always and self.count and seconds < self.spacing * self.last:
+            return
+        began = time.perf_counter()
+        name = f"{self.count:04d}.npy"
+        np.save(self.folder / name, np.asarray(moves() if callable(moves) else moves))
+        line = {"seconds": seconds, "passes": self.passes, "peak": peak_resident(), "file": name}
+        with open(self.folder / "journal.jsonl", "a", encoding="utf-8") as journal:
+            journal.write(json.dumps(line) + "\n")
+        self.count, self.last = self.count + 1, seconds
+        self.paused += time.perf_counter() - began
+
+    def finish(self, moves, ended="", **facts):
+        """Keep the answer. `ended` says why there is no more to come; "" means that the time was over."""
+        self.record(moves, always=True)
+        self._write("ended.json", {"ended": ended, **facts})
+
+    def _write(self, name, content):
+        (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
+
+
+class Patience:
+    """When to stop: the best loss has fallen by less than a millionth of itself over ten steps."""
+
+    def __init__(self, steps=10, share=1e-6):
+        """Keep the settings."""
+        self.steps, self.share, self.losses = steps, share, []
+
+    def lost(self, loss):
+        """Report whether it is time to stop, after a step that led to this loss."""
+        self.losses.append(min(loss, self.losses[-1] if self.losses else np.inf))
+        if len(self.losses) <= self.steps:
+            return False
+        return self.losses[-1 - self.steps] - self.losses[-1] <= self.share * abs(self.losses[-1])
+
+
+def peak_resident():
+    """Return the most memory that this process ever held, in bytes; None where the system does not say.
+
+    On Linux `ru_maxrss` of a child starts from what its parent held, so the kernel's own mark goes first.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
