@@ -1,7 +1,8 @@
 """The problems of the leaderboard, each written to one file that all contenders read.
 
 Softmax regression, mean cross-entropy + l2/2 ‖W‖² with l2 = 1e-2 and a free intercept. The query lies three quarters of
-the way from the mean of the goal's class to that of another; everyone may move by `budget` in the Euclidean norm.
+the way from the mean of the goal's class to that of another, and on tables it is a person who is refused. Everyone may
+move by `budget` in the Euclidean norm.
 """
 
 from __future__ import annotations
@@ -110,22 +111,29 @@ def digits() -> Stated:
 
 def german() -> Stated:
     """Return the numbers and ordinals of German credit, standardised: nobody else can keep to a table's limits."""
-    return _numbers(oar.datasets.german_credit(), "good", "bad")
+    return _numbers(oar.datasets.german_credit(), "good")
 
 
 def census(folder: Path | None) -> Stated:
     """Return the numbers and ordinals of Adult, standardised."""
     if folder is None or not folder.is_dir():
         raise NotHere("Adult's files are not here: name their folder with --adult, or set OAR_DATA")
-    return _numbers(oar.datasets.adult(folder), ">50K", "<=50K")
+    return _numbers(oar.datasets.adult(folder), ">50K")
 
 
-def _numbers(data: Any, goal: str, other: str) -> Stated:
+def _numbers(data: Any, goal: str) -> Stated:
+    """Ask for the goal on behalf of a real person: of all who are refused, the one whose score is the median."""
+    from sklearn.linear_model import LogisticRegression
+
     table = in_ranks(data.frame, data.schema)
     kept = [column.name for column in data.schema if column.kind not in ("category", "boolean")]
     values = table[kept].to_numpy(float)
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
     labels = (data.frame[data.target] == goal).to_numpy(np.int64)
-    return asking((values - values.mean(axis=0)) / values.std(axis=0), labels, 1, 0)
+    scores = LogisticRegression(C=1.0 / (len(values) * L2)).fit(values, labels).decision_function(values)
+    refused = np.flatnonzero(scores < 0)
+    chosen = refused[np.argsort(scores[refused], kind="stable")[len(refused) // 2]]
+    return Stated(values, labels, values[chosen].copy(), 1, 0.3)
 
 
 def asking(features: NDArray[np.float64], labels: NDArray[np.int64], goal: int, other: int) -> Stated:

@@ -1,8 +1,7 @@
 """The referee: what moves are worth, by scikit-learn's own fit to tight tolerance, and whether they are allowed.
 
-It shares no code with any contender. scikit-learn minimises C Σ ℓ_i + ½‖W‖², which is our risk over l2 for
-C = 1/(N·l2). With two classes it fits one vector w in place of two rows ±w/2, whose penalty is half as large, so that
-C is doubled there.
+It shares no code with any contender. scikit-learn minimises C Σ ℓ_i + ½‖W‖², which is the operator's risk over l2 for
+C = 1/(N·l2). With two classes it fits one vector w in place of two rows ±w/2, whose penalty would be half as large.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Referee:
         from sklearn.linear_model import LogisticRegression
 
         self.stated = stated
-        strength = (2.0 if stated.classes == 2 else 1.0) / (len(stated.features) * stated.l2)
+        strength = 1.0 / (len(stated.features) * stated.l2)
         self._estimator = LogisticRegression(
             C=strength, solver="newton-cholesky", tol=TIGHT, max_iter=1_000, warm_start=True
         )

@@ -24,7 +24,7 @@ from benchmarks.leaderboard.referee import Referee, Verdict
 START_UP = 45.0  # seconds for imports, reading and writing, beside the time that is allowed
 LOOK_EVERY = 0.1  # seconds
 MANY = 300_000  # people: from here on fewer moments are kept and judged
-FEW_MOMENTS, MOMENTS = 7, 14
+FEW_MOMENTS, MOMENTS = 5, 10
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def run(contender: Contender, entry: Entry, problem: Path, referee: Referee | No
         task = {"problem": str(problem), "seconds": allowance.seconds, "spacing": spacing}
         (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
         command = [python, str(RUNNERS / contender.runner), str(folder), *contender.told]
-        trouble, peak = _watched(command, folder, allowance)
+        trouble, peak = _watched(command, folder, allowance, _surroundings(contender))
         return _judged(contender, entry, folder, referee, trouble, peak)
 
 
@@ -103,7 +103,19 @@ def _python(contender: Contender) -> str:
     return str(environment(contender.environment, contender.pins_only))
 
 
-def _watched(command: list[str], folder: Path, allowance: Allowance) -> tuple[str, float | None]:
+def _surroundings(contender: Contender) -> dict[str, str]:
+    """Return environment variables: no path leads out of a peer's environment, and ours leads to this very OAR."""
+    found = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if contender.environment is None:
+        import oar
+
+        found["PYTHONPATH"] = str(Path(oar.__file__).resolve().parents[1])
+    return found
+
+
+def _watched(
+    command: list[str], folder: Path, allowance: Allowance, surroundings: dict[str, str]
+) -> tuple[str, float | None]:
     """Run a command to its end or its limits; return what went wrong, and the most memory that was seen.
 
     It gets a group of its own, so that whatever it starts ends with it: at a limit, and when we are interrupted.
@@ -111,7 +123,12 @@ def _watched(command: list[str], folder: Path, allowance: Allowance) -> tuple[st
     peak, until = None, time.monotonic() + allowance.seconds + START_UP
     with open(folder / "stderr", "w+", encoding="utf-8") as complaints:
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=complaints, cwd=folder, start_new_session=True
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            cwd=folder,
+            env=surroundings,
+            start_new_session=True,
         )
         trouble = ""
         try:

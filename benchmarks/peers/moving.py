@@ -1,7 +1,8 @@
 """What goes between the leaderboard and a contender's process: files in a folder, readable by any version of NumPy.
 
 task.json         where the problem is, and how long the contender may take
-<problem>.npz     features (n, d), labels 0 … k − 1, query (d,), goal, l2, budget (p = 2)
+<problem>.npz     features (n, d), labels 0 … k − 1, query (d,), goal, l2, budget (p = 2); the operator is scikit-learn's
+                  LogisticRegression(C=1/(n·l2)), which for two classes has a single logit
 started.json      versions, and when the clock was started
 0007.npy          moves (n, d) at some moment; whoever runs out of time is judged by the last of them
 journal.jsonl     one line for each of these: seconds, passes, peak memory. A file without its line does not count
@@ -35,8 +36,10 @@ class Task:
         if self.source.endswith(".npz"):
             with np.load(self.source) as problem:
                 self.features, self.labels, self.query = (problem[name] for name in ("features", "labels", "query"))
-                self.goal, self.l2, self.budget = (problem[name].item() for name in ("goal", "l2", "budget"))
+                self.goal, self.single_l2, self.budget = (problem[name].item() for name in ("goal", "l2", "budget"))
             self.classes = int(self.labels.max()) + 1
+            # Two rows ±w/2 have half the squared length of the single logit w that the operator fits to two classes.
+            self.l2 = self.single_l2 * (2.0 if self.classes == 2 else 1.0)
         self.passes, self.count, self.last = 0, 0, 0.0
         versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
         self._write("started.json", {"versions": versions})
@@ -68,6 +71,19 @@ class Task:
             journal.write(json.dumps(line) + "\n")
         self.count, self.last = self.count + 1, seconds
         self.paused += time.perf_counter() - began
+
+    def fastest(self, choices, call):
+        """Return the choice with which `call(choice)` takes least; a probe, so off the clock and no passes.
+
+        It is for numbers of threads: which is best depends on sizes, and on how busy the machine is.
+        """
+        began, passes, seconds = time.perf_counter(), self.passes, {}
+        for choice in [*choices, *choices] if self.features.size < 100_000 else choices:
+            start = time.perf_counter()
+            call(choice)
+            seconds[choice] = min(time.perf_counter() - start, seconds.get(choice, np.inf))
+        self.paused, self.passes = self.paused + time.perf_counter() - began, passes
+        return min(seconds, key=seconds.__getitem__)
 
     def finish(self, moves, ended="", **facts):
         """Keep the answer. `ended` says why there is no more to come; "" means that the time was over."""

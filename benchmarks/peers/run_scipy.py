@@ -8,7 +8,6 @@ are of order one. It is the strongest thing that we would write without a packag
 from __future__ import annotations
 
 import sys
-import time
 
 import numpy as np
 from by_hand import implicit_gradient
@@ -21,74 +20,84 @@ class TimeIsOver(Exception):
     """Raised inside an objective, because scipy's optimisers have no clock."""
 
 
-def main(folder, method):
-    task = Task(folder, "numpy", "scipy")
-    size, width = task.features.shape
-    refitted, best, least = np.zeros((task.classes, width + 1)), np.zeros((size, width)), np.inf
-    balls, limits = {}, faster_threads(task, refitted)
+class Judge:
+    """The loss of moves and its gradient; keeps the best moves that are allowed."""
 
-    def counted(passes):
-        task.passes += passes
+    def __init__(self, task):
+        """Start from where everyone stands."""
+        self.task, self.least = task, np.inf
+        self.best = np.zeros_like(task.features)
+        self.refitted = np.zeros((task.classes, self.best.shape[1] + 1))
 
-    def judge(moves):
-        """Return loss and gradient, and keep the best moves that are allowed."""
-        nonlocal refitted, best, least
+    def __call__(self, moves):
+        """Refit from the last refit on; raise where the time is over."""
+        task = self.task
         if task.over:
             raise TimeIsOver
-        refitted, loss, gradient = implicit_gradient(task, moves, refitted, counted)
+        self.refitted, loss, gradient = implicit_gradient(task, moves, self.refitted, self._counted)
         inside = moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / task.budget, 1.0)
-        if loss < least and np.allclose(inside, moves, rtol=0, atol=1e-8 * task.budget):
-            best, least = inside, loss
+        if loss < self.least and np.allclose(inside, moves, rtol=0, atol=1e-8 * task.budget):
+            self.best, self.least = inside, loss
             task.record(inside)
         return loss, gradient
 
-    def in_ball(scaled):
-        free = scaled.reshape(size, width) * np.sqrt(size)
-        shrink = 1.0 / np.sqrt(1.0 + np.einsum("nd,nd->n", free, free))
-        loss, gradient = judge(task.budget * free * shrink[:, None])
-        inward = np.einsum("nd,nd->n", free, gradient) * shrink**2
-        slope = task.budget * shrink[:, None] * (gradient - free * inward[:, None])
-        return loss, slope.ravel() * np.sqrt(size)
+    def _counted(self, passes):
+        self.task.passes += passes
 
-    def as_given(flat):
-        loss, gradient = judge(flat.reshape(size, width))
+    def probe(self, threads):
+        """Evaluate once with so many threads."""
+        with threadpool_limits(threads, "blas"):
+            implicit_gradient(self.task, self.best, self.refitted)
+
+
+def in_opened_ball(judge, shape, budget):
+    """Return an objective of u, and how L-BFGS-B is to be asked."""
+    scale = np.sqrt(shape[0])
+
+    def objective(scaled):
+        free = scaled.reshape(shape) * scale
+        shrink = 1.0 / np.sqrt(1.0 + np.einsum("nd,nd->n", free, free))
+        loss, gradient = judge(budget * free * shrink[:, None])
+        inward = np.einsum("nd,nd->n", free, gradient) * shrink**2
+        slope = budget * shrink[:, None] * (gradient - free * inward[:, None])
+        return loss, slope.ravel() * scale
+
+    return objective, {"options": {"maxiter": 500, "maxfun": 1_000, "ftol": 1e-12, "gtol": 1e-9}}
+
+
+def with_constraints(judge, shape, budget):
+    """Return an objective of δ, and how SLSQP is to be asked: everyone's room is a constraint with its Jacobian."""
+    size, width = shape
+    each = np.repeat(np.arange(size), width)
+
+    def objective(flat):
+        loss, gradient = judge(flat.reshape(shape))
         return loss, gradient.ravel()
 
-    if method == "SLSQP":
-        each = np.repeat(np.arange(size), width)
+    def room(flat):
+        return budget**2 - np.square(flat.reshape(shape)).sum(axis=1)
 
-        def room(flat):
-            return task.budget**2 - np.square(flat.reshape(size, width)).sum(axis=1)
+    def room_slopes(flat):
+        slopes = np.zeros((size, size * width))
+        slopes[each, np.arange(size * width)] = -2.0 * flat
+        return slopes
 
-        def room_slopes(flat):
-            slopes = np.zeros((size, size * width))
-            slopes[each, np.arange(size * width)] = -2.0 * flat
-            return slopes
+    constraints = {"type": "ineq", "fun": room, "jac": room_slopes}
+    return objective, {"constraints": constraints, "options": {"maxiter": 500, "ftol": 1e-10}}
 
-        balls = {"constraints": {"type": "ineq", "fun": room, "jac": room_slopes}}
-        options = {"maxiter": 500, "ftol": 1e-10}
-    else:
-        options = {"maxiter": 500, "maxfun": 1_000, "ftol": 1e-12, "gtol": 1e-9}
+
+def main(folder, method):
+    task = Task(folder, "numpy", "scipy")
+    judge, shape = Judge(task), task.features.shape
+    state = with_constraints if method == "SLSQP" else in_opened_ball
+    objective, settings = state(judge, shape, task.budget)
     try:
-        with threadpool_limits(limits, "blas"):
-            objective = as_given if method == "SLSQP" else in_ball
-            found = minimize(objective, np.zeros(size * width), jac=True, method=method, options=options, **balls)
+        with threadpool_limits(task.fastest((None, 1), judge.probe), "blas"):
+            found = minimize(objective, np.zeros(task.features.size), jac=True, method=method, **settings)
         ended = str(found.message).lower()
     except TimeIsOver:
         ended = ""
-    task.finish(best, ended, claimed=least)
-
-
-def faster_threads(task, parameters):
-    """Return how many BLAS threads suit: one (better on busy machines) or all; off the clock, because it is a probe."""
-    began, seconds = time.perf_counter(), {}
-    for threads in (1, None):
-        with threadpool_limits(threads, "blas"):
-            start = time.perf_counter()
-            implicit_gradient(task, np.zeros_like(task.features), parameters)
-            seconds[threads] = time.perf_counter() - start
-    task.paused += time.perf_counter() - began
-    return min(seconds, key=seconds.__getitem__)
+    task.finish(judge.best, ended, claimed=judge.least)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,14 @@ def main(folder):
         moves = moves.detach() - length * gradient / torch.where(norms > 0, norms, 1.0)
         return moves / torch.clamp(moves.norm(dim=1, keepdim=True) / task.budget, min=1.0)
 
-    descend(task, evaluate, step, torch.zeros_like(features), lambda moves: moves.detach().numpy())
+    def probe(threads):
+        torch.set_num_threads(threads)
+        evaluate(stay)
+        model.load_state_dict(cold)
+
+    stay, cold = torch.zeros_like(features), Regression(features.shape[1], task.classes).state_dict()
+    torch.set_num_threads(task.fastest((torch.get_num_threads(), 1), probe))
+    descend(task, evaluate, step, stay, lambda moves: moves.detach().numpy())
 
 
 if __name__ == "__main__":
