@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -16,14 +17,15 @@ from types import FrameType
 
 from benchmarks.leaderboard import page, results
 from benchmarks.leaderboard.contenders import CONTENDERS
-from benchmarks.leaderboard.problems import Entry, NotHere, entries
+from benchmarks.leaderboard.problems import IN_ONE_FILE, Entry, NotHere, entries
 from benchmarks.leaderboard.referee import Referee
 from benchmarks.leaderboard.results import Problem
 from benchmarks.leaderboard.running import Allowance, run
+from benchmarks.leaderboard.streamed import StreamedReferee, write_clouds
 from benchmarks.machine import machine
 from benchmarks.tables import adult_folder
 
-SECONDS, QUICK_SECONDS = 40.0, 6.0
+SECONDS, QUICK_SECONDS = 30.0, 6.0
 QUICK = ("iris", "german", "blobs-1e4")
 
 
@@ -68,14 +70,16 @@ def _measured(entry: Entry, scratch: Path, allowance: Allowance, wanted: list[st
     for contender in CONTENDERS:
         if wanted is None or any(word.lower() in contender.name.lower() for word in wanted):
             print(f"  {contender.name} …", file=sys.stderr, flush=True)
-            runs.append(run(contender, entry, file, referee, allowance))
-    if file.is_file():
-        file.unlink()
+            runs.append(run(contender, entry, file, referee, allowance.of(entry)))
+    shutil.rmtree(file) if file.is_dir() else file.unlink()
     return Problem(entry.name, entry.title, entry.size, clean, tuple(runs))
 
 
-def _stated(entry: Entry, scratch: Path) -> tuple[Path, Referee]:
-    """Write a problem to its file, and return that with its referee."""
+def _stated(entry: Entry, scratch: Path) -> tuple[Path, Referee | StreamedReferee]:
+    """Write a problem to its file, or to a folder where people are many, and return that with its referee."""
+    if entry.size > IN_ONE_FILE:
+        folder = write_clouds(scratch / entry.name, entry.size)
+        return folder, StreamedReferee(folder)
     file = scratch / f"{entry.name}.npz"
     stated = entry.make()
     stated.save(file)
@@ -95,7 +99,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.leaderboard", description=__doc__)
     known = [entry.name for entry in entries(True, None)]
     parser.add_argument("--quick", action="store_true", help="few seconds each, on small problems")
-    parser.add_argument("--seconds", type=float, help=f"for each contender on each problem (default {SECONDS:g})")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help=f"for each contender on each problem, doubled from 300,000 people on (default {SECONDS:g})",
+    )
     parser.add_argument("--problem", choices=known, action="append", help="just this problem (may be repeated)")
     parser.add_argument("--contender", action="append", metavar="WORD", help="just those with this word in their name")
     parser.add_argument("--largest", action="store_true", help="go on to 10⁷ and 10⁸ people, in Parquet files")

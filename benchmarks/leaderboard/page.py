@@ -38,7 +38,7 @@ def _made_with(facts: dict[str, Any], problems: list[Problem]) -> str:
     judge = machine["versions"]
     return (
         f"Made by `{facts['command']}` in {facts['seconds'] / 60:.0f} minutes, with {facts['allowed']:g} seconds for "
-        f"each contender, on {machine['cpus']} cores ({machine['processor']}; load {machine['load']:.1f} at the start, "
+        f"each contender (twice that for a million people), on {machine['cpus']} cores ({machine['processor']}; load {machine['load']:.1f} at the start, "
         f"{facts['load_at_the_end']:.1f} at the end). "
         f"Referee: scikit-learn {judge['scikit-learn']}, NumPy {judge['numpy']}, scipy {judge['scipy']}.\n\n"
         f"| contender | versions |\n| --- | --- |\n{versions}"

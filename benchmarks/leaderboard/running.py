@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from benchmarks.environments import RUNNERS, NoEnvironment, environment, last_li
 from benchmarks.leaderboard.contenders import Contender
 from benchmarks.leaderboard.problems import Entry
 from benchmarks.leaderboard.referee import Referee, Verdict
+from benchmarks.leaderboard.streamed import StreamedReferee
 
-START_UP = 45.0  # seconds for imports, reading and writing, beside the time that is allowed
+START_UP = 60.0  # seconds for imports, reading, writing and OAR's audit, beside the time that is allowed
 LOOK_EVERY = 0.1  # seconds
-MANY = 300_000  # people: from here on fewer moments are kept and judged
-FEW_MOMENTS, MOMENTS = 5, 10
+MANY = 300_000  # people: from here on there is twice the time, and fewer moments are kept and judged
+FEW_MOMENTS, MOMENTS = 3, 8
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,14 @@ class Allowance:
     seconds: float
     memory: float
 
+    def of(self, entry: Entry) -> Allowance:
+        """Return what it is for a problem: many people have twice the time."""
+        return replace(self, seconds=2 * self.seconds) if entry.size >= MANY else self
 
-def run(contender: Contender, entry: Entry, problem: Path, referee: Referee | None, allowance: Allowance) -> Run:
+
+def run(
+    contender: Contender, entry: Entry, problem: Path, referee: Referee | StreamedReferee, allowance: Allowance
+) -> Run:
     """Run a contender on a problem's file, and have its moments judged."""
     reason = _reason_against(contender, entry, problem, allowance)
     if reason:
@@ -136,7 +143,7 @@ def _watched(
                 held, most = _resident(process.pid)
                 peak = max(peak or 0.0, most) if most else peak
                 if held > allowance.memory:
-                    trouble = f"stopped: held more than {allowance.memory / 1e9:.0f} GB"
+                    trouble = f"stopped: held more than {allowance.memory / 1e9:.2g} GB"
                     break
                 if time.monotonic() > until:
                     trouble = "time"
@@ -172,14 +179,20 @@ def _resident(pid: int) -> tuple[float, float]:
 
 
 def _judged(
-    contender: Contender, entry: Entry, folder: Path, referee: Referee | None, trouble: str, peak: float | None
+    contender: Contender,
+    entry: Entry,
+    folder: Path,
+    referee: Referee | StreamedReferee,
+    trouble: str,
+    peak: float | None,
 ) -> Run:
     """Have what a contender left behind judged."""
     started, ended = (_read(folder / f"{name}.json") for name in ("started", "ended"))
     lines = _read_lines(folder / "journal.jsonl")
-    moments = []
+    why, moments = ended.pop("ended", ""), []
     for line in chosen(lines, FEW_MOMENTS if entry.size >= MANY else MOMENTS):
-        verdict = ended["verdict"] if referee is None else referee.judge(np.load(folder / line["file"]))
+        file = folder / line["file"]
+        verdict = referee.judge(file) if isinstance(referee, StreamedReferee) else referee.judge(np.load(file))
         moments.append(Moment(line["seconds"], line["passes"], verdict))
     peaks = [most for most in (peak, *(line["peak"] for line in lines)) if most]
     failed = trouble if trouble != "time" else ""
@@ -188,8 +201,8 @@ def _judged(
         entry.name,
         moments,
         max(peaks, default=None),
-        ended.pop("ended", "") or failed,
-        "" if moments else failed or "nothing was finished in its time",
+        why or failed,
+        "" if moments else failed or why or "nothing was finished in its time",
         ended,
         started.get("versions", {}),
     )

@@ -1,10 +1,12 @@
 """What goes between the leaderboard and a contender's process: files in a folder, readable by any version of NumPy.
 
 task.json         where the problem is, and how long the contender may take
-<problem>.npz     features (n, d), labels 0 … k − 1, query (d,), goal, l2, budget (p = 2); the operator is scikit-learn's
+<problem>.npz     features (n, d), labels 0 … k − 1, query (d,), goal, l2, budget (p = 2). The operator: scikit-learn's
                   LogisticRegression(C=1/(n·l2)), which for two classes has a single logit
 started.json      versions, and when the clock was started
-0007.npy          moves (n, d) at some moment; whoever runs out of time is judged by the last of them
+<problem>/        the same of more people: people/*.parquet with columns x0, x1, … and label, and problem.json
+0007.npy          moves (n, d) at some moment; whoever runs out of time is judged by the last of them;
+                  a folder 0007 of Parquet files where the people are in such a folder
 journal.jsonl     one line for each of these: seconds, passes, peak memory. A file without its line does not count
 ended.json        why it ended, and what the contender says of itself
 
@@ -40,6 +42,10 @@ class Task:
             self.classes = int(self.labels.max()) + 1
             # Two rows ±w/2 have half the squared length of the single logit w that the operator fits to two classes.
             self.l2 = self.single_l2 * (2.0 if self.classes == 2 else 1.0)
+        else:
+            asked = json.loads((Path(self.source) / "problem.json").read_text(encoding="utf-8"))
+            self.query, self.goal = np.array(asked["query"]), asked["goal"]
+            self.single_l2, self.budget = asked["l2"], asked["budget"]
         self.passes, self.count, self.last = 0, 0, 0.0
         versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
         self._write("started.json", {"versions": versions})
@@ -66,11 +72,21 @@ class Task:
         began = time.perf_counter()
         name = f"{self.count:04d}.npy"
         np.save(self.folder / name, np.asarray(moves() if callable(moves) else moves))
+        self._note(seconds, name)
+        self.paused += time.perf_counter() - began
+
+    def record_folder(self, write):
+        """Keep moves that are not in memory: `write(folder)` writes them as Parquet, in the order of the people."""
+        seconds, began, name = self.elapsed, time.perf_counter(), f"{self.count:04d}"
+        write(self.folder / name)
+        self._note(seconds, name)
+        self.paused += time.perf_counter() - began
+
+    def _note(self, seconds, name):
         line = {"seconds": seconds, "passes": self.passes, "peak": peak_resident(), "file": name}
         with open(self.folder / "journal.jsonl", "a", encoding="utf-8") as journal:
             journal.write(json.dumps(line) + "\n")
         self.count, self.last = self.count + 1, seconds
-        self.paused += time.perf_counter() - began
 
     def fastest(self, choices, call):
         """Return the choice with which `call(choice)` takes least; a probe, so off the clock and no passes.
@@ -88,6 +104,10 @@ class Task:
     def finish(self, moves, ended="", **facts):
         """Keep the answer. `ended` says why there is no more to come; "" means that the time was over."""
         self.record(moves, always=True)
+        self.end(ended, **facts)
+
+    def end(self, ended, **facts):
+        """Say why there is no more to come, after the last moves were kept."""
         self._write("ended.json", {"ended": ended, **facts})
 
     def _write(self, name, content):
