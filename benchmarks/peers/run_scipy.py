@@ -35,11 +35,15 @@ class Judge:
         if task.over:
             raise TimeIsOver
         self.refitted, loss, gradient = implicit_gradient(task, moves, self.refitted, self._counted)
-        inside = moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / task.budget, 1.0)
-        if loss < self.least and np.allclose(inside, moves, rtol=0, atol=1e-8 * task.budget):
+        inside = self.drawn_back(moves)
+        if loss < self.least and np.allclose(inside, moves, rtol=0, atol=1e-6 * task.budget):
             self.best, self.least = inside, loss
             task.record(inside)
         return loss, gradient
+
+    def drawn_back(self, moves):
+        """Return moves within the balls."""
+        return moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / self.task.budget, 1.0)
 
     def _counted(self, passes):
         self.task.passes += passes
@@ -83,7 +87,7 @@ def with_constraints(judge, shape, budget):
         return slopes
 
     constraints = {"type": "ineq", "fun": room, "jac": room_slopes}
-    return objective, {"constraints": constraints, "options": {"maxiter": 500, "ftol": 1e-10}}
+    return objective, {"constraints": constraints, "options": {"maxiter": 5_000, "ftol": 1e-10}}
 
 
 def main(folder, method):
@@ -94,6 +98,8 @@ def main(folder, method):
     try:
         with threadpool_limits(task.fastest((None, 1), judge.probe), "blas"):
             found = minimize(objective, np.zeros(task.features.size), jac=True, method=method, **settings)
+            if method == "SLSQP":  # it may end a little outside, and then its answer is drawn back
+                judge(judge.drawn_back(found.x.reshape(shape)))
         ended = str(found.message).lower()
     except TimeIsOver:
         ended = ""

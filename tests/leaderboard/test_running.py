@@ -96,6 +96,21 @@ def test_children_end_with_their_parent(ask, tmp_path):
     pytest.fail("the contender's child lives on")
 
 
+def test_nobody_runs_on_when_we_are_interrupted(ask, monkeypatch):
+    ended, end = [], running._end
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running.time, "sleep", interrupted)
+    monkeypatch.setattr(running, "_end", lambda process: (end(process), ended.append(process)))
+    with pytest.raises(KeyboardInterrupt):
+        ask("time.sleep(600)")
+    (process,) = ended
+    assert process.returncode is not None
+    assert not _alive(process.pid)
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
