@@ -40,15 +40,16 @@ def draw(problems: list[Problem], path: Path) -> None:
             allowed = [moment for moment in run.moments if moment.verdict.kept and moment.seconds > 0]
             times = [max(moment.seconds, 1e-3) for moment in allowed]
             left = [max(problem.missing(moment.verdict.loss), FLOOR) for moment in allowed]
-            (line,) = panel.plot(times, left, color=colour, marker=mark, markersize=4, linewidth=width, alpha=0.9)
-            panel.plot(times[-1:], left[-1:], color=colour, marker=mark, markersize=9, markeredgecolor="white")
+            look = {"color": colour, "marker": mark, "markeredgecolor": "white", "markeredgewidth": 0.4}
+            # Steps, because nobody knows when between two looks of the referee the loss fell.
+            (line,) = panel.plot(times, left, drawstyle="steps-post", markersize=5, linewidth=width, alpha=0.9, **look)
+            panel.plot(times[-1:], left[-1:], markersize=10, **look)
             handles.setdefault(contender.name, line)
-        panel.set(xscale="log", yscale="log", title=problem.title)
+        panel.set(xscale="log", yscale="log", title=problem.title, xlabel="seconds")
         panel.grid(which="major", color="0.9")
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
-    figure.supxlabel("seconds (compiling included, imports and audit not)", fontsize=10)
     figure.supylabel("share of the best gain that is still missing", fontsize=10)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ class Task:
             asked = json.loads((Path(self.source) / "problem.json").read_text(encoding="utf-8"))
             self.query, self.goal = np.array(asked["query"]), asked["goal"]
             self.single_l2, self.budget = asked["l2"], asked["budget"]
-        self.passes, self.count, self.last = 0, 0, 0.0
+        self.passes, self.count, self.first, self.last = 0, 0, None, 0.0
         versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
         self._write("started.json", {"versions": versions})
         self.paused, self.began = 0.0, time.perf_counter()
@@ -64,10 +64,12 @@ class Task:
     def record(self, moves, always=False):
         """Keep these moves, unless others were kept a moment ago: `moves` may be a function that returns them.
 
-        Moments are spaced evenly in the logarithm of time, so that a long run keeps few.
+        Moments are spaced evenly in the logarithm of the time since the first of them, which may have had to wait for
+        a compiler: so a long run keeps few, and the first steps are not missed.
         """
         seconds = self.elapsed
-        if not always and self.count and seconds < self.spacing * self.last:
+        self.first = seconds if self.first is None else self.first
+        if not always and seconds - self.first < self.spacing * (self.last - self.first):
             return
         began = time.perf_counter()
         name = f"{self.count:04d}.npy"

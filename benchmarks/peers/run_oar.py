@@ -51,7 +51,6 @@ def in_memory(task, solver):
                 task.record(outcome.moves)
             return super().differentiate(training, outcome, memory)
 
-    task.record(np.zeros_like(task.features))
     proposal = propose_collective(problem_of(task, people), solver, Watched())
     task.passes = proposal.passes
     task.record(proposal.plan.moves(task.features, task.labels), always=True)

@@ -44,9 +44,9 @@ def test_moments_are_spaced_and_the_answer_is_always_kept(folder, monkeypatch):
         task.record(lambda number=number: np.full((2, 2), number))
     task.finish(np.full((2, 2), 9.0), "done", claimed=0.5)
     lines = _read_lines(folder / "journal.jsonl")
-    assert [line["seconds"] for line in lines] == [1.0, 2.0, 3.5]
-    assert [line["passes"] for line in lines] == [0, 3, 4]
-    assert [np.load(folder / line["file"])[0, 0] for line in lines] == [0, 3, 9]
+    assert [line["seconds"] for line in lines] == [1.0, 1.5, 2.0, 3.0, 3.5]
+    assert [line["passes"] for line in lines] == [0, 1, 3, 4, 4]
+    assert [np.load(folder / line["file"])[0, 0] for line in lines] == [0, 1, 3, 4, 9]
     assert json.loads((folder / "ended.json").read_text()) == {"ended": "done", "claimed": 0.5}
 
 
