@@ -49,13 +49,17 @@ def main() -> None:
                     _show(problems[-1])
     except KeyboardInterrupt:
         sys.exit("Interrupted: whoever ran has been ended, and nothing is left behind.")
-    facts["seconds"], facts["allowed"] = time.perf_counter() - began, allowance.seconds
+    seconds = time.perf_counter() - began
+    facts["seconds"], facts["allowed"] = seconds, allowance.seconds
     facts["load_at_the_end"] = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if options.update:
+        facts, problems = results.updated(options.update, facts, problems)
+        results.save(options.update, facts, problems)
     if options.json:
         results.save(options.json, facts, problems)
     if options.docs:
         page.write(facts, problems)
-    print(f"{facts['seconds']:.0f} s. Ratios count, absolute times do not.")
+    print(f"{seconds:.0f} s. Ratios count, absolute times do not.")
 
 
 def _measured(entry: Entry, scratch: Path, allowance: Allowance, wanted: list[str] | None) -> Problem:
@@ -111,6 +115,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--adult", type=Path, default=adult_folder(), metavar="FOLDER", help="UCI's Adult files")
     parser.add_argument("--scratch", type=Path, metavar="FOLDER", help="where problems are written meanwhile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, unrounded, to FILE")
+    parser.add_argument(
+        "--update", type=Path, metavar="FILE", help="replace these problems, and no others, in such a file"
+    )
     parser.add_argument("--docs", action="store_true", help="redraw docs/leaderboard.md and its figure")
     parser.add_argument("--redraw", type=Path, metavar="FILE", help="run nothing: redraw docs from such a JSON file")
     return parser.parse_args()
@@ -129,7 +136,7 @@ def _command() -> str:
     words = ["python -m benchmarks.leaderboard"]
     given = iter(sys.argv[1:])
     for word in given:
-        if word in ("--adult", "--scratch", "--json"):
+        if word in ("--adult", "--scratch", "--json", "--update"):
             words.append(f"{word} …")
             next(given, None)
         else:

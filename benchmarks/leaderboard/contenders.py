@@ -45,14 +45,20 @@ class Contender:
 
 CONTENDERS = (
     Contender("OAR", "run_oar.py", None, streams=True),
-    Contender("optimistix, implicit", "run_optimistix.py", "optimistix"),
-    Contender("jaxopt, implicit", "run_jaxopt.py", "jaxopt"),
+    Contender("optimistix, implicit", "run_optimistix.py", "optimistix", floor=4e8),
+    Contender(
+        "jaxopt, implicit",
+        "run_jaxopt.py",
+        "jaxopt",
+        floor=4e8,
+        numbers=lambda entry: 25.0 * (entry.width + entry.classes),
+    ),
     Contender(
         "TorchOpt, unrolled",
         "run_torchopt.py",
         "torchopt",
         # Every one of the 100 steps leaves some arrays of outputs behind, to walk back through.
-        numbers=lambda entry: 100.0 * (5 * entry.classes + entry.width),
+        numbers=lambda entry: 80.0 * (5 * entry.classes + entry.width),
         pins_only=False,
     ),
     Contender(

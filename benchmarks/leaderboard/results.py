@@ -141,6 +141,14 @@ def load(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     return content, problems
 
 
+def updated(path: Path, facts: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return what a file holds, with these problems in place of its own; both commands are told, and all the time."""
+    old, kept = load(path)
+    again = {problem.name: problem for problem in problems}
+    both = {**old, "command": f"{old['command']}; {facts['command']}", "seconds": old["seconds"] + facts["seconds"]}
+    return both, [again.get(problem.name, problem) for problem in kept]
+
+
 def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {name: _finite(value) for name, value in content.items()}

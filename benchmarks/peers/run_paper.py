@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from by_hand import implicit_gradient
+from by_hand import Few, implicit_gradient
 from moving import Task
 from threadpoolctl import threadpool_limits
 
@@ -21,11 +21,12 @@ def main(folder):
     def counted(passes):
         task.passes += passes
 
-    def signalled(threads):
+    def probe(threads):
         with threadpool_limits(threads, "blas"):
-            return implicit_gradient(task, stay, np.zeros((task.classes, stay.shape[1] + 1)), counted)
+            Few(task).evaluate(task.classes)
 
-    _, _, gradient = signalled(task.fastest((None, 1), signalled))
+    with threadpool_limits(task.fastest((None, 1), probe), "blas"):
+        _, _, gradient = implicit_gradient(task, stay, np.zeros((task.classes, stay.shape[1] + 1)), counted)
     norms = np.linalg.norm(gradient, axis=1, keepdims=True)
     moves = -task.budget * np.divide(gradient, norms, out=np.zeros_like(gradient), where=norms > 0)
     task.finish(moves, "one step is all it takes")
