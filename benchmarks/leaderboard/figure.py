@@ -18,7 +18,7 @@ LOOKS = (
     (GREY, "v", 1.4),
     (GREEN, "P", 1.4),
     (SKY, "X", 1.4),
-    ("black", "*", 1.4),
+    ("black", "p", 1.4),
 )
 
 
@@ -30,7 +30,7 @@ def draw(problems: list[Problem], path: Path) -> None:
     columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
     figure = Figure(figsize=(4.1 * columns, 3.1 * lines + 0.9), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
     handles = {}
     for panel, problem in zip(panels, shown, strict=False):
         for contender, (colour, mark, width) in zip(CONTENDERS, LOOKS, strict=True):
@@ -46,6 +46,7 @@ def draw(problems: list[Problem], path: Path) -> None:
             panel.plot(times[-1:], left[-1:], markersize=10, **look)
             handles.setdefault(contender.name, line)
         panel.set(xscale="log", yscale="log", title=problem.title, xlabel="seconds")
+        panel.tick_params(labelbottom=True)
         panel.grid(which="major", color="0.9")
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(shown) :]:

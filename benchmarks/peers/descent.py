@@ -11,9 +11,9 @@ MOST_STEPS = 500
 def descend(task, evaluate, step, stay, as_array=np.asarray):
     """Normalised projected gradient until nothing is gained or the time is over; keep the best moves.
 
-    Step t is 2ε/(t + 2) long for everybody, so that the first is a full response and the sum of all has no bound:
-    of fixed, decreasing and Adam's steps this served the contenders best. Moves that were not refitted are never an
-    answer: a step counts once the next evaluation has judged it.
+    Step t is 2ε/(t + 2) long for everybody, the textbook's rule for Frank–Wolfe: the first is a full response, and the
+    sum of all has no bound. Moves that were not refitted are never an answer: a step counts once the next evaluation
+    has judged it.
 
     Args:
         task: what is asked.

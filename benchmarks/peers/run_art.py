@@ -3,8 +3,8 @@
 Witches' Brew (Geiping et al., 2020) as ART has it moves members of the goal's class only, within a box, so that their
 training gradient points like the query's; nothing is refitted and no loss of a refit is looked at. It is given all of
 that class, in one batch (which is what its paper matches), and one trial of its 250 epochs. The ball of our problem
-is not a box, so the box that holds the ball is searched and its corners are drawn back onto the ball, which does
-better than the box within the ball. ART works in float32.
+is not a box, so the box that holds the ball is searched and its corners are drawn back onto the ball, which
+leaves it more room than the box within the ball. ART works in float32.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gradients straight through training with optimistix: python run_optimistix.py FOLDER, in an environment of its own.
 
 BFGS refits from the last refit on, `ImplicitAdjoint` differentiates through it with lineax's conjugate gradients (its
-default adjoint, through LU-like solves, took twice as long and three times the memory), and `jax.value_and_grad` sees
+default adjoint took twice as long and three times the memory), and `jax.value_and_grad` sees
 one function from moves to the query's loss. Everything is in float64 and compiled as one step.
 """
 
@@ -30,7 +30,7 @@ def main(folder):
         """Conjugate gradients that say how many products they took."""
 
         def compute(self, state, vector, options):
-            """Solve as always; one call home for each solve costs nothing that could be measured."""
+            """Solve as always; there is one call home for each solve, not for each product."""
             solution, result, stats = super().compute(state, vector, options)
             jax.debug.callback(counted, stats["num_steps"])
             return solution, result, stats

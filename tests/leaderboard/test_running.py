@@ -186,6 +186,15 @@ def test_json_goes_there_and_back(tmp_path):
     assert problems[0] == PROBLEM
 
 
+def test_an_update_replaces_what_was_run_again(tmp_path):
+    other = Problem("q", "Another", 5, 3.0)
+    results.save(tmp_path / "all.json", {"seconds": 1.0, "command": "a"}, [PROBLEM, other])
+    again = Problem("q", "Another", 5, 4.0)
+    facts, problems = results.updated(tmp_path / "all.json", {"seconds": 2.0, "command": "b"}, [again])
+    assert facts == {"seconds": 3.0, "command": "a; b"}
+    assert problems == [PROBLEM, again]
+
+
 def test_the_page_keeps_its_prose(tmp_path, monkeypatch):
     text = f"# Title\n\nBefore.\n\n{page.BEGIN}\nold\n{page.END}\n\nAfter.\n"
     (tmp_path / "leaderboard.md").write_text(text, encoding="utf-8")
