@@ -6,7 +6,7 @@ OUT ?= reproduction
 STAMP := $(VENV)/.complete
 TORCH := $(VENV)/.torch
 
-.PHONY: help setup setup-torch reproduce test lint format bench docs clean
+.PHONY: help setup setup-torch reproduce test lint format bench bench-peers docs clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ format: $(STAMP)  ## Format the code
 
 bench: $(STAMP)  ## Measure ratios, side by side in one run
 	$(BIN)/python -m benchmarks
+
+bench-peers: $(STAMP)  ## The leaderboard: peers in environments of their own, into docs/
+	$(BIN)/python -m benchmarks.leaderboard --docs --json docs/figures/leaderboard.json
 
 docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build

@@ -12,11 +12,8 @@ leaves OAR's fit out too, which is like for like.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,14 +26,13 @@ import pandas as pd
 
 import oar
 import oar.datasets
+from benchmarks.environments import RUNNERS, NoEnvironment, environment, last_line
 from benchmarks.rows import Effort, Row, skipped
 from benchmarks.table_rules import costs, in_ranks
 from benchmarks.tables import L2, pipeline
 from benchmarks.timing import readable
 from oar.actions.limits import Limit, Limits
 
-HERE = Path(__file__).resolve().parent / "peers"
-ENVIRONMENTS = Path(__file__).resolve().parents[1] / ".bench-envs"
 APPLICANTS, GOAL = 20, "good"
 IMMUTABLE = ("age", "personal_status")
 ALLOWED, START_UP = 120.0, 60.0  # seconds for a method's generation, and for its imports and set-up
@@ -47,10 +43,6 @@ PEERS = (
     ("NICEx, sparsity", "nice", "sparsity", None),
     ("NICEx, proximity", "nice", "proximity", None),
 )
-
-
-class NoEnvironment(Exception):
-    """A peer cannot run here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +159,11 @@ def rows(effort: Effort) -> Iterator[Row]:
     yield Row("OAR: immutable features changed", own.immutables, "", 0.0)
     everyone = own.reached.copy()
     judged = {}
-    for name, environment, told, target in PEERS:
+    for name, where, told, target in PEERS:
         label = f"OAR's time / that of {name}"
         try:
             before, ready_before = ours()[0], when_ready()
-            peer = _run(court, environment, told)
+            peer = _run(court, where, told)
             after, ready_after = ours()[0], when_ready()
         except NoEnvironment as error:
             yield skipped(label, str(error), target)
@@ -194,20 +186,20 @@ def rows(effort: Effort) -> Iterator[Row]:
         )
 
 
-def _run(court: Court, environment: str, told: str) -> Judged:
+def _run(court: Court, where: str, told: str) -> Judged:
     """Run a peer in its own process, and judge what it finished."""
-    python = _environment(environment)
+    python = environment(where)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         court.write(folder)
-        command = [str(python), str(HERE / f"run_{environment}.py"), name, told]
+        command = [str(python), str(RUNNERS / f"run_{where}.py"), name, told]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=ALLOWED + START_UP)
             trouble = done.stderr if done.returncode else ""
         except subprocess.TimeoutExpired:
             trouble = f"nothing was finished in {ALLOWED + START_UP:.0f} s"
         if not (folder / "seconds.json").exists():
-            raise NoEnvironment(f"the peer stopped: {_last_line(trouble)}")
+            raise NoEnvironment(f"the peer stopped: {last_line(trouble)}")
         seconds = json.loads((folder / "seconds.json").read_text(encoding="utf-8"))
         texts = {column.name: str for column in court.schema if column.kind in ("category", "boolean")}
         found = pd.read_csv(folder / "found.csv", dtype=texts, keep_default_na=False)  # type: ignore[arg-type]
@@ -218,30 +210,3 @@ def _run(court: Court, environment: str, told: str) -> Judged:
             found[column.name] = found[column.name].astype(object)
     numbers = found.pop("applicant")
     return court.judge(numbers, found, float(np.mean(seconds)), len(seconds))
-
-
-def _environment(name: str) -> Path:
-    """Return the Python of a peer's environment, which is made on first use and whenever its pins change."""
-    pins = HERE / f"{name}.txt"
-    mark = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()
-    folder = ENVIRONMENTS / name
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    made = folder / "made-from"
-    if made.exists() and made.read_text() == mark:
-        return python
-    print(f"making the environment of {name} …", file=sys.stderr, flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    # Every package is pinned, so nothing is left to resolve.
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    for command in ([sys.executable, "-m", "venv", str(folder)], [*install, "--requirement", str(pins)]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise NoEnvironment(f"its environment cannot be made: {_last_line(done.stderr or done.stdout)}")
-    made.write_text(mark)
-    return python
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["no reason was given"])[-1][:200]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from benchmarks.peers.by_hand import implicit_gradient
 from benchmarks.worlds import World
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ def scipy_moves(world: World, budget: float, enough: float, threads: int, max_st
         free = scaled.reshape(size, width) * np.sqrt(size)
         shrink = 1.0 / np.sqrt(1.0 + np.einsum("nd,nd->n", free, free))
         moves = budget * free * shrink[:, None]
-        parameters, loss, gradient = _implicit_gradient(world, moves, parameters)
+        parameters, loss, gradient = implicit_gradient(world, moves, parameters)
         if loss < best["loss"]:
             best.update(loss=loss, moves=moves)
         inward = np.einsum("nd,nd->n", free, gradient) * shrink**2
@@ -73,55 +74,9 @@ def faster_threads(world: World) -> int:
     for threads in (1, os.cpu_count() or 1):
         with threadpool_limits(threads, "blas"):
             began = time.perf_counter()
-            _implicit_gradient(world, np.zeros_like(world.features), parameters)
+            implicit_gradient(world, np.zeros_like(world.features), parameters)
             seconds[threads] = time.perf_counter() - began
     return min(seconds, key=seconds.__getitem__)
-
-
-def _implicit_gradient(world: World, moves: Array, parameters: Array) -> tuple[Array, float, Array]:
-    """Refit; return the parameters, the loss, and dL/dδ = −(∂²R/∂θ∂δ)ᵀ H⁻¹ ∇L, all in closed form."""
-    rows = np.column_stack([world.features + moves, np.ones(len(moves))])
-    pairs = (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-    (size, width), count = rows.shape, len(parameters)
-    penalty = np.broadcast_to(world.l2 * np.append(np.ones(width - 1), 0.0), parameters.shape)
-    while True:
-        shares = _softmax(rows @ parameters.T)
-        slopes = shares.copy()
-        slopes[np.arange(size), world.labels] -= 1.0
-        gradient = slopes.T @ rows / size + penalty * parameters
-        hessian = _hessian(shares, pairs, penalty)
-        if np.linalg.norm(gradient) <= 1e-7:
-            break
-        parameters = parameters - np.linalg.solve(hessian, gradient.ravel()).reshape(parameters.shape)
-
-    query = np.append(world.query, 1.0)
-    odds = _softmax((parameters @ query)[None])[0]
-    pull = np.outer(odds - np.eye(count)[world.goal], query)
-    signal = np.linalg.solve(hessian, pull.ravel()).reshape(count, width)
-    projected = rows @ signal.T
-    bent = shares * (projected - np.einsum("nk,nk->n", shares, projected)[:, None])
-    everyones = -(slopes @ signal[:, :-1] + bent @ parameters[:, :-1]) / size
-    return parameters, -float(np.log(odds[world.goal])), everyones
-
-
-def _hessian(shares: Array, pairs: Array, penalty: Array) -> Array:
-    """Return the Hessian of the penalised risk: one product of matrices for each class."""
-    count, width = penalty.shape
-    hessian = np.empty((count, width, count, width))
-    for one in range(count):
-        curvature = -shares[:, one : one + 1] * shares[:, one:]
-        curvature[:, 0] += shares[:, one]
-        for other, block in enumerate(curvature.T @ pairs / len(shares), start=one):
-            hessian[one, :, other, :] = hessian[other, :, one, :] = block.reshape(width, width)
-    hessian = hessian.reshape(count * width, count * width)
-    hessian[np.diag_indices_from(hessian)] += penalty.ravel()
-    intercepts = np.tile(np.append(np.zeros(width - 1), 1.0), count)
-    return hessian + np.outer(intercepts, intercepts) / count  # intercepts that all rise alike change nothing
-
-
-def _softmax(outputs: Array) -> Array:
-    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def optimistix_mover(world: World, budget: float, steps: int = 50) -> Callable[[], Array]:
