@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from browser import Visit, started_chromium, visits
 
-hypothesis.settings.register_profile("oar", deadline=None, max_examples=60, derandomize=True)
+hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("oar")
 
 # Rooms whose tests do not ask how good the best of many local optima is. `solvers` and the tests of pages do.

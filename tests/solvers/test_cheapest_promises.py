@@ -131,7 +131,7 @@ def keeps(limits, before, after):
     goal=st.sampled_from(["no", "yes"]),
     kind=st.sampled_from(["l1", "l2", "l0"]),
 )
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_limits_are_kept_and_bounds_are_bounds(limits, number, goal, kind):
     advice = ask(limits, number, goal, kind)
     assert advice.status in (oar.Status.ACHIEVED, oar.Status.ALREADY, oar.Status.IMPOSSIBLE)
@@ -166,7 +166,7 @@ def test_more_freedom_never_costs_more(limits, number, kind, data):
     kind=st.sampled_from(["l1", "l2", "l0"]),
     order=st.permutations(list(ROWS.columns)),
 )
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_the_order_of_columns_does_not_matter(limits, number, kind, order):
     other = oar.Population.from_frame(FRAME[[*order, "label"]], target="label")
     one, two = ask(limits, number, "yes", kind), ask(limits, number, "yes", kind, other)

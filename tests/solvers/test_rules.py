@@ -46,7 +46,7 @@ def ask(what, rules, norm, number, plausible=None, people=PEOPLE, solver="auto",
     number=st.integers(0, 39),
     plausible=st.sampled_from([None, oar.Plausible(3, 0.5), oar.Plausible(2, 0.9)]),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_rules_and_places_are_always_kept(what, rules, norm, number, plausible):
     problem, result = ask(what, rules, norm, number, plausible)
     assert not result.audit.violations
@@ -149,7 +149,7 @@ def test_cheapest_against_every_row_there_is(kind, rules):
     kind=st.sampled_from(["l1", "l2", "l0"]),
     plausible=st.sampled_from([None, oar.Plausible(3, 0.5), oar.Plausible(2, 0.9)]),
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_cheapest_keeps_rules_and_places(rules, number, kind, plausible):
     row = FRAME.drop(columns="label").iloc[number]
     advice = oar.Cheapest(PEOPLE, MODEL, Limits(rules=rules, plausible=plausible)).of(oar.Query(row, "yes"), kind)

@@ -278,7 +278,7 @@ def test_values_to_be_regressed_must_be_finite(tmp_path, value):
 
 def test_words_are_not_regressed(tmp_path):
     people = in_folder(tmp_path, [with_column(TABLE, "label", np.array(["a", "b", "c"])[LABELS])])
-    with pytest.raises(OptionError, match="model: ridge predicts values"):
+    with pytest.raises(DataError, match="labels: must be numbers to be regressed by ridge"):
         oar.collective(asked(people, oar.models.Ridge(1e-2), QUERY, 0.5))
 
 
@@ -291,10 +291,9 @@ def test_a_label_that_is_none_of_the_classes_is_named(tmp_path, solve):
 
 def test_classes_that_nobody_has(tmp_path):
     people = in_folder(tmp_path, [FIRST, SECOND], classes=[0, 1, 2, 9])
-    with pytest.raises(DataError, match="every class needs some weight to be fitted, got none for class 9"):
-        by_centroids(people)
-    known = by_softmax(in_folder(tmp_path / "again", [FIRST, SECOND]))
-    assert by_softmax(people).audit.prediction_before == known.audit.prediction_before  # with a penalty it has a fit
+    for solve in (by_centroids, by_softmax):
+        with pytest.raises(DataError, match="every class needs some weight to be fitted, got none for class 9"):
+            solve(people)
 
 
 def test_arrays_that_do_not_go_together_are_refused(tmp_path):
@@ -427,10 +426,13 @@ def test_what_a_killed_run_left_behind_is_removed(tmp_path):
     plan = by_centroids(in_folder(tmp_path, [FIRST, SECOND])).plan
     (first, second) = plan.write_moves(tmp_path / "moves")
     whole = first.read_bytes()
-    (tmp_path / "moves" / ".part-000000.parquet.x7f_k2").write_bytes(whole[:100])
+    left, under_way = (tmp_path / "moves" / f".part-000000.parquet.{end}" for end in ("x7f_k2", "y8g_l3"))
+    for one in (left, under_way):
+        one.write_bytes(whole[:100])
+    os.utime(left, (0, 0))  # the other one may be somebody's who is writing now
     first.write_bytes(whole[: len(whole) // 2])
     assert plan.write_moves(tmp_path / "moves") == [first, second]
-    assert sorted(os.listdir(tmp_path / "moves")) == [first.name, second.name]
+    assert sorted(os.listdir(tmp_path / "moves")) == [under_way.name, first.name, second.name]
     assert first.read_bytes() == whole
 
 

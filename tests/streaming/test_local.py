@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import oar
 from oar.audit import streamed_newton
 from oar.people.engine import Threads
+from oar.plans import MemberPlan
 from oar.solvers import ProjectedGradient, propose_collective
 from oar.streaming import StreamedTraining, Walk, passes, scratch
 from oar.streaming.walk import Stride, stepped
@@ -350,3 +351,89 @@ def test_what_needs_everybody_is_refused(query, action, solver, what):
     people = oar.Population.from_memmap(features, labels)
     with pytest.raises(oar.errors.OptionError, match=what):
         oar.collective(oar.Problem(people, oar.SoftmaxRegression(1e-2), query, action), solver=solver)
+
+
+def forget():
+    for run in list(scratch._folders):
+        scratch.clear(run)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_moves_of_values_are_the_audited_ones_whatever_was_looked_at_before(tmp_path, kind):
+    features, labels, query = blobs(1_200)
+    values = (10 * (features @ [1.0, -2.0, 0.5, 3.0] + labels)).astype(kind)
+    people = oar.Population.from_parquet(written(tmp_path / "p.parquet", features, values, 500), "label")
+    _ = people.classes, repr(people)
+    result = oar.collective(asked(people, oar.models.Ridge(1e-2), query, goal=20.0), solver=ONE_START)
+    kept = np.concatenate([result.plan.of_chunk(chunk) for chunk in people.chunks(passes.BLOCK)])
+    forget()
+    files = result.plan.write_moves(tmp_path / "moves")
+    table = pyarrow.concat_tables([parquet.read_table(file) for file in files])
+    found = np.column_stack([table[name].to_numpy() for name in people.names])
+    np.testing.assert_allclose(found, kept, atol=1e-12)
+    here = MemberPlan(
+        asked(oar.Population(features, values), result.problem.model, query, goal=20.0), np.zeros(4), found
+    )
+    assert oar.audit(here).prediction == pytest.approx(result.prediction, rel=1e-9)
+
+
+def test_many_different_values_are_no_classes(tmp_path):
+    features, _, query = blobs(11_000)
+    values = np.arange(11_000)
+    people = oar.Population.from_parquet(written(tmp_path / "p.parquet", features, values, 5_000), "label")
+    assert "11,000 people" in repr(people)
+    problem = asked(people, oar.models.Ridge(1e-2), query, goal=5_500.0)
+    plan = propose_collective(problem, ProjectedGradient(max_steps=1)).plan
+    assert len(plan.write_moves(tmp_path / "moves")) == 3
+    with pytest.raises(oar.DataError, match="10,000 classes"):
+        oar.collective(asked(people, oar.NearestCentroid(), query))
+
+
+def test_other_people_under_the_same_path_get_moves_of_their_own(tmp_path):
+    path, folder = tmp_path / "p.parquet", tmp_path / "moves"
+    for seed in (1, 2):
+        features, _, query = blobs(600)
+        labels = np.random.default_rng(seed).permutation(np.arange(600) % 3)
+        people = oar.Population.from_parquet(written(path, features, labels, 200), "label")
+        plan = propose_collective(asked(people, oar.NearestCentroid(), query, norm=np.inf)).plan
+        object.__setattr__(plan, "directions", np.sign(np.arange(1.0, 13.0).reshape(3, 4) - 6.5))
+        files = plan.write_moves(folder)
+    expected = np.concatenate([plan.of_chunk(chunk) for chunk in people.chunks()])
+    table = pyarrow.concat_tables([parquet.read_table(file) for file in files])
+    np.testing.assert_array_equal(np.column_stack([table[name].to_numpy() for name in people.names]), expected)
+
+
+def test_a_column_that_is_called_as_positions_are(tmp_path):
+    features, labels, query = blobs(300)
+    people = oar.Population.from_memmap(features, labels, names=["position", "position_", "a", "b"])
+    (file,) = propose_collective(asked(people, oar.NearestCentroid(), query)).plan.write_moves(tmp_path / "moves")
+    assert parquet.read_schema(file).names == ["position__", "position", "position_", "a", "b"]
+    with pytest.raises(oar.DataError, match="names"):
+        oar.Population.from_memmap(features, labels, names=["a", "a", "b", "c"])
+
+
+def test_classes_that_are_told_keep_the_engine_and_must_have_somebody():
+    features, labels, query = blobs(300)
+    people = oar.Population.from_memmap(features, labels)
+    people.engine = Threads(1)
+    assert people.with_classes([0, 1, 2]).engine is people.engine
+    for model in (oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)):
+        told = oar.Population.from_memmap(features, labels, classes=[0, 1, 2, 7])
+        with pytest.raises(oar.DataError, match="class 7"):
+            oar.collective(asked(told, model, query))
+
+
+def test_text_and_numbers_together_are_refused():
+    features, labels, query = blobs(300)
+    mixed = np.array([str(one) if place % 2 else one for place, one in enumerate(labels)], dtype=object)
+    with pytest.raises(oar.DataError, match="one kind"):
+        oar.collective(asked(oar.Population.from_memmap(features, mixed), oar.NearestCentroid(), query))
+
+
+def test_numbers_with_a_point_may_be_classes():
+    features, labels, query = blobs(600)
+    here, there = (
+        oar.collective(asked(one, oar.NearestCentroid(), query, goal=1.0))
+        for one in (oar.Population(features, 1.0 * labels), oar.Population.from_memmap(features, 1.0 * labels))
+    )
+    assert there.loss == pytest.approx(here.loss, rel=1e-12)

@@ -20,6 +20,7 @@ from oar.people.parts import Part
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
+FINEST = 1e-14  # steps go on below TIGHT as long as they help: the answer must not depend on where they end
 SOME = 20_000  # people by whose Hessian steps are taken
 CACHED = 4_096  # people at a time
 MOST_PASSES = 60
@@ -120,10 +121,10 @@ def _descended(
         for side, (slope, matrix) in enumerate(zip(found, matrices, strict=True)):
             slope = slope + _penalty(task, matrix)
             size = float(np.linalg.norm(slope))
-            slow |= size > max(SLOW * least[side], TIGHT)
+            slow |= size > max(SLOW * least[side], FINEST)
             if size < least[side]:
                 best[side], least[side], slopes[side] = matrix, size, slope
-        if max(least) <= TIGHT or (slow and renewed):
+        if max(least) <= FINEST or (slow and (renewed or max(least) <= TIGHT)):
             break
         if slow:  # from the best so far, by everybody's Hessian there
             renewed = True

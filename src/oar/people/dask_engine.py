@@ -239,11 +239,6 @@ class DaskEngine:
                 load[home] += 1
         return [self._homes[start] for start in starts]
 
-    def everywhere(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function on every worker; workers that are gone have nothing to do."""
-        if self.client.status == "running":
-            self.client.run(function, *arguments, on_error="ignore")
-
     def _killed(self, times: int) -> EngineError:
         return EngineError(
             f"engine: the work on a part was tried on {times} workers, and all of them died at it; parts may be too "

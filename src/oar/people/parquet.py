@@ -76,7 +76,8 @@ class ParquetPart:
                 f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; "
                 "drop or impute them."
             )
-        return _array(column)
+        found = _array(column)
+        return found.astype(np.float64) if found.dtype.kind == "O" else found  # decimals
 
     def _others(self, table: Any) -> tuple[NDArray, NDArray[np.float64] | None, str]:
         labels = table.column(self.columns.target)

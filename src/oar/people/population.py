@@ -31,7 +31,7 @@ class Chunk:
     features: NDArray[np.float64]
     codes: Codes
     weights: NDArray[np.float64] | None
-    values: NDArray[np.float64] | None = None  # (n, 1), of people who are read in parts and whose labels are values
+    values: NDArray[np.float64] | None = None  # (n, 1), of people who are read in parts and whose labels are numbers
 
     @property
     def stop(self) -> int:
@@ -180,6 +180,8 @@ class Population:
         known = None if names is None else tuple(names)
         if known is not None and len(known) != width:
             raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
+        if known is not None and len(set(known)) != width:
+            raise DataError(f"names: must differ, got {list(known)}.")
         people = StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
         return people if classes is None else people.with_classes(classes)
 

@@ -6,7 +6,6 @@ says so, and what to do: `people.loaded()` reads them all.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -25,6 +24,10 @@ MOST_CLASSES = 10_000
 WIDE = 1 << 16  # whole numbers within such a range are counted in a table
 SUMMED_ROWS = 1 << 14  # of a chunk that is only added up
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
+
+
+class TooManyError(DataError):
+    """Labels that are too many to be classes."""
 
 
 class StreamedPopulation(Population):
@@ -92,8 +95,15 @@ class StreamedPopulation(Population):
         for found in self.engine.map(_counted, self.parts, self.starts):
             for label, weight in found.items():
                 totals[label] = totals.get(label, 0.0) + weight
-            if len(totals) > MOST_CLASSES:
+            words = [label for label in totals if isinstance(label, str)]
+            if words and len(words) < len(totals):
+                other = next(label for label in totals if not isinstance(label, str))
                 raise DataError(
+                    f"labels: must be of one kind in all parts, got {words[0]!r} and {other!r}; write all of them as "
+                    "text, or all as numbers."
+                )
+            if len(totals) > MOST_CLASSES:
+                raise TooManyError(
                     f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
                 )
         return totals
@@ -104,7 +114,8 @@ class StreamedPopulation(Population):
 
     def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
         """Return the same people, whose classes are known; labels are then not looked through for them."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))  # not by copy, which leaves the engine behind
+        other.__dict__.update(self.__dict__)
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise DataError(f"classes: must be a list of the labels that occur, got {classes!r}.")
         known = [plain(label) for label in classes]
@@ -126,7 +137,13 @@ class StreamedPopulation(Population):
     @property
     def total_weight(self) -> float:
         """What everybody weighs together."""
-        return float(sum(self._counts.values())) if self._weighted else float(self.size)
+        if not self._weighted:
+            return float(self.size)
+        return self._summed_weights
+
+    @cached_property
+    def _summed_weights(self) -> float:
+        return float(sum(self.engine.map(_weighing, self.parts, self.starts)))
 
     @cached_property
     def _all_weights(self) -> NDArray[np.float64] | None:
@@ -159,25 +176,28 @@ class StreamedPopulation(Population):
     def summed(self, work: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
         """Return the sums of what `work(chunk, *arguments)` returns, over everyone: one pass."""
         total: tuple[Any, ...] | None = None
-        for found in self.mapped(partial(_summed_part, work, self._coded), *arguments):
+        for found in self.mapped(partial(_summed_part, work, self._coding), *arguments):
             total = found if total is None else added(total, found)
         assert total is not None
         return total
 
-    @property
+    @cached_property
     def _coded(self) -> LabelCoding | None:
-        """The way from labels to codes; None where labels are values."""
-        return None if self.labels_are_values else self._coding
+        """The way from labels to codes; None where there are more of them than classes can be."""
+        try:
+            return self._coding
+        except TooManyError:
+            return None
+
+    @property
+    def classed(self) -> bool:
+        """Whether labels can be classes."""
+        return self._coded is not None
 
     @cached_property
     def holds_numbers(self) -> bool:
         """Whether labels are numbers, of whatever kind."""
         return self._first_labels.dtype.kind in "biuf"
-
-    @cached_property
-    def labels_are_values(self) -> bool:
-        """Whether labels are real numbers, which only a model that regresses can use."""
-        return "_coding" not in self.__dict__ and self._first_labels.dtype.kind == "f"
 
     @cached_property
     def _first_labels(self) -> NDArray:
@@ -187,7 +207,7 @@ class StreamedPopulation(Population):
         """Walk over everyone once, in order; the next parts are read meanwhile."""
         coding = self._coded
         for read, start in zip(self.mapped(_read), self.starts, strict=True):
-            yield from chunks_of(read, start, coding, rows)
+            yield from chunks_of(read, start, coding, rows, both=True)
 
     def class_sums(self, values: NDArray | None) -> NDArray[np.float64]:
         """Return the weighted sum of one value a person, class by class; None counts each person once."""
@@ -219,6 +239,16 @@ class StreamedPopulation(Population):
 
             table = pandas.DataFrame(features, columns=list(self.names))
         return Population(table, everyones, weights)
+
+    def __repr__(self) -> str:
+        """Show sizes, and classes where they are known; nothing is read for it."""
+        plural = "feature" if self.dimensions == 1 else "features"
+        parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts):,} parts"
+        told = ""
+        if "_coding" in self.__dict__:
+            some = ", ".join(repr(label) for label in self.classes[:6])
+            told = f", classes {some}{', …' if len(self.classes) > 6 else ''}"
+        return f"Population({self.size:,} people in {parts}, {self.dimensions} {plural}{told})"
 
     # What would need everybody at once
 
@@ -256,12 +286,17 @@ class StreamedPopulation(Population):
 
 
 def chunks_of(
-    read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS, checked: bool = True
+    read: Rows,
+    start: int,
+    coding: LabelCoding | None,
+    rows: int = CHUNK_ROWS,
+    checked: bool = True,
+    both: bool = False,
 ) -> Iterator[Chunk]:
-    """Walk over one part's people; labels are codes, or without a coding values."""
+    """Walk over one part's people; labels are codes, or without a coding values, or `both` where they are numbers."""
     size = len(read.labels)
     codes = None if coding is None else encoded(coding, read)
-    values = _values(read)[:, None] if coding is None else None
+    values = _values(read)[:, None] if coding is None or (both and read.labels.dtype.kind in "biuf") else None
     for first, last in sliced(size, rows):
         yield Chunk(
             start + first,
@@ -314,6 +349,10 @@ def _read(part: Part, start: int) -> Rows:
 
 def _read_labels(part: Part, start: int) -> Rows:
     return part.read_labels()
+
+
+def _weighing(part: Part, start: int) -> float:
+    return float(_weights(part, start).sum())
 
 
 def _weights(part: Part, start: int) -> NDArray[np.float64]:

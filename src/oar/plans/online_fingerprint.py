@@ -35,7 +35,8 @@ def fingerprint(problem: OnlineProblem) -> str:
 def told(value: Any) -> Iterator[bytes]:
     """Yield a value as bytes, the same wherever it is told: the kind of a thing, then what it is made of."""
     if isinstance(value, bool | np.bool_ | int | np.integer | float | np.floating):
-        yield f"{float(value)!r};".encode()  # 1 is 1.0
+        whole = isinstance(value, int | np.integer) and abs(int(value)) > 2**53  # which floats cannot tell apart
+        yield f"{int(value) if whole else float(value)!r};".encode()  # 1 is 1.0
     elif value is None or isinstance(value, str | bytes):
         yield f"{value!r};".encode()
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub":

@@ -1,14 +1,15 @@
 """Everyone's moves as Parquet files, part by part: what is written is whole, and writing can go on where it ended.
 
 A file is written under another name and renamed when it is complete, and says in its own metadata which plan and which
-people it is for. Writing again skips what is there, so that a run that was killed, or ran out of disk, is finished by
-the same call.
+people it is for, by a digest of their data. Writing again reads everybody and skips what is there for these very
+people, so that a run that was killed, or ran out of disk, is finished by the same call.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from oar.plans.plan import Plan
 
 POSITION = "position"
-MARK = b"oar.moves"
+MARK, PEOPLE = b"oar.moves", b"oar.people"
+ABANDONED = 600  # seconds after which an unfinished file is taken for a killed run's
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +53,21 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     need_pyarrow()
     people = plan.problem.people
     names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
-    names = tuple(f"{name}_" if name == POSITION else name for name in names)
+    position = POSITION
+    while position in names:
+        position += "_"
     place = _place(folder)
     mark = _mark(plan)
     if isinstance(people, StreamedPopulation):
-        coding = None if people.labels_are_values else people.coding
-        writing = _Writing(str(place), mark, names, plan.mover(), coding, plan.rows_at_a_time)
+        coding = None if plan.problem.regresses else people.coding
+        writing = _Writing(str(place), mark, (position, *names), plan.mover(), coding, plan.rows_at_a_time)
         numbers = dict(zip(people.starts, range(len(people.parts)), strict=True))
         _refuse_others(writing, len(people.parts))
         return [Path(one) for one in people.mapped(_write_part, writing, numbers)]
     chunks = people.chunks(PART_ROWS)
-    writing = _Writing(str(place), mark, names, plan, None, PART_ROWS)
+    writing = _Writing(str(place), mark, (position, *names), plan, None, PART_ROWS)
     _refuse_others(writing, -(-people.size // PART_ROWS))
-    return [
-        _write(writing, number, ((one, plan.of_chunk(one)) for one in (chunk,))) for number, chunk in enumerate(chunks)
-    ]
+    return [_write(writing, number, [chunk]) for number, chunk in enumerate(chunks)]
 
 
 def _place(folder: Any) -> Path:
@@ -74,7 +76,9 @@ def _place(folder: Any) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
         for unfinished in place.glob(".part-*.parquet.*"):
-            unfinished.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # somebody else may be writing here, or removing it
+                if time.time() - unfinished.stat().st_mtime > ABANDONED:
+                    unfinished.unlink()
     except OSError as error:
         raise StorageError(f"cannot write to {place}: {error.strerror}. Choose a folder you can write to.") from error
     return place
@@ -104,37 +108,52 @@ def _refuse_others(writing: _Writing, parts: int) -> None:
 
 def _marked(file: Path) -> str | None:
     """Return which plan a file is of; None where it cannot be read, so that it is written again."""
+    found = _metadata(file)
+    return None if found is None else found[MARK].decode()
+
+
+def _metadata(file: Path) -> dict[bytes, bytes] | None:
     import pyarrow
     from pyarrow.parquet import read_schema
 
     try:
-        return (read_schema(file).metadata or {}).get(MARK, b"").decode()
+        found = read_schema(file).metadata or {}
     except (pyarrow.ArrowException, OSError):
         return None
+    return {key: found.get(key, b"") for key in (MARK, PEOPLE)}
 
 
 def _write_part(part: Part, start: int, writing: _Writing, numbers: dict[int, int]) -> str:
     """Write one part, unless it is there."""
-    path = writing.path(numbers[start])
-    if path.exists() and _marked(path) == writing.mark:
-        return str(path)
-    chunks = chunks_of(part.read(), start, writing.coding, writing.rows)
-    moved = ((chunk, writing.mover.of_chunk(chunk)) for chunk in chunks)
-    return str(_write(writing, numbers[start], moved))
+    chunks = list(chunks_of(part.read(), start, writing.coding, writing.rows))
+    return str(_write(writing, numbers[start], chunks))
 
 
-def _write(writing: _Writing, number: int, moved: Iterator[tuple[Chunk, Any]]) -> Path:
+def _digest(chunks: list[Chunk]) -> bytes:
+    """Return a name for some people's data: moves are theirs, and nobody else's."""
+    named = hashlib.blake2b(digest_size=16)
+    for chunk in chunks:
+        for array in (chunk.features, chunk.codes, chunk.values, chunk.weights):
+            named.update(b"-" if array is None else np.ascontiguousarray(array).data)
+    return named.hexdigest().encode()
+
+
+def _write(writing: _Writing, number: int, chunks: list[Chunk]) -> Path:
+    """Write one part's moves, unless they are there, for these very people."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
     path = writing.path(number)
-    if path.exists() and _marked(path) == writing.mark:
+    mark = {MARK: writing.mark.encode(), PEOPLE: _digest(chunks)}
+    if path.exists() and _metadata(path) == mark:
         return path
-    fields = [(POSITION, pyarrow.int64()), *((name, pyarrow.float64()) for name in writing.names)]
-    schema = pyarrow.schema(fields, metadata={MARK: writing.mark.encode()})
+    position, *names = writing.names
+    fields = [(position, pyarrow.int64()), *((name, pyarrow.float64()) for name in names)]
+    schema = pyarrow.schema(fields, metadata=mark)
     try:
         with replace_atomically(path) as file, ParquetWriter(file, schema, write_page_checksum=True) as writer:
-            for chunk, moves in moved:
+            for chunk in chunks:
+                moves = writing.mover.of_chunk(chunk)
                 columns = [np.arange(chunk.start, chunk.stop), *np.ascontiguousarray(moves.T)]
                 writer.write_table(pyarrow.table(columns, schema=schema))
     except StorageError as error:

@@ -232,7 +232,10 @@ class Given:
 
 def in_memory(chunk: Chunk, spec: Spec) -> Block:
     """Return people who are in memory as a block; what was kept of it is used, and nothing more is kept."""
-    labels = chunk.codes if chunk.values is None else chunk.values[:, 0]
+    labels: NDArray[Any] = chunk.codes
+    if spec.coding is None:
+        assert chunk.values is not None
+        labels = chunk.values[:, 0]
     rows = Rows(chunk.features, labels, chunk.weights, f"people from {chunk.start:,} on")
     return Block(spec, Given(rows), chunk.start, 0, len(labels))
 
@@ -329,6 +332,7 @@ class Measured:
     """Some people: their weight, mean and squared distances from it (d,), whether features differ, and a few of them.
 
     Attributes:
+        totals: (k,) the weight of each class; a single 0 where values are regressed.
         low, high: (d,) the least and largest features of people who weigh something.
         rows, targets, weights: of the few.
     """
@@ -336,6 +340,7 @@ class Measured:
     weight: float
     mean: Array
     squares: Array
+    totals: Array
     low: Array
     high: Array
     rows: Array
@@ -351,6 +356,7 @@ class Measured:
             weight,
             self.mean + share * apart,
             self.squares + other.squares + self.weight * share * apart**2,
+            self.totals + other.totals,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             np.concatenate([self.rows, other.rows]),
@@ -375,6 +381,7 @@ def measure(part: Part, start: int, spec: Spec, size: int) -> Measured:
             weight,
             mean,
             weights @ (rows - mean) ** 2,
+            np.zeros(1) if spec.coding is None else np.bincount(chunk.codes, weights, spec.classes).astype(np.float64),
             some.min(axis=0, initial=np.inf),
             some.max(axis=0, initial=-np.inf),
             rows[few].copy(),

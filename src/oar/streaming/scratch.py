@@ -58,7 +58,8 @@ def folder_of(run: str) -> Path:
 def _owner() -> str:
     """Return what this machine's folders begin with."""
     host = "".join(letter if letter.isalnum() else "_" for letter in socket.gethostname())
-    return f"{PREFIX}{host}"
+    spaces = Path("/proc/self/ns/pid")  # containers of one name may have processes of the same numbers
+    return f"{PREFIX}{host}_{spaces.stat().st_ino if spaces.exists() else 0}"
 
 
 def _remove_orphans(place: Path) -> None:

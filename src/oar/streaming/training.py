@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.models.inverse_curvature import InverseCurvature
 from oar.models.linear import Linear, Ridge, SoftmaxRegression
 from oar.models.linear_training import SMALL, LinearTraining, _Point
@@ -46,9 +46,8 @@ class StreamedTraining(LinearTraining):
                 "l2 > 0, or people.loaded()."
             )
         regresses = bool(model.regresses)
-        if regresses != people.labels_are_values and not (regresses and people.holds_numbers):
-            kind = "values" if regresses else "classes"
-            raise OptionError(f"model: {model.name} predicts {kind}, and labels of {people!r} are others.")
+        if regresses and not people.holds_numbers:
+            raise DataError(f"labels: must be numbers to be regressed by {model.name}, got text.")
         coding = None if regresses else people.coding
         classes = 0 if coding is None else len(people.classes)
         outputs = len(problem.goal_target)
@@ -71,6 +70,9 @@ class StreamedTraining(LinearTraining):
         self.shape = (outputs, self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
         few = self._measured(spec)
+        if coding is not None and not few.totals.all():
+            empty = people.classes[int(np.argmin(few.totals))]
+            raise DataError(f"labels: every class needs some weight to be fitted, got none for class {empty!r}.")
         self._centre, self._scale = _units(few, model)
         self._unit = 1.0
         if regresses:

@@ -58,6 +58,11 @@ def study(
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
     check_hands(workers, client)
+    if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
+        raise DataError(
+            "people: a study hands people to other processes, got a Dask collection, whose partitions stay with their "
+            "workers; write it to Parquet and use oar.Population.from_parquet, or use people.loaded()."
+        )
     work = Work(problem, _named_models(problem, models), _named_queries(problem, queries), solver)
     chosen = _chosen(work, cells, budgets=budgets, participation=participation, seeds=seeds)
     asked = {name: work.asked(Cell(next(iter(work.models)), name, None, None, None)) for name in work.queries}

@@ -82,12 +82,12 @@ def people_digest(people: Population) -> str:
     for chunk in people.chunks():
         features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
         codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
-        if chunk.values is not None:
+        if chunk.values is not None and not people.classed:  # type: ignore[attr-defined]
             values.update(np.ascontiguousarray(chunk.values, dtype="<f8").data)
         if chunk.weights is not None:
             weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
-    classes = () if getattr(people, "labels_are_values", False) else people.classes
+    classes = people.classes if getattr(people, "classed", True) else ()
     parts = (people.size, people.dimensions, people.names, [repr(label) for label in classes], people.schema)
     return _digest((parts, [one.hexdigest() for one in (features, codes, values, weights)], rows))
 
