@@ -131,7 +131,7 @@ def keeps(limits, before, after):
     goal=st.sampled_from(["no", "yes"]),
     kind=st.sampled_from(["l1", "l2", "l0"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_limits_are_kept_and_bounds_are_bounds(limits, number, goal, kind):
     advice = ask(limits, number, goal, kind)
     assert advice.status in (oar.Status.ACHIEVED, oar.Status.ALREADY, oar.Status.IMPOSSIBLE)

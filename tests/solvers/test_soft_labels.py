@@ -32,7 +32,9 @@ def test_the_best_answer_is_that_of_a_linear_programme(seed, soft, classes):
         b_ub=[soft],
         bounds=[(0, 1 if ok else 0) for ok in allowed] + [(0, share) for share in given_label],
     )
-    assert slopes @ (found - given_label) == pytest.approx(-answer.fun, abs=1e-8)
+    assert slopes @ (found - given_label) == pytest.approx(
+        -answer.fun, abs=1e-7
+    )  # as little as linprog lets a constraint be broken
     assert found.sum() == pytest.approx(1.0)
     assert found.min() >= -1e-12
     assert np.abs(found - given_label).sum() / 2 <= soft + 1e-12
