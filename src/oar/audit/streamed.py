@@ -19,7 +19,7 @@ from oar.actions.perturb import Allowance
 from oar.audit.centroids import heard as heard_centroids
 from oar.audit.limits import LIMIT_SLACK, lengths_of
 from oar.audit.retrained import heard
-from oar.audit.streamed_newton import Task, both_refitted
+from oar.audit.streamed_newton import Moments, Task, both_refitted
 from oar.audit.table_limits import trainable
 from oar.audit.verdicts import Together
 from oar.audit.witnesses import Refit, Testimony
@@ -169,11 +169,12 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
-    limits = Limits()
-    for one in people.mapped(_all_checked, asked):
-        limits = limits + one
+    found: tuple[Any, ...] = ()
+    for one in people.mapped(_looked_at, asked):
+        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
+    limits, moments = found
     task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
-    old, new = (_as_refit(problem, *found) for found in both_refitted(people, task))
+    old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
     witness = new.testify(points[0] + own, problem.goal_target)
@@ -182,11 +183,13 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     return _report(told, limits, violations, witness.witness, witness.residual, converged)
 
 
-def _all_checked(part: Part, start: int, asked: _Asked) -> Limits:
-    found = Limits()
+def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Limits, Moments]:
+    """Check a part's moves, and measure its people as they are: one reading for both."""
+    found: tuple[Any, ...] = ()
     for chunk, moves in asked.chunks(part, start):
-        found = found + _checked(asked, chunk, moves)[1]
-    return found
+        one = _checked(asked, chunk, moves)[1], Moments.of(chunk.features, chunk.weights)
+        found = one if not found else (found[0] + one[0], found[1] + one[1])
+    return found[0], found[1]
 
 
 def _as_refit(problem: Problem, matrix: Array, residual: float) -> Refit:

@@ -85,15 +85,33 @@ class Task:
                 yield sides[0], sides[1], targets[some], weights[some]
 
 
-def both_refitted(people: Any, task: Task) -> list[tuple[Array, float]]:
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Some people's weight, the mean of their features as they are, and squared distances from it (d,)."""
+
+    weight: float
+    mean: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, features: Array, weights: Array | None) -> Moments:
+        """Measure some people."""
+        weights = np.ones(len(features)) if weights is None else weights
+        weight = float(weights.sum())
+        mean = weights @ features / weight if weight > 0 else np.zeros(features.shape[1])
+        return cls(weight, mean, weights @ (features - mean) ** 2)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Put two groups together, without losing digits to large means."""
+        weight = self.weight + other.weight
+        share, apart = other.weight / weight if weight > 0 else 0.0, other.mean - self.mean
+        squares = self.squares + other.squares + self.weight * share * apart**2
+        return Moments(weight, self.mean + share * apart, squares)
+
+
+def both_refitted(people: Any, task: Task, moments: Moments) -> list[tuple[Array, float]]:
     """Return (W, b) for features as given, (o, d + 1), and the norm of the gradient left: before and after."""
-    weight, mean, squares = 0.0, np.zeros(people.dimensions), np.zeros(people.dimensions)
-    for its_weight, its_mean, its_squares in people.mapped(_moments, task):
-        if its_weight > 0:
-            share, apart = its_weight / (weight + its_weight), its_mean - mean
-            squares = squares + its_squares + weight * share * apart**2
-            mean, weight = mean + share * apart, weight + its_weight
-    spread = np.sqrt(squares / weight)
+    mean, spread = moments.mean, np.sqrt(moments.squares / moments.weight)
     task = replace(task, mean=mean, spread=np.where(spread > 1e-9 * (np.abs(mean) + 1e-300), spread, 1.0))
     if not task.classes:
         return [(_given(task, matrix), 0.0) for matrix in _least_squares(people, task)]
@@ -150,22 +168,6 @@ def _added(parts: Iterator[tuple[Array, Array]]) -> list[Array]:
     for one in parts:
         total = list(one) if not total else [left + right for left, right in zip(total, one, strict=True)]
     return total
-
-
-def _moments(part: Part, start: int, task: Task) -> tuple[float, Array, Array]:
-    weight, mean, squares = 0.0, np.zeros(0), np.zeros(0)
-    for chunk, _ in task.asked.chunks(part, start):
-        weights = np.ones(len(chunk.features)) if chunk.weights is None else chunk.weights
-        its = float(weights.sum())
-        middle = weights @ chunk.features / its if its > 0 else np.zeros(chunk.features.shape[1])
-        spread = weights @ (chunk.features - middle) ** 2
-        if not mean.size or weight == 0:
-            weight, mean, squares = its, middle, spread
-        elif its > 0:
-            share, apart = its / (weight + its), middle - mean
-            squares = squares + spread + weight * share * apart**2
-            mean, weight = mean + share * apart, weight + its
-    return weight, mean, squares
 
 
 def _sampled(part: Part, start: int, task: Task, one_in: int) -> tuple[Array, ...]:
