@@ -39,7 +39,8 @@ def audit_centroids(plan: Plan) -> Audit:
     """Refit before and after the plan's moves, and report what the query gets."""
     problem = plan.problem
     people = problem.people
-    before, after, sizes = _Means(people), _Means(people), _Means(people)
+    shape = len(people.classes), people.dimensions
+    before, after, sizes = Means(*shape), Means(*shape), Means(*shape)
     limits, changed = limits_of(problem), Contributions(plan)
     # Kept only where members ask, who are judged where they have moved to, or an estimator is trained on everyone.
     member_moves: list[Array] = []
@@ -47,7 +48,7 @@ def audit_centroids(plan: Plan) -> Audit:
         moves = limits.check(chunk, plan.of_chunk(chunk))
         if problem.asked.members is not None or isinstance(problem.model, CentroidTwin):
             member_moves.append(moves)
-        by_class = _ByClass(chunk, len(people.classes))
+        by_class = ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
         before.add(by_class, rows)
         if chunk.start < SIZED:
@@ -55,7 +56,7 @@ def audit_centroids(plan: Plan) -> Audit:
         if later is None:
             after.add(by_class, rows + by_class.sort(moves))
         else:
-            by_new_class = _ByClass(later, len(people.classes))
+            by_new_class = ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     own = limits.check_query(plan.query_move)
     if isinstance(problem.model, CentroidTwin):
@@ -118,7 +119,7 @@ def _later(before: Population, after: Population) -> Iterable[Chunk | None]:
     return repeat(None) if after is before else after.chunks()
 
 
-class _ByClass:
+class ByClass:
     """A chunk's people sorted by class: the order, the classes that occur, and where each one's run starts."""
 
     def __init__(self, chunk: Chunk, classes: int) -> None:
@@ -132,22 +133,29 @@ class _ByClass:
         self.totals = counts[self.present] if self.weights is None else np.add.reduceat(self.weights, self.starts)
 
     def sort(self, rows: Array) -> Array:
+        """Return rows (n, d) in the order of the classes."""
         return rows.take(self.order, axis=0)
 
 
-class _Means:
+class Means:
     """Class averages, accumulated chunk by chunk: sorted rows are added up run by run."""
 
-    def __init__(self, people: Population) -> None:
-        self.sums = np.zeros((len(people.classes), people.dimensions))
-        self.weights = np.zeros(len(people.classes))
+    def __init__(self, classes: int, dimensions: int) -> None:
+        self.sums, self.weights = np.zeros((classes, dimensions)), np.zeros(classes)
 
-    def add(self, people: _ByClass, rows: Array) -> None:
+    def add(self, people: ByClass, rows: Array) -> None:
+        """Add some people's rows, sorted by class."""
         weighted = rows if people.weights is None else rows * people.weights[:, None]
         self.sums[people.present] += np.add.reduceat(weighted, people.starts, axis=0)
         self.weights[people.present] += people.totals
 
+    def __add__(self, other: Means) -> Means:
+        found = Means(*self.sums.shape)
+        found.sums, found.weights = self.sums + other.sums, self.weights + other.weights
+        return found
+
     def centroids(self) -> Array:
+        """Return the averages; 0 for a class of no weight."""
         return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, None]
 
 

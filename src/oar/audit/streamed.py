@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.perturb import Allowance
+from oar.audit.centroids import ByClass, Means
 from oar.audit.centroids import heard as heard_centroids
 from oar.audit.limits import LIMIT_SLACK, lengths_of
 from oar.audit.retrained import heard
@@ -28,6 +29,7 @@ from oar.models import NearestCentroid, Ridge, SoftmaxRegression
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts import Part
+from oar.people.population import added
 from oar.people.streamed import StreamedPopulation, chunks_of
 from oar.plans import Audit, Plan
 from oar.problem import Problem
@@ -97,43 +99,40 @@ def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
 # Nearest centroid
 
 
-def _class_means(part: Part, start: int, asked: _Asked, classes: int) -> tuple[Any, ...]:
-    """Return a part's weighted class sums before and after, weights, largest values, and what became of limits."""
-    found: tuple[Any, ...] = ()
+def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions: int) -> tuple[Any, ...]:
+    """Return a part's class averages before and after, of the largest values, and what became of limits."""
+    before, after, sizes = Means(classes, dimensions), Means(classes, dimensions), Means(classes, 1)
+    limits = Limits()
     for chunk, planned in asked.chunks(part, start):
-        moves, limits = _checked(asked, chunk, planned)
-        weights = np.ones(len(moves)) if chunk.weights is None else chunk.weights
-        order = np.argsort(chunk.codes.astype(np.min_scalar_type(classes)), kind="stable")
-        counts = np.bincount(chunk.codes, minlength=classes)
-        present = np.flatnonzero(counts)
-        firsts = (np.cumsum(counts) - counts)[present]
-        sums = []
-        for values in (chunk.features, chunk.features + moves, np.abs(chunk.features).max(axis=1, keepdims=True)):
-            total = np.zeros((classes, values.shape[1]))
-            rows = values[order]
-            total[present] = np.add.reduceat(rows if chunk.weights is None else rows * weights[order, None], firsts)
-            sums.append(total)
-        one = (*sums, np.bincount(chunk.codes, weights=weights, minlength=classes), limits)
-        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
-    return found
+        moves, found = _checked(asked, chunk, planned)
+        by_class, limits = ByClass(chunk, classes), limits + found
+        rows = by_class.sort(chunk.features)
+        before.add(by_class, rows)
+        after.add(by_class, rows + by_class.sort(moves))
+        sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
+    return before, after, sizes, limits
 
 
 def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     problem = plan.problem
-    found: tuple[Any, ...] = ()
-    for one in people.mapped(_class_means, asked, len(people.classes)):
-        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
-    before, after, sizes, totals, limits = found
-    shares = np.where(totals > 0, totals, 1.0)[:, None]
-    scales = np.maximum(np.abs(before / shares).max(axis=1), (sizes / shares)[:, 0])
+    before, after, sizes, limits = _together(people.mapped(_class_means, asked, len(people.classes), people.dimensions))
+    scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
     told = Together(
         problem,
-        heard_centroids(problem, before / shares, points, scales),
-        heard_centroids(problem, after / shares, points + own, scales),
+        heard_centroids(problem, before.centroids(), points, scales),
+        heard_centroids(problem, after.centroids(), points + own, scales),
     )
     return _report(told, limits, violations, CENTROIDS, 0.0, True)
+
+
+def _together(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Add up what parts say, entry by entry."""
+    found: tuple[Any, ...] = ()
+    for one in parts:
+        found = one if not found else added(found, one)
+    return found
 
 
 def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
@@ -169,10 +168,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
-    found: tuple[Any, ...] = ()
-    for one in people.mapped(_looked_at, asked):
-        found = one if not found else tuple(left + right for left, right in zip(found, one, strict=True))
-    limits, moments = found
+    limits, moments = _together(people.mapped(_looked_at, asked))
     task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
     old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
     own, violations = _query_move(problem, plan.query_move)
@@ -183,13 +179,12 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     return _report(told, limits, violations, witness.witness, witness.residual, converged)
 
 
-def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Limits, Moments]:
+def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
     """Check a part's moves, and measure its people as they are: one reading for both."""
-    found: tuple[Any, ...] = ()
-    for chunk, moves in asked.chunks(part, start):
-        one = _checked(asked, chunk, moves)[1], Moments.of(chunk.features, chunk.weights)
-        found = one if not found else (found[0] + one[0], found[1] + one[1])
-    return found[0], found[1]
+    chunks = asked.chunks(part, start)
+    return _together(
+        (_checked(asked, chunk, moves)[1], Moments.of(chunk.features, chunk.weights)) for chunk, moves in chunks
+    )
 
 
 def _as_refit(problem: Problem, matrix: Array, residual: float) -> Refit:
