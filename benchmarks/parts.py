@@ -28,11 +28,6 @@ CLASSES = DIMENSIONS = 10
 GROUP = 500_000  # people of a row group
 BUDGET = 0.3
 MOST_MEMORY = {"nearest": 1.0, "softmax": 2.0}  # GB
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 
 
 def rows(effort: Effort) -> Iterator[Row]:
@@ -130,6 +125,8 @@ def _peak(kind: str, path: Path) -> tuple[float, str]:
 
 def _workers(path: Path, effort: Effort) -> Iterator[Row]:
     from distributed import Client, LocalCluster
+
+    from oar.people.dask_engine import ONE_THREAD
 
     ratios, said = [], ""
     clusters = {
