@@ -170,19 +170,9 @@ class Population:
             names: the features' names; None where they have none.
             classes: the labels that occur, where they are known: then they are not looked for.
         """
-        from oar.people.streamed import StreamedPopulation, array_parts
+        from oar.people.streamed import in_arrays
 
-        opened = [
-            _on_disk(one, name) for one, name in ((features, "features"), (labels, "labels"), (weights, "weights"))
-        ]
-        parts = array_parts(*opened)
-        width = int(opened[0].shape[1])
-        known = None if names is None else tuple(names)
-        if known is not None and len(known) != width:
-            raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
-        if known is not None and len(set(known)) != width:
-            raise DataError(f"names: must differ, got {list(known)}.")
-        people = StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
+        people = in_arrays(features, labels, weights, names)
         return people if classes is None else people.with_classes(classes)
 
     @classmethod
@@ -492,16 +482,6 @@ class Population:
 def added(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the sum of two results, entry by entry."""
     return tuple(one + other for one, other in zip(left, right, strict=True))
-
-
-def _on_disk(values: Any, argument: str) -> Any:
-    """Open a `.npy` file without reading it; anything else is as it is."""
-    if not isinstance(values, str | Path):
-        return values
-    try:
-        return np.load(values, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{argument}: must be a .npy file of numbers, got {str(values)!r} ({error}).") from None
 
 
 def _target_table(labels: Any, index: Any) -> Table | None:

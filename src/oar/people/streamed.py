@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -393,3 +394,26 @@ def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PAR
         if values is not None and tuple(np.shape(values)) != (shape[0],):
             raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
     return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]
+
+
+def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
+    """Return people who stay in arrays that can be sliced, or in `.npy` files."""
+    given = {"features": features, "labels": labels, "weights": weights}
+    opened = [_on_disk(values, argument) for argument, values in given.items()]
+    parts, width = array_parts(*opened), int(opened[0].shape[1])
+    known = None if names is None else tuple(names)
+    if known is not None and len(known) != width:
+        raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
+    if known is not None and len(set(known)) != width:
+        raise DataError(f"names: must differ, got {list(known)}.")
+    return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
+
+
+def _on_disk(values: Any, argument: str) -> Any:
+    """Open a `.npy` file without reading it; anything else is as it is."""
+    if not isinstance(values, str | Path):
+        return values
+    try:
+        return np.load(values, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{argument}: must be a .npy file of numbers, got {str(values)!r} ({error}).") from None
