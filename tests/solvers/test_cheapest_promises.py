@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pandas
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oar
@@ -131,7 +131,8 @@ def keeps(limits, before, after):
     goal=st.sampled_from(["no", "yes"]),
     kind=st.sampled_from(["l1", "l2", "l0"]),
 )
-@settings(max_examples=80)
+@example(Limits({"children": Limit(cost=3.0)}), 6, "no", "l0")  # HiGHS leaves the rent at −4e-9: that is no change
+@settings(max_examples=60)
 def test_limits_are_kept_and_bounds_are_bounds(limits, number, goal, kind):
     advice = ask(limits, number, goal, kind)
     assert advice.status in (oar.Status.ACHIEVED, oar.Status.ALREADY, oar.Status.IMPOSSIBLE)

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
-from oar.audit import streamed_newton
+from oar.audit import audit, streamed_newton
 from oar.people.engine import Threads
+from oar.people.parquet import ParquetPart
 from oar.plans import MemberPlan
 from oar.solvers import ProjectedGradient, propose_collective
 from oar.streaming import StreamedTraining, Walk, passes, scratch
@@ -437,3 +438,31 @@ def test_numbers_with_a_point_may_be_classes():
         for one in (oar.Population(features, 1.0 * labels), oar.Population.from_memmap(features, 1.0 * labels))
     )
     assert there.loss == pytest.approx(here.loss, rel=1e-12)
+
+
+def test_classes_and_centroids_come_from_one_reading(tmp_path, monkeypatch):
+    """Stating a nearest-centroid problem reads everybody once; planning and other questions then read nobody."""
+    features, labels, query = blobs(5_000)
+    people = oar.Population.from_parquet(written(tmp_path / "people", features, labels, 700), "label")
+    read = []
+    monkeypatch.setattr(ParquetPart, "read", lambda self, once=ParquetPart.read: read.append(self) or once(self))
+    monkeypatch.setattr(ParquetPart, "read_labels", lambda self: pytest.fail("labels are read on their own"))
+    for budget in (0.1, 0.3):
+        proposal = oar.solvers.propose_collective(asked(people, oar.NearestCentroid(), query, budget=budget))
+        assert len(read) == len(people.parts) > 5
+        assert proposal.passes == 1
+    audit(proposal.plan)  # is its own, and reads them again
+    assert len(read) > len(people.parts)
+
+
+@pytest.mark.parametrize("kind", ["words", "far apart", "many"])
+def test_all_kinds_of_labels_give_the_same_centroids(tmp_path, kind):
+    features, labels, query = blobs(2_000)
+    named = {"words": np.array(["a", "b", "c"])[labels], "far apart": labels * 10**12, "many": np.arange(2_000) % 40}[
+        kind
+    ]
+    people = oar.Population.from_parquet(written(tmp_path / "people", features, named, 300), "label")
+    here, there = (oar.NearestCentroid().fit(one) for one in (oar.Population(features, named), people))
+    assert people.classes == oar.Population(features, named).classes
+    np.testing.assert_allclose(there.positions, here.positions, rtol=1e-12)
+    np.testing.assert_array_equal(there.class_weights, here.class_weights)

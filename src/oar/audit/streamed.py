@@ -27,9 +27,9 @@ from oar.audit.witnesses import Refit, Testimony
 from oar.errors import OptionError
 from oar.models import NearestCentroid, Ridge, SoftmaxRegression
 from oar.people import Chunk
+from oar.people.class_sums import added
 from oar.people.labels import LabelCoding
 from oar.people.parts import Part
-from oar.people.population import added
 from oar.people.streamed import StreamedPopulation, chunks_of
 from oar.plans import Audit, Plan
 from oar.problem import Problem
@@ -115,7 +115,7 @@ def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions
 
 def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     problem = plan.problem
-    before, after, sizes, limits = _together(people.mapped(_class_means, asked, len(people.classes), people.dimensions))
+    before, after, sizes, limits = added(people.mapped(_class_means, asked, len(people.classes), people.dimensions))
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
@@ -125,14 +125,6 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
         heard_centroids(problem, after.centroids(), points + own, scales),
     )
     return _report(told, limits, violations, CENTROIDS, 0.0, True)
-
-
-def _together(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Add up what parts say, entry by entry."""
-    found: tuple[Any, ...] = ()
-    for one in parts:
-        found = one if not found else added(found, one)
-    return found
 
 
 def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
@@ -168,7 +160,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
-    limits, moments = _together(people.mapped(_looked_at, asked))
+    limits, moments = added(people.mapped(_looked_at, asked))
     task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
     old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
     own, violations = _query_move(problem, plan.query_move)
@@ -182,7 +174,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
 def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
     """Check a part's moves, and measure its people as they are: one reading for both."""
     chunks = asked.chunks(part, start)
-    return _together(
+    return added(
         (_checked(asked, chunk, moves)[1], Moments.of(chunk.features, chunk.weights)) for chunk, moves in chunks
     )
 

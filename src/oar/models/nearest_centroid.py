@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.people import Chunk, Population
+from oar.people import Population
 
 EXACT_SIZES = 1 << 15
 
@@ -51,6 +51,8 @@ class NearestCentroid:
         """Raise unless there is one label a person, and at least two classes that all weigh something."""
         if people.has_label_rows:
             raise DataError("labels: nearest centroid needs one label a person, got rows of numbers; give hard labels.")
+        if people.streamed:
+            people.feature_sums(_stride(people))  # classes and sums from the same reading
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: nearest centroid needs at least two classes, got only {people.classes[0]!r}; "
@@ -61,9 +63,7 @@ class NearestCentroid:
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""
         people.check_class_weights()
-        # Sizes only set the width of a tie, so a sixteenth of a large population is enough to know them.
-        stride = 1 if people.size <= EXACT_SIZES else 16
-        sums, totals, sizes, sampled = people.summed(_class_sums, len(people.classes), stride)
+        sums, totals, sizes, sampled = people.feature_sums(_stride(people))
         if not np.isfinite(sums).all():
             raise DataError("features: so large that their sums overflow; rescale them (for example to thousands).")
         if not totals.all():  # of people who are read in parts, classes may have been told
@@ -93,23 +93,9 @@ class NearestCentroid:
         return self.distances(parameters, features).argmin(axis=-1)
 
 
-def _class_sums(chunk: Chunk, classes: int, stride: int) -> tuple[Any, ...]:
-    """Return a chunk's Σ w x (k, d) and Σ w (k,), and of one in `stride` people Σ w max|x| and Σ w (k,)."""
-    from scipy.sparse import csc_array
-
-    rows = len(chunk.features)
-    terms = np.ones(rows) if chunk.weights is None else chunk.weights
-    # Σ_{i∈c} w_i x_i is the product of the (k × rows) indicator matrix with the rows. In column form its sparse kernel
-    # adds each person's row to its class's sum: one contiguous read.
-    indicator = csc_array((terms, chunk.codes, np.arange(rows + 1, dtype=np.int32)), shape=(classes, rows))
-    some, codes = terms[::stride], chunk.codes[::stride]
-    largest = np.abs(chunk.features[::stride]).max(axis=1)
-    return (
-        indicator @ chunk.features,
-        np.bincount(chunk.codes, weights=chunk.weights, minlength=classes).astype(np.float64),
-        np.bincount(codes, weights=some * largest, minlength=classes),
-        np.bincount(codes, weights=some, minlength=classes),
-    )
+def _stride(people: Population) -> int:
+    """Sizes only set the width of a tie, so a few per cent of a large population are enough to know them."""
+    return 1 if people.size <= EXACT_SIZES else 64
 
 
 def goal_loss(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:

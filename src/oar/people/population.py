@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.class_sums import Sums, added, of_rows
 from oar.people.encoding import Encoding
 from oar.people.framing import read_frame
 from oar.people.labels import Codes, LabelCoding, label_array
@@ -435,14 +436,10 @@ class Population:
                 None if self.weights is None else self.weights[start:stop],
             )
 
-    def summed(self, work: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
-        """Return the sums of what `work(chunk, *arguments)` returns, over everyone: one pass."""
-        total: tuple[Any, ...] | None = None
-        for chunk in self.chunks():
-            found = work(chunk, *arguments)
-            total = found if total is None else added(total, found)
-        assert total is not None
-        return total
+    def feature_sums(self, stride: int) -> Sums:
+        """Return the sums of features and weights, class by class: one pass; one in `stride` tells their size."""
+        how = len(self.classes), stride
+        return added(of_rows(chunk.features, chunk.codes, chunk.weights, *how) for chunk in self.chunks())
 
     def codes(self, start: int, stop: int) -> Codes:
         """Return the class codes of some consecutive people; of label rows, that of the largest number."""
@@ -477,11 +474,6 @@ class Population:
         plural = "feature" if self.dimensions == 1 else "features"
         shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
-
-
-def added(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the sum of two results, entry by entry."""
-    return tuple(one + other for one, other in zip(left, right, strict=True))
 
 
 def _target_table(labels: Any, index: Any) -> Table | None:

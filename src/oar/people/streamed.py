@@ -1,13 +1,13 @@
 """People who are not in memory: read part by part, as often as a question needs it.
 
-Everything that is a sum over people works as with people in memory (`summed`). What needs everybody's features at once
+Sums over people work as with people in memory. What needs everybody's features at once
 says so, and what to do: `people.loaded()` reads them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
 from oar.people.engine import Engine, Threads
 from oar.people.labels import LabelCoding, label_array, plain
 from oar.people.parts import ArrayPart, Part, Rows, sliced
-from oar.people.population import Chunk, Population, added
+from oar.people.population import Chunk, Population
 from oar.people.tables import CHUNK_ROWS
 
 MOST_CLASSES = 10_000
@@ -61,6 +62,7 @@ class StreamedPopulation(Population):
         self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
         self._target, self._weighted = target, weighted
         self._encoding, self._rows, self._first_weights = None, None, None
+        self._sums: dict[int, Sums] = {}
         self.passes = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,17 +98,7 @@ class StreamedPopulation(Population):
         for found in self.engine.map(_counted, self.parts, self.starts):
             for label, weight in found.items():
                 totals[label] = totals.get(label, 0.0) + weight
-            words = [label for label in totals if isinstance(label, str)]
-            if words and len(words) < len(totals):
-                other = next(label for label in totals if not isinstance(label, str))
-                raise DataError(
-                    f"labels: must be of one kind in all parts, got {words[0]!r} and {other!r}; write all of them as "
-                    "text, or all as numbers."
-                )
-            if len(totals) > MOST_CLASSES:
-                raise TooManyError(
-                    f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
-                )
+            _check_labels(totals)
         return totals
 
     @cached_property
@@ -122,7 +114,7 @@ class StreamedPopulation(Population):
         known = [plain(label) for label in classes]
         if len(set(known)) != len(known) or not known:
             raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
-        other.__dict__["_coding"] = LabelCoding(label_array(known))
+        other.__dict__["_coding"], other._sums = LabelCoding(label_array(known)), {}
         return other
 
     def _class_totals(self) -> NDArray[np.float64]:
@@ -174,13 +166,26 @@ class StreamedPopulation(Population):
         self.passes += 1
         return self.engine.map(function, self.parts, self.starts, *arguments)
 
-    def summed(self, work: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
-        """Return the sums of what `work(chunk, *arguments)` returns, over everyone: one pass."""
-        total: tuple[Any, ...] | None = None
-        for found in self.mapped(partial(_summed_part, work, self._coding), *arguments):
-            total = found if total is None else added(total, found)
-        assert total is not None
-        return total
+    def feature_sums(self, stride: int) -> Sums:
+        """Return the sums of features and weights, class by class; one in `stride` tells their size.
+
+        One pass, which also finds the classes where they are not known; none where it was done before.
+        """
+        if stride not in self._sums:
+            if "_coding" in self.__dict__ or self._weighted:
+                self._sums[stride] = added(self.mapped(_feature_sums, self._coding, stride))
+            else:
+                self._sums[stride] = self._sums_and_classes(stride)
+        return self._sums[stride]
+
+    def _sums_and_classes(self, stride: int) -> Sums:
+        totals: dict[Any, Sums] = {}
+        for found in self.mapped(_label_sums, stride):
+            for label, sums in found.items():
+                totals[label] = added((totals[label], sums)) if label in totals else sums
+            _check_labels(totals)
+        self.__dict__["_counts"] = {label: float(sums[1]) for label, sums in totals.items()}
+        return tuple(np.stack(each) for each in zip(*(totals[label] for label in self.classes), strict=True))
 
     @cached_property
     def _coded(self) -> LabelCoding | None:
@@ -328,18 +333,37 @@ def encoded(coding: LabelCoding, read: Rows) -> Any:
         raise DataError(f"{error} It is in {read.name}.") from None
 
 
-def _summed_part(
-    work: Callable[..., tuple[Any, ...]], coding: LabelCoding | None, part: Part, start: int, *arguments: Any
-) -> tuple[Any, ...]:
-    """Read a part, and add up what its chunks give. Only where a sum is not finite, it is looked why."""
+def _feature_sums(part: Part, start: int, coding: LabelCoding, stride: int) -> Sums:
+    """Read a part and add it up, class by class."""
     read = part.read()
-    total: tuple[Any, ...] | None = None
-    for chunk in chunks_of(read, start, coding, SUMMED_ROWS, checked=False):
-        found = work(chunk, *arguments)
-        total = found if total is None else added(total, found)
-    assert total is not None
+    return _summed(read, encoded(coding, read), len(coding.classes), stride)
+
+
+def _label_sums(part: Part, start: int, stride: int) -> dict[Any, Sums]:
+    """Read a part and add it up, label by label."""
+    read = part.read()
+    labels, codes = _numbered(read)
+    sums = _summed(read, codes, len(labels), stride)
+    return {label: tuple(one[place] for one in sums) for place, label in enumerate(labels) if sums[1][place]}
+
+
+def _summed(read: Rows, codes: Any, classes: int, stride: int) -> Sums:
+    """Add a part up, class by class. Only where a sum is not finite, it is looked why."""
+    if isinstance(read.features, tuple) and classes <= FEW_CLASSES:
+        total = of_columns(read.features, codes, read.weights, classes, stride)
+    else:
+        total = added(
+            of_rows(
+                read.slice(first, last, checked=False),
+                codes[first:last],
+                None if read.weights is None else read.weights[first:last],
+                classes,
+                stride,
+            )
+            for first, last in sliced(len(codes), SUMMED_ROWS)
+        )
     if not all(np.isfinite(one).all() for one in total):
-        for first, last in sliced(len(read.labels), CHUNK_ROWS):
+        for first, last in sliced(len(codes), CHUNK_ROWS):
             read.slice(first, last)
     return total
 
@@ -365,14 +389,20 @@ def _weights(part: Part, start: int) -> NDArray[np.float64]:
 def _counted(part: Part, start: int) -> dict[Any, float]:
     """Return a part's labels with their weights."""
     read = part.read_labels()
+    labels, codes = _numbered(read)
+    seen = np.bincount(codes, minlength=len(labels))
+    totals = seen if read.weights is None else np.bincount(codes, weights=read.weights, minlength=len(labels))
+    return {labels[int(place)]: float(totals[place]) for place in np.flatnonzero(seen)}
+
+
+def _numbered(read: Rows) -> tuple[Sequence[Any], Any]:
+    """Return a part's labels, and everybody's as a number among these; labels that nobody has may be among them."""
     labels = read.labels
     if labels.dtype.kind in "iu":
         lowest, highest = int(labels.min()), int(labels.max())
-        if highest - lowest < WIDE:
-            shifted = labels if lowest == 0 else np.subtract(labels, lowest, dtype=np.int64)
-            totals = np.bincount(shifted, weights=read.weights)
-            seen = np.bincount(shifted) if read.weights is not None else totals
-            return {int(place) + lowest: float(totals[place]) for place in np.flatnonzero(seen)}
+        if highest - lowest < WIDE and highest < 2**63:
+            shifted = labels if lowest == 0 else np.subtract(labels, lowest, dtype=np.int64, casting="unsafe")
+            return range(lowest, highest + 1), shifted
     import pandas
 
     try:
@@ -381,8 +411,21 @@ def _counted(part: Part, start: int) -> dict[Any, float]:
         raise DataError(f"labels: must be hashable ({error}) in {read.name}; use text or numbers.") from None
     if (codes < 0).any():
         raise DataError(f"labels: must not be missing, got a missing one in {read.name}; drop or label these people.")
-    totals = np.bincount(codes, weights=read.weights, minlength=len(known))
-    return {plain(label): float(total) for label, total in zip(known, totals, strict=True)}
+    return [plain(label) for label in known], codes
+
+
+def _check_labels(labels: Collection[Any]) -> None:
+    """Refuse labels that are no classes: words beside numbers, or too many of them."""
+    word, other = (next((one for one in labels if isinstance(one, str) is kind), None) for kind in (True, False))
+    if word is not None and other is not None:
+        raise DataError(
+            f"labels: must be of one kind in all parts, got {word!r} and {other!r}; write all of them as text, or all "
+            "as numbers."
+        )
+    if len(labels) > MOST_CLASSES:
+        raise TooManyError(
+            f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
+        )
 
 
 def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:

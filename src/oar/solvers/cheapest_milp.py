@@ -327,7 +327,8 @@ class _Question:
             return _Answer(None, np.inf, 0.0, False)
         cost = float(answer.fun) / unit
         bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
-        return _Answer(answer.x, cost, max(bound, 0.0), answer.status == 0)
+        place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance
+        return _Answer(place, cost, max(bound, 0.0), answer.status == 0)
 
     def halves(self, place: Array) -> tuple[_Question, ...]:
         """Return the questions on both sides of the entry that is least whole; none where all are."""
@@ -479,16 +480,23 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
     if found.change is None:
         return found
     change = _without_dust(programme, found.change)
-    if not programme.keeps(change):
-        change = programme.refined(change, ~space.whole & (change != 0))
     already = sum({int(column): float(space.flat[space.column == column][0]) for column in free}.values())
     return replace(found, change=change, cost=space.cost(change), bound=found.bound + already)
 
 
 def _without_dust(programme: Programme, change: Array) -> Array:
-    """Take away numbers that are only there by rounding: they would be changes of a column."""
-    clean = np.where(np.abs(change) < 1e-9 * (1 + np.abs(change).max()), 0.0, change)
-    return clean if programme.keeps(clean) else change
+    """Take away numbers that are only there by rounding, which would be changes of a column, and settle the others.
+
+    A y that HiGHS takes for 0 is up to 1e-6, and numbers may be so small a share of their bounds with it.
+    """
+    size = 1 + np.abs(change).max()
+    for dust in (1e-6 * size, 0.0):
+        clean = np.where(np.abs(change) <= dust, 0.0, change)
+        if not programme.keeps(clean):
+            clean = programme.refined(clean, ~programme.space.whole & (clean != 0))
+        if programme.keeps(clean):
+            break
+    return clean
 
 
 def _enough(programme: Programme) -> tuple[Array, Array]:
