@@ -37,13 +37,15 @@ class Times:
         return ", ".join(f"{name} {readable(float(np.median(self.seconds[name])))}" for name in names)
 
 
-def take_turns(functions: Mapping[str, Callable[[], Any]], rounds: int) -> Times:
-    """Time the functions in turns, after one untimed call of each."""
+def take_turns(
+    functions: Mapping[str, Callable[[], Any]], rounds: int, before: Callable[[], Any] | None = None
+) -> Times:
+    """Time the functions in turns, after one untimed call of each; `before` is called before each call, untimed."""
     timers, calls = {}, {}
     for name, function in functions.items():
-        timers[name], calls[name] = Timer(function), 1
+        timers[name], calls[name] = Timer(function, before or "pass"), 1
         # Imports, caches and page tables are not what is measured, so the first call does not count.
-        if timers[name].timeit(1) < 1.0:
+        if timers[name].timeit(1) < 1.0 and before is None:
             calls[name] = max(1, int(SHORTEST / max(timers[name].timeit(1), 1e-9)))
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
