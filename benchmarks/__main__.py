@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import (
+    batching,
     beside_gradient,
     beside_scikit_learn,
     black_boxes,
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "black boxes": black_boxes.rows,
     "twins": twins.rows,
     "parts": parts.rows,
+    "batching": batching.rows,
 }
 HEADINGS = ("", "measured", "quartiles", "target", "", "context")
 

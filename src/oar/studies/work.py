@@ -8,7 +8,8 @@ makes no difference:
 * the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
 
 A budget's solution is not handed to the next as a start: answers would depend on which budgets there are. Nor are cells
-batched by vmap: solvers go through people in turns with refits whose number of steps differs from cell to cell.
+batched by vmap: where a search starts next depends on where it has been, and from a thousand people on even bare steps
+are no faster side by side (`python -m benchmarks --only batching`).
 """
 
 from __future__ import annotations
