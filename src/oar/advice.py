@@ -24,6 +24,10 @@ from oar.solvers.cheapest_space import COSTS
 
 MOST_TRIALS = 4  # with margins ten times as wide each time
 CARE = 10.0
+TOO_FAR = (
+    "Fewer or cheaper columns would have to go so far that the goal's lead is lost in rounding; this is the cheapest "
+    'way by "l1".'
+)
 
 
 class Cheapest:
@@ -81,25 +85,45 @@ class Cheapest:
         return self._searched(problem, before, told, cost, theirs)
 
     def _searched(self, problem: Problem, before: Row, told: Verdict, cost: str, own: Mapping[str, Limit]) -> Advice:
-        """Solve, decode, and ask the audit; where rounding or a looser refit calls it a tie, with wider margins."""
-        assert self._ready is not None
-        encoding, bound, care = self._ready.encoding, None, 1.0
-        for _ in range(MOST_TRIALS):
-            way = self._ready.way(problem, cost, own, care)
-            bound = way.bound if bound is None else bound
-            if way.change is None:
-                break
-            after = encoding.decode_row(way.person, before.index)
-            now = self._judge.judge(problem, after.values)
-            if now.reached:
-                return self._found(before, after, now, way, bound, cost, own)
-            care *= CARE
-        impossible = way.impossible and care == 1.0
+        """Solve, decode, and ask the audit."""
+        way, bound, judged = self._tried(problem, before, cost, own)
+        if judged is not None:
+            return self._found(before, *judged, way, bound, cost, own)
+        if cost == "l0" and bound < np.inf:  # what is cheapest by sums does not go so far
+            other, _, judged = self._tried(problem, before, "l1", own)
+            if judged is not None:
+                price = total(cost_again(self.people, self.limits, before.values, judged[0].values, cost), cost)
+                other = dataclasses.replace(other, cost=price, note=TOO_FAR)
+                return self._found(before, *judged, other, bound, cost, own)
+        impossible = way.impossible
         status = Status.IMPOSSIBLE if impossible else Status.STOPPED_EARLY
-        least = np.inf if impossible else 0.0 if bound in (None, np.inf) else bound
+        least = np.inf if impossible else 0.0 if bound == np.inf else bound
         return Advice(
             before, before, {}, np.inf, least, impossible, status, **_told(told), because=way.because, note=way.note
         )
+
+    def _tried(
+        self, problem: Problem, before: Row, cost: str, own: Mapping[str, Limit]
+    ) -> tuple[Way, float, tuple[Row, Verdict] | None]:
+        """Return the cheapest way, the first bound, and the row and the verdict of the audit where it reached the goal.
+
+        Where rounding or a looser refit calls it a tie, margins are made wider. A way that is impossible is so only
+        with the first ones.
+        """
+        assert self._ready is not None
+        bounds = []
+        for trial in range(MOST_TRIALS):
+            way = self._ready.way(problem, cost, own, CARE**trial)
+            bounds.append(way.bound)
+            if way.change is None:
+                break
+            after = self._ready.encoding.decode_row(way.person, before.index)
+            now = self._judge.judge(problem, after.values)
+            if now.reached:
+                return way, bounds[0], (after, now)
+        if len(bounds) > 1 and way.impossible:
+            way = dataclasses.replace(way, bound=bounds[0])
+        return way, bounds[0], None
 
     def _found(
         self, before: Row, after: Row, told: Verdict, way: Way, bound: float, cost: str, own: Mapping[str, Limit]

@@ -317,3 +317,23 @@ def test_limits_may_be_a_mapping_or_a_file(tmp_path):
     assert "income" not in found[0].costs
     assert len({advice.cost for advice in found}) == 1
     assert oar.cheapest(PEOPLE, MODEL, oar.Query(ROW, goal="yes")).cost < found[0].cost
+
+
+def test_a_column_that_must_go_too_far_does_not_hide_the_others():
+    """Visits are cheaper by "l0", but so small beside incomes that the goal's lead would be lost in rounding."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 50)
+    frame = pandas.DataFrame(
+        {
+            "income": 1e4 * rng.normal(size=100) + 2e4 * labels,
+            "visits": rng.integers(0, 6, 100) + labels,
+            "label": np.array(["no", "yes"])[labels],
+        }
+    )
+    people = oar.Population.from_frame(frame, target="label")
+    query = oar.Query(frame.drop(columns="label").iloc[0], goal="yes")
+    limits = {"income": Limit(lower=-1e5, upper=1e5, cost=2.0)}
+    advice = oar.cheapest(people, oar.NearestCentroid(), query, limits, cost="l0")
+    assert advice.success
+    assert list(advice.changes["column"]) == ["income"]
+    assert (advice.cost, advice.proved) == (2.0, False)
+    assert "lost in rounding" in advice.explanation + advice.note

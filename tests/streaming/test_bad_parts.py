@@ -235,7 +235,11 @@ def spoilt(column, value, row=450):
     [
         ("x2", np.nan, r"features: must be finite, got nan in .*01\.parquet, row group 1, row 50, feature 2; drop or"),
         ("x2", np.inf, r"features: must be finite, got inf in .*01\.parquet, row group 1, row 50, feature 2; drop or"),
-        ("x1", None, r"features: must be finite, got 1 missing values of 'x1' in .*01\.parquet, row group 1; drop or"),
+        (
+            "x1",
+            None,
+            r"features: must be finite, got 1 missing values of 'x1' in .*, row group 1, the first in row 50; drop or",
+        ),
         ("label", None, r"labels: must not be missing, got 1 missing values of 'label' in .*01\.parquet, row group 1"),
     ],
 )

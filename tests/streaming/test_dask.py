@@ -130,6 +130,22 @@ def test_dask_tables_with_labels_in_words_and_weights(client, people_of, tmp_pat
     np.testing.assert_allclose(there.plan.directions, known.plan.directions, atol=1e-10)
 
 
+def test_a_folder_of_small_files_that_dask_reads(tmp_path, client):
+    """Dask joins small files, in another way for each choice of columns."""
+    import pyarrow
+    from dask import dataframe
+    from pyarrow import parquet
+
+    labels = np.arange(2_000) % 2
+    for number in range(4):
+        some = slice(500 * number, 500 * number + 500)
+        columns = {"a": 1.0 + labels[some], "b": 100.0 + labels[some], "label": labels[some]}
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{number}.parquet")
+    people = oar.Population.from_dask(dataframe.read_parquet(tmp_path), "label", client=client)
+    assert people.size == 2_000
+    assert oar.NearestCentroid().fit(people).positions.tolist() == [[1.0, 100.0], [2.0, 101.0]]
+
+
 # What is lost
 
 

@@ -51,8 +51,7 @@ class NearestCentroid:
         """Raise unless there is one label a person, and at least two classes that all weigh something."""
         if people.has_label_rows:
             raise DataError("labels: nearest centroid needs one label a person, got rows of numbers; give hard labels.")
-        if people.streamed:
-            people.feature_sums(_stride(people))  # classes and sums from the same reading
+        people.find_classes(_stride(people))
         if len(people.classes) < 2:
             raise DataError(
                 f"labels: nearest centroid needs at least two classes, got only {people.classes[0]!r}; "
@@ -71,7 +70,7 @@ class NearestCentroid:
             raise DataError(f"labels: every class needs some weight to be fitted, got none for class {empty!r}.")
         positions = sums / totals[:, None]
         sizes = np.maximum(sizes / np.where(sampled > 0, sampled, 1.0), np.abs(positions).max(axis=1))
-        return Centroids(positions, totals, sizes)
+        return Centroids(positions, totals.copy(), sizes)
 
     def distances(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
         """Return Euclidean distances to every centroid, shape (..., k)."""

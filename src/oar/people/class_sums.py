@@ -25,7 +25,8 @@ Sums = tuple[Any, ...]
 
 FEW_CLASSES = 16  # a dense product costs 0.1 ns a number and class, columns to rows and their sum 1.4 ns a number
 IN_CACHE = 1 << 11  # people of one dense product: 2,048 of ten classes and ten features are 0.3 MB
-BLOCKS = 16  # of one call
+BLOCKS = 16  # of one call, or fewer
+MOST_NUMBERS = 1 << 20  # kept by each thread: 8 MB, or what one block needs
 
 
 class _Kept(threading.local):
@@ -60,7 +61,7 @@ def of_rows(features: Array, codes: Any, weights: Array | None, classes: int, st
 def of_columns(columns: tuple[NDArray, ...], codes: Any, weights: Array | None, classes: int, stride: int) -> Sums:
     """Return the sums of d columns (n,) of numbers of any kind; what is not finite makes any class's sum not finite."""
     width, size = len(columns), len(codes)
-    blocks = min(BLOCKS, -(-size // IN_CACHE))
+    blocks = min(BLOCKS, -(-size // IN_CACHE), max(1, MOST_NUMBERS // (IN_CACHE * (width + classes))))
     values, members, belongs = _kept.arrays(width, classes, most := blocks * IN_CACHE)
     # As many products at once as there are blocks: of k × people with people × (d + 1)
     left = members.reshape(classes, blocks, IN_CACHE).transpose(1, 0, 2)

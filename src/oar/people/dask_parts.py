@@ -27,6 +27,10 @@ class DaskPart:
         """What messages call it."""
         return f"partition {self.number}"
 
+    def stamp(self) -> None:
+        """Nobody can tell whether arrays have changed."""
+        return
+
     def without(self) -> DaskPart:
         """Return what is sent to a worker, which is handed the arrays there."""
         return replace(self, held=None)
@@ -120,13 +124,19 @@ def _of_frame(frame: Any, labels: Any, weights: Any) -> tuple[list[Any], tuple[s
     if wrong:
         raise DataError(f"features: every column must be numeric, got {wrong[0]!r} of type {frame[wrong[0]].dtype}.")
 
+    # One list of partitions for all columns: Dask joins small files otherwise for each choice of columns
+    pieces = frame.to_delayed()
+
     def alongside(values: Any) -> list[Any]:
         if values is None:
-            return [None] * frame.npartitions
-        return list((frame[values] if isinstance(values, str) else values).to_delayed())
+            return [None] * len(pieces)
+        return [piece[values] for piece in pieces] if isinstance(values, str) else list(values.to_delayed())
 
-    columns = frame[names].to_delayed(), alongside(labels), alongside(weights)
+    columns = [piece[names] for piece in pieces], alongside(labels), alongside(weights)
     if len({len(one) for one in columns}) > 1:
-        raise DataError("labels: must have as many partitions as the features; repartition one of them.")
+        raise DataError(
+            f"labels: must have as many partitions as the features, got {len(columns[1])} for {len(pieces)}; persist "
+            "or repartition both, or name columns of one DataFrame."
+        )
     target = labels if isinstance(labels, str) else getattr(labels, "name", None)
     return list(zip(*columns, strict=True)), tuple(map(str, names)), target

@@ -34,7 +34,9 @@ def label_array(labels: Any, argument: str = "labels") -> NDArray:
             raise DataError(f"{argument}: must be one label for each person, got {labels!r}.")
         values = list(labels)
         if values and all(type(value) is int for value in values):
-            return np.asarray(values)
+            whole = np.asarray(values)
+            if whole.dtype.kind in "iu":  # else some are so large that they became floats
+                return whole
         labels = np.empty(len(values), dtype=object)
         for position, value in enumerate(values):
             labels[position] = value

@@ -8,8 +8,10 @@ hold 10⁵ to 10⁶ people suit best.
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from oar.people.parts import Rows, checked_weights
 from oar.people.wording import repeated
 
 SUFFIXES = (".parquet", ".parq", ".pq")
+MOST_FOOTERS = 64
+Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,35 @@ class ParquetPart:
         from pyarrow.parquet import ParquetFile
 
         try:
-            # Checksums are looked at where pages have them; one thread, because parts are read side by side; mapped, so
-            # that pages are decoded from where the system keeps them and not copied first
-            options = {"metadata": _footer(self.path), "page_checksum_verification": True, "memory_map": True}
-            with ParquetFile(self.path, **options) as file:
-                return file.read_row_group(self.group, columns=columns, use_threads=False)
-        except (pyarrow.ArrowException, OSError, KeyError) as error:
+            with open(self.path, "rb") as file:
+                # Opened once, so that the footer is that of the very file that is read, whoever puts another one there.
+                # Mapped, so that pages are decoded from where the system keeps them and not copied first.
+                source = pyarrow.BufferReader(mmap(file.fileno(), 0, access=ACCESS_READ))
+                about = _footer(source, _stamp(os.fstat(file.fileno())))
+            # Checksums are looked at where pages have them; one thread, because parts are read side by side
+            opened = ParquetFile(source, metadata=about, page_checksum_verification=True)
+            if self.group >= about.num_row_groups or about.row_group(self.group).num_rows != self.size:
+                raise DataError(
+                    f"path: files must stay as they are, got {self.name}, which no longer has {self.size:,} people; "
+                    "make the population again."
+                )
+            return opened.read_row_group(self.group, columns=columns, use_threads=False)
+        except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
+
+    def stamp(self) -> tuple[str, Stamp]:
+        """Return what changes when the file does; one that is not there has none."""
+        try:
+            return self.path, _stamp(os.stat(self.path))
+        except OSError:
+            return self.path, ()
 
     def _numbers(self, table: Any, name: str, argument: str = "features") -> NDArray:
         column = table.column(name)
         if column.null_count:
             raise DataError(
-                f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}; "
-                "drop or impute them."
+                f"{argument}: must be finite, got {column.null_count:,} missing values of {name!r} in {self.name}, the "
+                f"first in row {_first_null(column):,}; drop or impute them."
             )
         found = _array(column)
         return found.astype(np.float64) if found.dtype.kind == "O" else found  # decimals
@@ -88,7 +107,7 @@ class ParquetPart:
         if labels.null_count:
             raise DataError(
                 f"labels: must not be missing, got {labels.null_count:,} missing values of {self.columns.target!r} in "
-                f"{self.name}; drop or label these people."
+                f"{self.name}, the first in row {_first_null(labels):,}; drop or label these people."
             )
         weights = None
         if self.columns.weights is not None:
@@ -96,17 +115,28 @@ class ParquetPart:
         return _array(labels), weights, self.name
 
 
-def _footer(path: str) -> Any:
+def _stamp(about: os.stat_result) -> Stamp:
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+_footers: OrderedDict[Stamp, Any] = OrderedDict()
+
+
+def _footer(source: Any, stamp: Stamp) -> Any:
     """Return what a file says about its row groups, read once: it is long where there are many of them."""
-    about = os.stat(path)
-    return _footer_of(path, about.st_mtime_ns, about.st_size, about.st_ino)
-
-
-@lru_cache(maxsize=64)
-def _footer_of(path: str, *version: int) -> Any:
     from pyarrow.parquet import read_metadata
 
-    return read_metadata(path)
+    found = _footers.get(stamp)
+    if found is None:
+        found = _footers[stamp] = read_metadata(source)
+        while len(_footers) > MOST_FOOTERS:
+            with suppress(KeyError):  # another thread may have done it
+                _footers.popitem(last=False)
+    return found
+
+
+def _first_null(column: Any) -> int:
+    return int(np.argmax(column.is_null().to_numpy()))
 
 
 def _array(column: Any) -> NDArray:
@@ -128,6 +158,11 @@ def parquet_files(path: Any) -> list[Path]:
         ) from None
     if place.is_file():
         return [place]
+    if "://" in str(path):
+        raise DataError(
+            f"path: must be a file or folder of this machine, got the address {str(path)!r}; mount it, or let Dask "
+            "read it: oar.Population.from_dask(dask.dataframe.read_parquet(…), target)."
+        )
     if not place.is_dir():
         raise DataError(f"path: must be a Parquet file or a folder of them, got {str(path)!r}, which is not there.")
     files = sorted(
@@ -224,6 +259,11 @@ def _opened(file: Path) -> _Opened:
 
 def _columns(first: _Opened, target: str, features: Any, weights: str | None) -> Columns:
     known = list(first.types)
+    if weights is not None and not isinstance(weights, str):
+        raise DataError(
+            f"weights: must be the name of a column, got an object of type {type(weights).__name__}; write it into the "
+            "files, or use oar.Population.from_memmap, which takes arrays."
+        )
     for argument, name in (("target", target), ("weights", weights)):
         if name is not None and name not in known:
             raise DataError(f"{argument}: must be a column of {first.path}, one of {known}, got {name!r}.")

@@ -74,6 +74,10 @@ class Part(Protocol):
         """What messages call it."""
         ...
 
+    def stamp(self) -> Any:
+        """Return something that changes when the data do; None where nobody can tell."""
+        ...
+
     def read(self) -> Rows:
         """Read them."""
         ...
@@ -103,6 +107,10 @@ class ArrayPart:
         """What messages call it."""
         return f"rows {self.start:,} to {self.stop - 1:,}"
 
+    def stamp(self) -> None:
+        """Nobody can tell whether an array has changed."""
+        return
+
     def read(self) -> Rows:
         """Read them into memory."""
         features = np.asarray(self.features[self.start : self.stop])
@@ -126,8 +134,8 @@ def checked_weights(weights: NDArray, name: str) -> NDArray[np.float64]:
         raise DataError(f"weights: must be numbers, got {weights.dtype} in {name}.")
     found = np.asarray(weights, dtype=np.float64)
     if not (np.isfinite(found).all() and (found >= 0).all()):
-        wrong = found[~(np.isfinite(found) & (found >= 0))][0]
-        raise DataError(f"weights: must be finite and ≥ 0, got {wrong} in {name}.")
+        row = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
+        raise DataError(f"weights: must be finite and ≥ 0, got {found[row]} in {name}, row {row:,}.")
     return found
 
 

@@ -436,6 +436,9 @@ class Population:
                 None if self.weights is None else self.weights[start:stop],
             )
 
+    def find_classes(self, stride: int) -> None:
+        """Make sure that the classes are known, by the reading that also gives `feature_sums`: here they are."""
+
     def feature_sums(self, stride: int) -> Sums:
         """Return the sums of features and weights, class by class: one pass; one in `stride` tells their size."""
         how = len(self.classes), stride

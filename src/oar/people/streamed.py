@@ -62,12 +62,12 @@ class StreamedPopulation(Population):
         self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
         self._target, self._weighted = target, weighted
         self._encoding, self._rows, self._first_weights = None, None, None
-        self._sums: dict[int, Sums] = {}
+        self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self.passes = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engine behind: it stays where it is."""
-        return {name: value for name, value in vars(self).items() if name != "engine"} | {"engine": Threads()}
+        """Leave the engine behind, which stays where it is, and sums, which are of the files as they are here."""
+        return vars(self) | {"engine": Threads(), "_sums": {}}
 
     @property
     def size(self) -> int:
@@ -132,7 +132,7 @@ class StreamedPopulation(Population):
         """What everybody weighs together."""
         if not self._weighted:
             return float(self.size)
-        return self._summed_weights
+        return float(sum(self._counts.values())) if "_counts" in self.__dict__ else self._summed_weights
 
     @cached_property
     def _summed_weights(self) -> float:
@@ -166,17 +166,33 @@ class StreamedPopulation(Population):
         self.passes += 1
         return self.engine.map(function, self.parts, self.starts, *arguments)
 
+    def find_classes(self, stride: int) -> None:
+        """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""
+        if "_coding" not in self.__dict__ and not self._weighted and self._stamps() is not None:
+            self.feature_sums(stride)
+
     def feature_sums(self, stride: int) -> Sums:
         """Return the sums of features and weights, class by class; one in `stride` tells their size.
 
-        One pass, which also finds the classes where they are not known; none where it was done before.
+        One pass, which also finds the classes where they are not known. None where it was done before, and no file has
+        changed since.
         """
-        if stride not in self._sums:
-            if "_coding" in self.__dict__ or self._weighted:
-                self._sums[stride] = added(self.mapped(_feature_sums, self._coding, stride))
-            else:
-                self._sums[stride] = self._sums_and_classes(stride)
-        return self._sums[stride]
+        stamps = self._stamps()
+        if stride in self._sums and stamps is not None and self._sums[stride][0] == stamps:
+            return self._sums[stride][1]
+        if "_coding" in self.__dict__ or self._weighted:
+            found = added(self.mapped(_feature_sums, self._coding, stride))
+        else:
+            found = self._sums_and_classes(stride)
+        for one in found:
+            one.setflags(write=False)
+        self._sums[stride] = stamps, found
+        return found
+
+    def _stamps(self) -> frozenset | None:
+        """Return what changes when any part does; None where nobody can tell."""
+        found = frozenset(part.stamp() for part in self.parts)
+        return None if None in found else found
 
     def _sums_and_classes(self, stride: int) -> Sums:
         totals: dict[Any, Sums] = {}
@@ -402,7 +418,10 @@ def _numbered(read: Rows) -> tuple[Sequence[Any], Any]:
         lowest, highest = int(labels.min()), int(labels.max())
         if highest - lowest < WIDE and highest < 2**63:
             shifted = labels if lowest == 0 else np.subtract(labels, lowest, dtype=np.int64, casting="unsafe")
-            return range(lowest, highest + 1), shifted
+            if highest - lowest < FEW_CLASSES:
+                return range(lowest, highest + 1), shifted
+            seen = np.bincount(shifted) > 0
+            return _not_too_many([int(one) + lowest for one in np.flatnonzero(seen)]), (np.cumsum(seen) - 1)[shifted]
     import pandas
 
     try:
@@ -411,7 +430,15 @@ def _numbered(read: Rows) -> tuple[Sequence[Any], Any]:
         raise DataError(f"labels: must be hashable ({error}) in {read.name}; use text or numbers.") from None
     if (codes < 0).any():
         raise DataError(f"labels: must not be missing, got a missing one in {read.name}; drop or label these people.")
-    return [plain(label) for label in known], codes
+    return [plain(label) for label in _not_too_many(known)], codes
+
+
+def _not_too_many(labels: Any) -> Any:
+    if len(labels) > MOST_CLASSES:
+        raise TooManyError(
+            f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
+        )
+    return labels
 
 
 def _check_labels(labels: Collection[Any]) -> None:
@@ -422,10 +449,7 @@ def _check_labels(labels: Collection[Any]) -> None:
             f"labels: must be of one kind in all parts, got {word!r} and {other!r}; write all of them as text, or all "
             "as numbers."
         )
-    if len(labels) > MOST_CLASSES:
-        raise TooManyError(
-            f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
-        )
+    _not_too_many(labels)
 
 
 def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:

@@ -99,8 +99,9 @@ def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: 
 def _encoding(plan: Plan) -> Encoding:
     encoding = plan.problem.people.encoding
     if encoding is None:
+        instead = "plan.write_moves(folder)" if plan.problem.people.streamed else "plan.moves()"
         raise DataError(
-            "plan: its people have no schema, so there is no table to give back; use plan.moves(), or make people with "
+            f"plan: its people have no schema, so there is no table to give back; use {instead}, or make people with "
             "oar.Population.from_frame(df, target=…)."
         )
     return encoding

@@ -142,7 +142,8 @@ class _Run:
         people = self.training.people
         sent = people.engine.traffic.since(self._before)
         told = f" Workers were sent a signal and sent sums back: {sent}." if sent.rounds else ""
-        return f"Read in {len(people.parts):,} parts. H v = g was solved to {self._solved:.0e} of ‖g‖.{told}"
+        parts = "1 part" if len(people.parts) == 1 else f"{len(people.parts):,} parts"
+        return f"Read in {parts}. H v = g was solved to {self._solved:.0e} of ‖g‖.{told}"
 
     def _refitted(self, walk: Walk, near: Place | None, precision: float) -> Place:
         training, problem = self.training, self.problem

@@ -268,7 +268,7 @@ def advance(part: Part, start: int, spec: Spec, walk: Walk, stride: Stride) -> t
         for some in _in_cache(block.size):
             new[some], aims = stepped(stride, spec.norm, block.radii[some], moves[some], ahead[some])
             slope -= _inner(block.weights[some], ahead[some], aims - moves[some])
-        block.scratch.write("moves", after.key, new)
+        block.scratch.write("moves", after.key, new, beside=walk.key)
         value, rise = block.run("risk", after, stride.parameters)
         risk, gradient = risk + float(value), gradient + rise
     return slope, risk, gradient

@@ -127,8 +127,8 @@ class Scratch:
         except (FileNotFoundError, ValueError):  # or one that is shorter
             return None
 
-    def write(self, what: str, key: str, values: NDArray[np.float64]) -> None:
-        """Keep an array on disk, and the one before it."""
+    def write(self, what: str, key: str, values: NDArray[np.float64], beside: str = "") -> None:
+        """Keep an array on disk beside another one, or beside the one that was written before it."""
         path = self._path(what, key)
         unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         try:
@@ -143,8 +143,10 @@ class Scratch:
                 "8-byte numbers, on disk while they are planned for; free some, or set TMPDIR to a larger place."
             ) from None
         versions = _written.setdefault((self._run, self._first, what), [])
-        if path not in versions:
-            versions.append(path)
+        other = self._path(what, beside)
+        # The newest is last, and before it what is wanted beside it; what else was tried from there goes first
+        versions.sort(key=lambda one: one == other)
+        versions[:] = [*(one for one in versions if one != path), path]
         while len(versions) > VERSIONS:
             versions.pop(0).unlink(missing_ok=True)
 
@@ -158,7 +160,7 @@ class Kept(Scratch):
     def hold(self, what: str, key: str, values: NDArray[Any]) -> None:
         """Forget it."""
 
-    def write(self, what: str, key: str, values: NDArray[np.float64]) -> None:
+    def write(self, what: str, key: str, values: NDArray[np.float64], beside: str = "") -> None:
         """Forget it."""
 
     def held(self, what: str, key: str) -> None:

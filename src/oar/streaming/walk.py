@@ -12,7 +12,7 @@ them only saves the time of walking again, and a worker that is lost takes nothi
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +44,31 @@ class Walk:
 
     strides: tuple[Stride, ...] = ()
     shift: Array | None = None
-    key: str = field(default="", compare=False)
+    names: tuple[str, ...] = ()
+    """What it was called before its first step, and after each, by everything that it consisted of then."""
 
     def __post_init__(self) -> None:
-        """Name it, by everything that it consists of."""
-        if not self.key:
-            first = b"" if self.shift is None else self.shift.tobytes()
-            object.__setattr__(self, "key", _named(first))
+        """Name its beginning, and what came after."""
+        if not self.names:
+            names = [_named(b"" if self.shift is None else self.shift.tobytes())]
+            for stride in self.strides:
+                names.append(_named(names[-1].encode() + stride.signature))
+            object.__setattr__(self, "names", tuple(names))
+
+    @property
+    def key(self) -> str:
+        """What it is called."""
+        return self.names[-1]
 
     def then(self, stride: Stride) -> Walk:
         """Return this walk with one more step."""
-        return replace(self, strides=(*self.strides, stride), key=_named(self.key.encode() + stride.signature))
+        name = _named(self.key.encode() + stride.signature)
+        return Walk((*self.strides, stride), self.shift, (*self.names, name))
 
     @property
     def before(self) -> Walk:
         """The same without its last step."""
-        walk = Walk((), self.shift)
-        for stride in self.strides[:-1]:
-            walk = walk.then(stride)
-        return walk
+        return Walk(self.strides[:-1], self.shift, self.names[:-1])
 
     def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
         """Return everyone's moves (n, d) before the first step."""

@@ -1,0 +1,150 @@
+"""Files that change while people are known by them: nothing is mixed, and what was kept is not used for other data."""
+
+import os
+import pickle
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+
+import oar
+from oar.errors import DataError
+from oar.people import parquet as reading
+from oar.streaming.scratch import Scratch, clear
+
+LABELS = np.arange(2_000) % 2
+COLUMNS = {"a": 1.0 + LABELS, "b": 100.0 + LABELS, "label": LABELS}
+
+
+def write(path, order=("a", "b", "label"), rows=2_000, **other):
+    columns = {**COLUMNS, **other}
+    parquet.write_table(
+        pyarrow.table({name: columns[name][:rows] for name in order}), path, compression="none", use_dictionary=False
+    )
+
+
+def centroids(people):
+    return oar.NearestCentroid().fit(people).positions.tolist()
+
+
+def asked(people):
+    return oar.Problem(people, oar.NearestCentroid(), oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0))
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_read_whole_or_not_at_all(tmp_path, monkeypatch):
+    path, other = tmp_path / "people.parquet", tmp_path / "other.parquet"
+    write(path)
+    write(other, ("b", "a", "label"))
+    people = oar.Population.from_parquet(path, "label", features=["a", "b"])
+
+    def late(*arguments, first=reading._footer):
+        if other.exists():
+            os.replace(other, path)
+        return first(*arguments)
+
+    monkeypatch.setattr(reading, "_footer", late)
+    assert centroids(people) == [[1.0, 100.0], [2.0, 101.0]]
+    assert not other.exists()
+
+
+def test_a_footer_is_not_taken_for_that_of_another_file_of_the_same_size_and_time(tmp_path):
+    path = tmp_path / "people.parquet"
+    for order in (("a", "b", "label"), ("b", "a", "label")):
+        write(path, order)
+        os.utime(path, (1e9, 1e9))
+        assert centroids(oar.Population.from_parquet(path, "label", features=["a", "b"])) == [
+            [1.0, 100.0],
+            [2.0, 101.0],
+        ]
+
+
+def test_sums_are_kept_for_the_files_that_they_are_of(tmp_path):
+    path = tmp_path / "people.parquet"
+    write(path)
+    people = oar.Population.from_parquet(path, "label")
+    problem = asked(people)
+    before = oar.minimal_budget(problem).value
+    write(path, a=COLUMNS["a"] + 4.0 * LABELS)
+    fresh = oar.minimal_budget(asked(oar.Population.from_parquet(path, "label"))).value
+    assert fresh != pytest.approx(before)
+    for changed in (problem, asked(people)):
+        assert oar.minimal_budget(changed).value == pytest.approx(fresh, rel=1e-12)
+    result = oar.collective(problem)
+    assert result.loss == pytest.approx(result.proposal.claimed_loss, rel=1e-9)
+
+
+def test_sums_are_not_sent_along(tmp_path):
+    path = tmp_path / "people.parquet"
+    write(path)
+    people = oar.Population.from_parquet(path, "label")
+    centroids(people)
+    assert pickle.loads(pickle.dumps(people))._sums == {}
+
+
+def test_arrays_that_are_written_to_are_read_again():
+    rng, features = np.random.default_rng(0), np.zeros((200, 2))
+    labels = np.arange(200) % 2
+    features[:] = rng.normal(size=features.shape) + 40.0 * labels[:, None]
+    people = oar.Population.from_memmap(features, labels)
+
+    def needed():
+        query, allowed = oar.Query([1.0, 1.0], goal=1), oar.Perturb(2.0)
+        return oar.minimal_budget(oar.Problem(people, oar.NearestCentroid(), query, allowed)).value
+
+    far = needed()
+    features -= 36.0 * labels[:, None]
+    assert needed() < far / 2
+
+
+def test_what_a_fit_returns_may_be_changed(tmp_path):
+    write(tmp_path / "people.parquet")
+    people = oar.Population.from_parquet(tmp_path / "people.parquet", "label")
+    first = oar.NearestCentroid().fit(people)
+    first.class_weights[:] *= 2
+    first.positions[:] *= 2
+    assert centroids(people) == [[1.0, 100.0], [2.0, 101.0]]
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)], ids=lambda model: model.name)
+def test_a_file_that_has_become_shorter_is_named(tmp_path, model):
+    path = tmp_path / "people.parquet"
+    write(path)
+    people = oar.Population.from_parquet(path, "label", classes=[0, 1])
+    write(path, rows=100)
+    with pytest.raises(DataError, match=r"files must stay as they are, got .*people\.parquet.*2,000 people; make"):
+        oar.collective(oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0)))
+
+
+def test_whole_numbers_beyond_those_of_64_bits_with_a_sign_are_classes(tmp_path):
+    labels = np.repeat(np.array([5, 2**63, 2**63 + 1], dtype=np.uint64), 3)
+    features = np.arange(9.0)
+    parquet.write_table(pyarrow.table({"a": features, "label": labels}), tmp_path / "people.parquet")
+    people = oar.Population.from_parquet(tmp_path / "people.parquet", "label")
+    assert centroids(people) == [[1.0], [4.0], [7.0]]
+    assert people.classes == (5, 2**63, 2**63 + 1)
+    assert oar.Population([[one] for one in features], [int(label) for label in labels]).classes == people.classes
+
+
+def test_addresses_and_arrays_are_refused_with_another_way(tmp_path):
+    with pytest.raises(DataError, match=r"path: .* got the address 's3://bucket/people'; mount it, or let Dask"):
+        oar.Population.from_parquet("s3://bucket/people", "label")
+    write(tmp_path / "people.parquet")
+    with pytest.raises(DataError, match=r"weights: must be the name of a column, got .* ndarray; .*from_memmap"):
+        oar.Population.from_parquet(tmp_path / "people.parquet", "label", weights=np.ones(2_000))
+
+
+def test_trials_from_one_place_do_not_push_it_out():
+    """A line search that tries several steps from the same moves must find these again, and not walk there anew."""
+    scratch, moves = Scratch("trials", 0), np.ones((3, 2))
+    try:
+        scratch.write("moves", "here", moves)
+        for trial in "abc":
+            scratch.write("moves", trial, 2 * moves, beside="here")
+            assert scratch.read("moves", "here", moves.shape) is not None
+        assert scratch.read("moves", "b", moves.shape) is None
+        scratch.write("moves", "d", moves, beside="c")
+        assert scratch.read("moves", "c", moves.shape) is not None
+        assert scratch.read("moves", "here", moves.shape) is None
+    finally:
+        clear("trials")
