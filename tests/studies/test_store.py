@@ -79,6 +79,14 @@ def test_what_is_no_study_is_refused(path, tmp_path):
         oar.study(problem(), store=tmp_path)
 
 
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    for path in (tmp_path / "mistyped" / "folder" / "x.db", tmp_path / "file" / "x.db"):
+        (tmp_path / "file").touch()
+        with pytest.raises(oar.StorageError, match=r"^store: must be .* got .*x\.db, .* is no folder; make it"):
+            oar.study(problem(), store=path)
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_damaged_one_is_refused(study, path):
     content = bytearray(path.read_bytes())
     content[4096:] = bytes(len(content) - 4096)

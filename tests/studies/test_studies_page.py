@@ -1,4 +1,4 @@
-"""The page on studies: its Python runs as it stands, from top to bottom, and its TOML can be read."""
+"""The page on studies: its Python runs as it stands, from top to bottom, and so does its TOML."""
 
 import inspect
 import re
@@ -9,6 +9,7 @@ from study_worlds import ROOT
 
 import oar
 from oar.cli.study_file import OPTIONS, read_study
+from oar.studies.rows import FACTS
 
 PAGE = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
 
@@ -36,17 +37,38 @@ def test_every_axis_is_in_the_table():
         assert f"| `{name}` |" in PAGE
 
 
-def test_the_toml_can_be_read(tmp_path):
+def test_the_toml_can_be_run_as_it_stands(tmp_path):
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
     (tmp_path / "study.toml").write_text(text)
+    said = read_study(tmp_path / "study.toml")
+    assert said.problem.goal_label == "good"
+    assert list(said.arguments["queries"]) == ["1", "4"]
+    assert list(said.arguments["models"]) == ["softmax", "naive-bayes"]
+    fewer = {"budgets": said.axes["budgets"][:1], "participation": said.axes["participation"][-2:-1]}
+    found = oar.study(said.problem, **(said.arguments | fewer), store=tmp_path / "study.db", workers=1)
+    assert found.counts == {"pending": 0, "running": 0, "done": 8, "failed": 0}
+
+
+def test_the_toml_may_name_files_of_ones_own(tmp_path):
+    own = re.search(r'your own: (data = "people.csv"), (target = "approved"), (limits = "limits.toml")', PAGE)
+    (tmp_path / "study.toml").write_text("\n".join([*own.groups(), 'goal = "yes"\n[axes]\nbudgets = [0.5]\n']))
+    with pytest.raises(oar.StorageError, match="limits: must be a TOML file, got 'limits.toml', which is not there"):
+        read_study(tmp_path / "study.toml")
     (tmp_path / "limits.toml").write_text("[columns.age]\nimmutable = true\n")
+    with (tmp_path / "study.toml").open("a") as file:
+        file.write('queries = [17, 23, "asker.csv"]\n')
     frame = people(60).drop(columns="town")
     frame.to_csv(tmp_path / "people.csv", index=False)
     frame.drop(columns="approved").iloc[[0]].to_csv(tmp_path / "asker.csv", index=False)
     said = read_study(tmp_path / "study.toml")
     assert said.problem.goal_label == "yes"
     assert list(said.arguments["queries"]) == ["17", "23", "asker.csv"]
-    assert list(said.arguments["models"]) == ["softmax", "naive-bayes"]
+
+
+def test_every_column_is_explained():
+    for name in ("converged", "residual", "tie", "gap"):
+        assert name in FACTS
+        assert re.search(rf"^\| .*`{name}`", PAGE, flags=re.MULTILINE)
 
 
 def test_a_study_can_say_whatever_a_plan_can():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oar.cli.endings import clear_endings
-from oar.cli.tabling import check_file, lined
+from oar.cli.tabling import lined
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -73,11 +73,13 @@ def study(
 
         _check_outputs(export, figure, force)
         if file.suffix.lower() == ".toml":
-            from oar.cli.study_file import read_study
+            from oar.cli.study_file import in_its_own_words, read_study
 
-            said = read_study(file)
+            with in_its_own_words():
+                said = read_study(file)
+                problem, arguments = said.problem, said.arguments
             path = said.store if store is None else store
-            found = oar.study(said.problem, **said.arguments, store=path, workers=workers)
+            found = oar.study(problem, **arguments, store=path, workers=workers)
         else:
             for option, given in (("--store", store), ("--workers", workers)):
                 if given is not None:
@@ -92,9 +94,11 @@ def study(
 def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> None:
     if force and export is None and figure is None:
         raise OptionError("--force: is for files that are written; leave it out, or add --export or --figure.")
-    for path, endings in ((export, TABLES), (figure, PICTURES)):
-        if path is not None:
-            check_file(path, force, endings)
+    for option, path, endings in (("--export", export, TABLES), ("--figure", figure, PICTURES)):
+        if path is not None and path.suffix.lower() not in endings:
+            raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
+        if path is not None and path.exists() and not force:
+            raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
 
 
 def _written(found: Any, export: Path | None, figure: Path | None) -> list[Path]:
@@ -125,10 +129,11 @@ def _summary(found: Any, written: list[Path]) -> str:
             lines.append([words, *("" if rate is None else f"{rate:.0%}" for rate in cells)])
         said += [f"{model}: how often the goal is reached", lined(header, lines), ""]
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    ended = "Done." if counts["done"] == sum(counts.values()) else "Not done:"
     files = "".join(f"; written to {path}" for path in written)
     if counts["failed"]:
         said.append("Cells that failed say why in the table's column `error`.")
-    return "\n".join([*said, f"Done. {stood} in {found.path}{files}"])
+    return "\n".join([*said, f"{ended} {stood} in {found.path}{files}"])
 
 
 def _place(budget: float) -> Any:

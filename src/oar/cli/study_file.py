@@ -6,7 +6,10 @@ models and seeds, or [[cells]] a list of cells in place of a grid. Files are loo
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from oar.cli.asking import MODELS, Asked, model_called
 from oar.cli.options import about_people
 from oar.errors import DataError, OptionError, StorageError, choose
+from oar.studies.cells import AXES as PARTS
 
 if TYPE_CHECKING:
     from oar.problem import Problem
@@ -99,25 +103,71 @@ def read_study(path: Path) -> StudyFile:
     axes, cells = said.pop("axes", {}), said.pop("cells", None)
     for name in said:
         choose(path.name, name, (*OPTIONS, *SETTINGS, "axes", "cells"))
-    if not isinstance(axes, dict):
-        raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
-    for name, values in axes.items():
-        choose("[axes]", name, AXES)
-        if not isinstance(values, list) or not values:
-            raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")
+    _check_axes(axes)
     if cells is not None:
         if axes:
             raise OptionError("cells: are a list in place of a grid, and [axes] are a grid; leave one out.")
-        if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
-            raise DataError(f"cells: must be tables, each under [[cells]], got {cells!r}.")
-        cells = [one | {name: str(one[name]) for name in ("query",) if name in one} for one in cells]
+        cells = _read_cells(cells)
     options = {name: _option(name, said[name], path.parent) for name in OPTIONS if name in said}
     asked = about_people(**{CALLED.get(name, name): value for name, value in options.items()})
     store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
     for name, value in (("store", store), ("solver", solver)):
         if not isinstance(value, str):
             raise DataError(f"{name}: must be a text, got {value!r}.")
+    if asked.example is None:  # which has a query and a budget
+        _check_said(said, axes, cells or [])
     return StudyFile(path, asked, axes, cells, path.parent / store, solver)
+
+
+def _check_axes(axes: Any) -> None:
+    if not isinstance(axes, dict):
+        raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
+    for name, values in axes.items():
+        choose("[axes]", name, AXES)
+        if not isinstance(values, list) or not values:
+            raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")
+
+
+def _read_cells(cells: Any) -> list[dict[str, Any]]:
+    """Return cells whose keys are known, and whose queries are texts."""
+    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+        raise DataError(f"cells: must be tables, each under [[cells]], got {cells!r}.")
+    for place, one in enumerate(cells):
+        for name in one:
+            choose(f"cells[{place}]", name, PARTS)
+    return [one | {name: str(one[name]) for name in ("query",) if name in one} for one in cells]
+
+
+def _check_said(said: dict[str, Any], axes: dict[str, Any], cells: list[dict[str, Any]]) -> None:
+    """Raise where nobody asks, or where it is not said how far members may go."""
+    if not ("query" in said or "queries" in axes or any("query" in one for one in cells)):
+        raise OptionError(
+            "query: must say who asks, a row of the data or a file, got none; add query = … at the top, queries = […] "
+            "in [axes], or query = … to [[cells]]."
+        )
+    if any(name in said for name in ("budget", "relabel", "withhold")) or "budgets" in axes:
+        return
+    without = [place for place, one in enumerate(cells) if "budget" not in one]
+    if without or not cells:
+        where = f"cells[{without[0]}] budget" if without else "budget"
+        raise OptionError(
+            f"{where}: must say how far members may go, got none; add budget = … at the top, budgets = […] in [axes], "
+            "or budget = … to all [[cells]]; or use relabel or withhold."
+        )
+
+
+@contextmanager
+def in_its_own_words() -> Iterator[None]:
+    """Have errors speak of the file's keys where `oar plan` speaks of its options: --model ridge is model = "ridge"."""
+    try:
+        yield
+    except (DataError, OptionError) as error:  # no others: what storage says has paths in it
+        text = re.sub(r"(?<!\S)--(example|missing|model) ([a-z-]+)", r'\1 = "\2"', str(error))
+        text = re.sub(rf"(?<!\S)--({'|'.join(OPTIONS)})\b", r"\1", text)
+        text = re.sub(r"^DATA(?=:)|(?<= of )DATA\b", "data", text)
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -147,6 +197,8 @@ def _option(name: str, value: Any, folder: Path) -> Any:
         value = str(value) if known else value
     if not known:
         raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    if name in ("limits", "schema") and not (folder / value).is_file():
+        raise StorageError(f"{name}: must be a TOML file, got {value!r}, which is not there ({folder / value}).")
     return folder / value if name in FILES else value
 
 

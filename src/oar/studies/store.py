@@ -45,10 +45,11 @@ class Store:
             raise StorageError(f"store: must be a study's file, got {self.path}, which does not exist.")
         if self.path.is_dir():
             raise StorageError(f"store: must be a file, got the folder {self.path}; name a file in it.")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"store: cannot make the folder {self.path.parent}: {error.strerror}.") from error
+        if not self.path.parent.is_dir():  # it may be mistyped, and is not made
+            raise StorageError(
+                f"store: must be a file in a folder that is there, got {self.path}, and {self.path.parent} is no "
+                "folder; make it first, or name another."
+            )
         with self._told():
             self._connection = self._connected()
         try:
