@@ -84,6 +84,18 @@ def test_cells_may_be_listed_and_queries_may_be_files(folder):
     assert table[["query", "budget"]].to_numpy().tolist() == [["asker.csv", 0.5], ["3", 1.0]]
 
 
+def test_cells_that_name_no_query_or_model_have_those_at_the_top(tmp_path):
+    people(40).to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "study.toml").write_text(
+        'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nmodel = "softmax"\nleave-out = "town"\n'
+        '[[cells]]\nbudget = 0.1\nquery = 4\nmodel = "naive-bayes"\n[[cells]]\nbudget = 0.2\n'
+    )
+    done("study", tmp_path / "study.toml", "--workers", 1)
+    table = oar.Study.open(tmp_path / "study.db").table().sort_values("budget")
+    assert table[["query", "budget"]].to_numpy().tolist() == [["4", 0.1], ["1", 0.2]]
+    assert ["bayes" in name for name in table["model"]] == [True, False]
+
+
 def test_a_table_with_several_models(tmp_path):
     people(40).to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "study.toml").write_text(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -52,11 +52,20 @@ class StudyFile:
         """What `oar.study` is to be given beside the problem."""
         numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
         return numbers | {
-            "cells": self.cells,
+            "cells": self._told_cells,
             "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in self._models},
             "queries": {text: self._asking(text).asking for text in self._queries},
             "solver": self.solver,
         }
+
+    @property
+    def _told_cells(self) -> list[dict[str, Any]] | None:
+        """The cells; where some name a query or a model, the others have those at the top."""
+        if self.cells is None:
+            return None
+        tops = {"query": lambda: str(self.asked.asked_of), "model": lambda: self.asked.model}
+        named = {name: top() for name, top in tops.items() if not _same(name in one for one in self.cells)}
+        return [named | one for one in self.cells]
 
     @cached_property
     def problem(self) -> Problem:
@@ -76,7 +85,7 @@ class StudyFile:
 
     @property
     def _models(self) -> list[str]:
-        named = self.axes.get("models") or [one["model"] for one in self.cells or () if "model" in one]
+        named = self.axes.get("models") or [one["model"] for one in self._told_cells or () if "model" in one]
         names = list(dict.fromkeys(named or [self.asked.model]))
         for name in names:
             choose("models", name, MODELS)
@@ -86,7 +95,7 @@ class StudyFile:
 
     @property
     def _queries(self) -> list[str]:
-        named = self.axes.get("queries") or [one["query"] for one in self.cells or () if "query" in one]
+        named = self.axes.get("queries") or [one["query"] for one in self._told_cells or () if "query" in one]
         return list(dict.fromkeys(map(str, named or [self.asked.asked_of])))
 
     def _asking(self, query: str) -> Asked:
@@ -95,6 +104,10 @@ class StudyFile:
         other = replace(self.asked, query=text, model=self._models[0])
         other.__dict__["source"] = self.asked.source  # people are read once
         return other
+
+
+def _same(truths: Iterable[bool]) -> bool:
+    return len(set(truths)) < 2
 
 
 def read_study(path: Path) -> StudyFile:

@@ -91,15 +91,24 @@ class Store:
             (damage,) = self._one("PRAGMA quick_check(1)")
             if damage != "ok":
                 raise sqlite3.DatabaseError(damage)
-        if create:
-            (mode,) = self._one("PRAGMA journal_mode=WAL")
-            if mode != "wal":
-                raise StorageError(
-                    f"store: {self.path} is where SQLite cannot share files between processes, as on a network drive; "
-                    "name a file on a local disk."
-                )
+        if create and self._journal() != "wal":
+            raise StorageError(
+                f"store: {self.path} is where SQLite cannot share files between processes, as on a network drive; "
+                "name a file on a local disk."
+            )
         # In WAL mode a kill loses nothing that was committed; a power cut may lose the last commits, and no more.
         self._connection.execute("PRAGMA synchronous=NORMAL")
+
+    def _journal(self) -> str:
+        """Change to WAL mode, for which SQLite itself does not wait where another process does the same just now."""
+        patient = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return str(self._one("PRAGMA journal_mode=WAL")[0])
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > patient:
+                    raise
+                time.sleep(0.02)
 
     def _one(self, statement: str, values: Sequence[Any] = ()) -> Any:
         return self._connection.execute(statement, values).fetchone()
