@@ -283,26 +283,26 @@ class StreamedPopulation(Population):
     @property
     def features(self) -> NDArray:
         """There is no array of them."""
-        raise self._in_parts("this")
+        raise self._in_parts("what is asked here")
 
     @property
     def labels(self) -> NDArray:
         """There is no array of them."""
-        raise self._in_parts("this")
+        raise self._in_parts("what is asked here")
 
     def codes(self, start: int, stop: int) -> Any:
         """There is no array of them."""
-        raise self._in_parts("this")
+        raise self._in_parts("what is asked here")
 
     def class_rows(self) -> NDArray[np.float64]:
         """There is no array of them."""
-        raise self._in_parts("this")
+        raise self._in_parts("what is asked here")
 
     value_rows = class_rows
 
     def with_features(self, features: Any) -> Population:
         """There are no others."""
-        raise self._in_parts("this")
+        raise self._in_parts("what is asked here")
 
     some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
 
