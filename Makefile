@@ -29,7 +29,11 @@ $(TORCH): $(STAMP)
 reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
 	$(BIN)/oar reproduce --out $(OUT)
 
-# Two workers with one thread each have a core each; stealing work keeps most modules, and their fixtures, in one.
+# Two workers with one thread each have a core each; stealing work keeps most modules, and their fixtures, in one. What one
+# of them, or a command that they start, has compiled, the others take from the cache: a fifth of the time.
+test: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.jax_cache
+test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
+test: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 test: $(STAMP)  ## Run all tests, doctests included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
@@ -53,4 +57,4 @@ docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) $(OUT) .bench-envs docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUT) .bench-envs docs/_build build dist .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
