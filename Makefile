@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 setup-torch: $(TORCH)  ## Add PyTorch to .venv: tests of it skip without
 
 $(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	@touch $(TORCH)
 
 reproduce: $(STAMP)  ## Recompute the paper's figures and tables into $(OUT)/
