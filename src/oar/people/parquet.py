@@ -82,7 +82,9 @@ class ParquetPart:
                     "make the population again."
                 )
             return opened.read_row_group(self.group, columns=columns, use_threads=False)
-        except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:
+        except DataError:
+            raise
+        except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:  # an empty file cannot be mapped
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
 
     def stamp(self) -> tuple[str, Stamp]:
