@@ -112,7 +112,7 @@ def test_a_file_that_has_become_shorter_is_named(tmp_path, model):
     write(path)
     people = oar.Population.from_parquet(path, "label", classes=[0, 1])
     write(path, rows=100)
-    with pytest.raises(DataError, match=r"^path: files must stay as they are, got .*people\.parquet.*2,000 people; make"):
+    with pytest.raises(DataError, match=r"^path: files must stay as they are, got .*\.parquet.*2,000 people; make"):
         oar.collective(oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0)))
 
 
