@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, metavar="FOLDER", help="where problems are written meanwhile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, unrounded, to FILE")
     parser.add_argument(
-        "--update", type=Path, metavar="FILE", help="replace these problems, and no others, in such a file"
+        "--update", type=Path, metavar="FILE", help="put these problems, and no others, into such a file"
     )
     parser.add_argument("--docs", action="store_true", help="redraw docs/leaderboard.md and its figure")
     parser.add_argument("--redraw", type=Path, metavar="FILE", help="run nothing: redraw docs from such a JSON file")

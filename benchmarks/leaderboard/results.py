@@ -142,11 +142,12 @@ def load(path: Path) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def updated(path: Path, facts: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return what a file holds, with these problems in place of its own; both commands are told, and all the time."""
+    """Return what a file holds, with these problems in place of its own or after them; both commands are told."""
     old, kept = load(path)
     again = {problem.name: problem for problem in problems}
     both = {**old, "command": f"{old['command']}; {facts['command']}", "seconds": old["seconds"] + facts["seconds"]}
-    return both, [again.get(problem.name, problem) for problem in kept]
+    new = [problem for problem in problems if problem.name not in {one.name for one in kept}]
+    return both, [*(again.get(problem.name, problem) for problem in kept), *new]
 
 
 def _finite(content: Any) -> Any:

@@ -23,6 +23,7 @@ from benchmarks.leaderboard.referee import Referee, Verdict
 from benchmarks.leaderboard.streamed import StreamedReferee
 
 START_UP = 60.0  # seconds for imports, reading, writing and OAR's audit, beside the time that is allowed
+A_MILLION_MORE = 6.0  # further seconds of that for each million people
 LOOK_EVERY = 0.1  # seconds
 MANY = 300_000  # people: from here on there is twice the time, and fewer moments are kept and judged
 FEW_MOMENTS, MOMENTS = 3, 8
@@ -89,7 +90,8 @@ def run(
         task = {"problem": str(problem), "seconds": allowance.seconds, "spacing": spacing}
         (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
         command = [python, str(RUNNERS / contender.runner), str(folder), *contender.told]
-        trouble, peak = _watched(command, folder, allowance, _surroundings(contender))
+        besides = START_UP + A_MILLION_MORE * entry.size / 1e6
+        trouble, peak = _watched(command, folder, allowance, besides, _surroundings(contender))
         return _judged(contender, entry, folder, referee, trouble, peak)
 
 
@@ -121,13 +123,13 @@ def _surroundings(contender: Contender) -> dict[str, str]:
 
 
 def _watched(
-    command: list[str], folder: Path, allowance: Allowance, surroundings: dict[str, str]
+    command: list[str], folder: Path, allowance: Allowance, besides: float, surroundings: dict[str, str]
 ) -> tuple[str, float | None]:
     """Run a command to its end or its limits; return what went wrong, and the most memory that was seen.
 
     It gets a group of its own, so that whatever it starts ends with it: at a limit, and when we are interrupted.
     """
-    peak, until = None, time.monotonic() + allowance.seconds + START_UP
+    peak, until = None, time.monotonic() + allowance.seconds + besides
     with open(folder / "stderr", "w+", encoding="utf-8") as complaints:
         process = subprocess.Popen(
             command,

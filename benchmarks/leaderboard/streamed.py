@@ -62,10 +62,10 @@ class StreamedReferee:
         self._query, self._goal = np.append(asked["query"], 1.0), asked["goal"]
         self._l2, self._budget = asked["l2"], asked["budget"]
         self._people, self._names = folder / "people", [f"x{place}" for place in range(len(asked["query"]))]
-        labels = np.unique(np.concatenate([labels for _, labels, _ in self._chunks(None)]))
-        if len(labels) < 3:
-            raise ValueError(f"people: this referee is for three classes or more, got {len(labels)}.")
-        self._parameters = np.zeros((int(labels.max()) + 1, len(self._names) + 1))
+        found = set[int]().union(*(np.unique(labels).tolist() for _, labels, _ in self._chunks(None)))
+        if len(found) < 3:
+            raise ValueError(f"people: this referee is for three classes or more, got {len(found)}.")
+        self._parameters = np.zeros((max(found) + 1, len(self._names) + 1))
 
     def judge(self, moves: Path | None) -> Verdict:
         """Refit on the moved data; None means that nobody moves."""

@@ -193,6 +193,8 @@ def test_an_update_replaces_what_was_run_again(tmp_path):
     facts, problems = results.updated(tmp_path / "all.json", {"seconds": 2.0, "command": "b"}, [again])
     assert facts == {"seconds": 3.0, "command": "a; b"}
     assert problems == [PROBLEM, again]
+    new = Problem("r", "A third", 5, 2.0)
+    assert results.updated(tmp_path / "all.json", {"seconds": 2.0, "command": "b"}, [new])[1] == [PROBLEM, other, new]
 
 
 def test_the_page_keeps_its_prose(tmp_path, monkeypatch):
