@@ -77,7 +77,7 @@ def collective(
 def planned(
     problem: Problem, solver: Any, signal: Any, on_step: OnStep | None, starts: Sequence[NDArray[np.float64]] = ()
 ) -> Result:
-    """Return `collective`'s result for whoever shows progress itself, and on a table knows more moves to start from."""
+    """Return `collective`'s result for whoever shows progress itself, and perhaps knows more moves to start from."""
     _check_jax(problem)
     return audited(propose_collective(problem, solver, signal, on_step, starts))
 

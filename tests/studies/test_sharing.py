@@ -1,10 +1,13 @@
 """Work that cells share is done once, and answers are the same whether it is shared or not."""
 
 import numpy as np
+import pytest
 from study_worlds import QUICK, people, problem, run_small
 
 import oar
 from oar.audit import unmoved
+from oar.recourse import audited
+from oar.solvers import side_by_side
 from oar.studies import work as works
 
 
@@ -53,3 +56,20 @@ def test_answers_do_not_depend_on_what_else_there_is(tmp_path):
     grown = oar.study(asked, budgets=[0.4, 0.2], **axes, store=tmp_path / "a.db")
     whole = oar.study(asked, budgets=[0.2, 0.4], **axes, store=tmp_path / "b.db")
     assert grown.table().equals(whole.table())
+
+
+def test_small_tables_begin_side_by_side_whatever_else_there_is(tmp_path):
+    asked = problem(oar.SoftmaxRegression())
+    one = [{"budget": 0.4, "participation": 0.5, "seed": 1}]
+    oar.study(asked, cells=one, store=tmp_path / "a.db", workers=1)
+    axes = {"budgets": [0.2, 0.4], "participation": [0.5, 1.0], "seeds": [1]}
+    grown = oar.study(asked, **axes, store=tmp_path / "a.db", workers=1).table()
+    assert grown.equals(oar.study(asked, **axes, store=tmp_path / "b.db", workers=1).table())
+    for row in grown.itertuples():
+        shared = {} if row.participation == 1.0 else {"participants": row.participation, "seed": 1}
+        cell = problem(oar.SoftmaxRegression(), budget=row.budget, **shared)
+        assert row.loss == audited(side_by_side.propose(cell)).loss
+        assert row.loss == pytest.approx(oar.collective(cell).loss, rel=1e-6)
+    named = oar.study(asked, cells=one, store=tmp_path / "c.db", workers=1, solver="projected-gradient").table()
+    cell = problem(oar.SoftmaxRegression(), budget=0.4, participants=0.5, seed=1)
+    assert named["loss"].item() == oar.collective(cell).loss  # a solver that is named is the one of `oar.collective`

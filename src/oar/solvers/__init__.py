@@ -69,7 +69,7 @@ def propose_collective(
 ) -> Proposal:
     """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that.
 
-    On a table, `starts` are more moves (n + 1, d) to start from, the query's last.
+    `starts` are more moves (n + 1, d) to start from, the query's last, for models that are refitted in the loop.
     """
     if problem.people.streamed and not isinstance(problem.model, NearestCentroid):
         return streamed.solve(problem, solver, signal, on_step)

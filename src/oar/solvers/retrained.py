@@ -78,7 +78,7 @@ def solve(
 ) -> Proposal:
     """Move the members, and the query too if `query`, to the least goal loss found.
 
-    On a table, `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
+    `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
     by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The
     mean loss of `anchors` is added to the queries'.
     """
@@ -105,7 +105,7 @@ def solve(
         search.reached = [Reached(stay, step, np.inf, 0, 0, [step.loss], "steps")]
     else:
         search.run(Start(stay, FAR), unmoved)
-    known = [] if measured is None else [start[:, measured.columns] * measured.costs for start in starts]
+    known = [start if measured is None else start[:, measured.columns] * measured.costs for start in starts]
     others = other_starts(problem, settings, search, unmoved.fit)
     for start in () if whole_only else chain(map(Start, known), others):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand

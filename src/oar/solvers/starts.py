@@ -24,7 +24,7 @@ from oar.signals.base import refit
 from oar.solvers.ball import opened
 from oar.solvers.corners import across, one_by_one
 from oar.solvers.own_move import best_own_move
-from oar.solvers.region_limits import RegionLimits
+from oar.solvers.region_limits import AnyLimits, RegionLimits
 from oar.solvers.search import PATIENCE, SLOWLY, WORTH_IT, Search, Start
 from oar.solvers.settings import ProjectedGradient
 
@@ -35,6 +35,7 @@ NEAR, NEARER = 0.3, 0.5  # of everyone's budget
 SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
+KINDS, ANYWHERE, ABOUT_THE_BEST = 6, (0, 1, 3), (2, 4, 5)  # of random starts, by the order of their turns
 MOST_REOPENED = 5
 SCREENED, SCREENING = 4, 15  # times as many starts as are asked for, and for how many steps
 MOST_AXES = 20
@@ -218,32 +219,45 @@ def _own_places(people: Population) -> NDArray[np.intp]:
 
 
 def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
-    """Yield random starts of several kinds by turns, of which none are always the better ones.
+    """Yield random starts of several kinds by turns."""
+    for kind in random_kinds(problem, search.limits, drawn):
+        if time.monotonic() > search.loop.deadline or search.agreed:
+            return
+        yield Start(kind(search.best.moves))
+
+
+def random_kinds(problem: Problem, limits: AnyLimits, drawn: Iterator[Array]) -> Iterator[Callable[[Array], Array]]:
+    """Yield functions that make a random start, given the best moves so far: kinds by turns, none always the better.
 
     Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits;
     there for some people, and the best moves so far for the others; nearer to the best moves so far.
     """
     from scipy.special import ndtr
 
-    limits, people = search.limits, problem.people
+    people = problem.people
     labels = people.value_rows() if problem.regresses else people.class_rows()
     groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
     places = _own_places(people)
     for number, draw in enumerate(drawn):
-        if time.monotonic() > search.loop.deadline or search.agreed:
-            return
-        heading = draw[places]
-        inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
-        some = np.abs(heading[:, :1]) < SOME
-        kinds = (
-            limits.respond(draw[groups]),
-            limits.project(NEAR * inside),
-            limits.project(search.best.moves + inside),
-            limits.respond(heading),
-            np.where(some, limits.respond(np.roll(heading, 1, axis=1)), search.best.moves),
-            limits.project(search.best.moves + NEARER * inside),
-        )
-        yield Start(kinds[number % len(kinds)])
+
+        def start(best: Array, kind: int = number % KINDS, draw: Array = draw) -> Array:
+            heading = draw[places]
+            inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
+            match kind:
+                case 0:
+                    return limits.respond(draw[groups])
+                case 1:
+                    return limits.project(NEAR * inside)
+                case 2:
+                    return limits.project(best + inside)
+                case 3:
+                    return limits.respond(heading)
+                case 4:
+                    some = np.abs(heading[:, :1]) < SOME
+                    return np.where(some, limits.respond(np.roll(heading, 1, axis=1)), best)
+            return limits.project(best + NEARER * inside)
+
+        yield start
 
 
 def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:

@@ -4,12 +4,13 @@ Cells share what they can without sharing a bit of their answers, so that the or
 makes no difference:
 
 * nearest centroid on plain features: all cells from two passes over the data in each process (`centroids`);
+* softmax and ridge regression on small tables: the random starts of a cell side by side, by a program that is compiled
+  once for all cells of a model (`oar.solvers.side_by_side`);
 * cells that differ in nothing but a seed that decides nothing are one question, solved once;
 * the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
 
-A budget's solution is not handed to the next as a start: answers would depend on which budgets there are. Nor are cells
-batched by vmap: where a search starts next depends on where it has been, and from a thousand people on even bare steps
-are no faster side by side (`python -m benchmarks --only batching`).
+A budget's solution is not handed to the next as a start: answers would depend on which budgets there are. Nor do starts
+of several cells share lanes: the last bits of a lane could depend on its place, and so on which cells were left.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from oar.audit.unmoved import keeping_unmoved_refits
 from oar.errors import OptionError
 from oar.models.one_thread import one_thread
 from oar.problem import Problem, Query
-from oar.recourse import collective
+from oar.recourse import audited, collective
+from oar.solvers import side_by_side
 from oar.studies.cells import Cell, Own
 from oar.studies.centroids import Classes, has_quick_cells
 from oar.studies.rows import Row, row_of
@@ -165,7 +167,10 @@ class Work:
 
     def _answered(self, cell: Cell) -> Row:
         try:
-            return row_of(collective(self.problem_of(cell), solver=self.solver, progress=False))
+            asked = self.problem_of(cell)
+            if self.solver == "auto" and side_by_side.suits(asked):
+                return row_of(audited(side_by_side.propose(asked)))
+            return row_of(collective(asked, solver=self.solver, progress=False))
         except (MemoryError, OSError, OptionError):
             raise  # the machine's trouble, which another time may not be there; or options that suit no cell
         except Exception as error:  # a cell that fails is a result like any other, and says why

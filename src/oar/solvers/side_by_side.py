@@ -1,0 +1,135 @@
+"""Many starts of one small problem side by side: what a search with random starts does one after the other.
+
+Twice a dozen projected-gradient searches (`spectral`), whose refits are one compiled call (`oar.models.vmapped`): first
+from where everybody stands and from random places, then from random places about the best of these. Compiling takes
+some seconds, so that this pays for those who ask the same of a table again and again, as a study does; each search of
+its own would be a tenth of that.
+
+Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, closes the gap and
+decides; what is wrong here can cost gain, but no truth. Where the gap does not close, as at the largest budgets, the
+loop's own random starts follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice, repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models import Ridge, SoftmaxRegression
+from oar.models.vmapped import RefitsSideBySide
+from oar.plans import Proposal
+from oar.problem import Problem
+from oar.solvers import ProjectedGradient, propose_collective
+from oar.solvers.member_limits import Limits
+from oar.solvers.spectral import Minimum, Objective, Rows, minimise
+from oar.solvers.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
+
+Array = NDArray[np.float64]
+LANES = 12
+STEPS, TOLERANCE = 120, 1e-7
+KEPT, ALIKE = 3, 1e-6  # ends that are returned, and the share of the loss by which two of them must differ
+FEW = 2_000  # members' moves, as numbers: where searches get two dozen random starts
+
+
+def suits(problem: Problem) -> bool:
+    """Report whether a problem is one of those: few people, a smooth linear model, one query, balls without corners."""
+    return (
+        type(problem.model) in (SoftmaxRegression, Ridge)
+        and not problem.people.streamed
+        and problem.plain
+        and problem.moves
+        and problem.query.probability is None
+        and problem.keep is None
+        and problem.levers is None
+        and problem.best is None
+        and problem.limits is None
+        and problem.allowance.norm.p == 2
+        and problem.people.size * problem.people.dimensions <= FEW
+    )
+
+
+def propose(problem: Problem) -> Proposal:
+    """Return `propose_collective`'s answer, with its random starts side by side; only for problems that suit."""
+    ends = searched(problem)
+    found = propose_collective(problem, ProjectedGradient(restarts=0), starts=ends.moves)
+    steps, passes = ends.steps + found.steps, ends.passes + found.passes
+    if not found.finished:
+        found = propose_collective(problem, starts=ends.moves)
+        steps, passes = steps + found.steps, passes + found.passes
+    note = f"{found.note} Begun from {2 * LANES} starts side by side."
+    return replace(found, steps=steps, passes=passes, note=note)
+
+
+class Ends(NamedTuple):
+    """Where the best searches have ended: moves (n + 1, d), best first; and the steps and passes of all of them."""
+
+    moves: list[Array]
+    steps: int
+    passes: int
+
+
+def searched(problem: Problem, seed: int = 0) -> Ends:
+    """Search from two dozen starts; `seed` is that of the random ones."""
+    lanes = _Lanes(problem)
+    generator = np.random.default_rng(seed)
+    stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
+
+    def starts(best: Array, which: tuple[int, ...], count: int) -> list[Array]:
+        kinds = random_kinds(problem, lanes.limits, (generator.normal(size=stay.shape) for _ in repeat(None)))
+        some = (kind for number, kind in enumerate(kinds) if number % KINDS in which)
+        return [kind(best) for kind in islice(some, count)]
+
+    first = lanes.run(np.stack([stay, *starts(stay, ANYWHERE, LANES - 1)]))
+    best = first.points[first.values.argmin()]
+    second = lanes.run(np.stack(starts(best, ABOUT_THE_BEST, LANES)))
+    points, values = np.concatenate([first.points, second.points]), np.concatenate([first.values, second.values])
+    kept: list[int] = []
+    for place in values.argsort(kind="stable"):
+        differs = all(abs(values[place] - values[other]) > ALIKE * abs(values[place]) for other in kept)
+        if np.isfinite(values[place]) and differs and len(kept) < KEPT:
+            kept.append(int(place))
+    return Ends([points[place] for place in kept], LANES * (first.steps + second.steps), lanes.refits.passes)
+
+
+class _Lanes:
+    """One problem, searched from LANES starts at a time."""
+
+    def __init__(self, problem: Problem) -> None:
+        people, training = problem.people, problem.training()
+        features = np.asarray(people.features, dtype=np.float64)
+        self.refits = RefitsSideBySide(problem.model, features, training.targets, training.weights)  # type: ignore[arg-type]
+        radii = np.append(problem.allowance.everyones(people.size), 0.0)
+        self.limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+        self._query, self._target = problem.first_query, problem.goal_target
+
+    def run(self, starts: Array) -> Minimum:
+        """Search from each start (b, n + 1, d)."""
+        limits, fits = self.limits, np.zeros((len(starts), *self.refits.parameters))
+
+        def evaluate(points: Array, rows: Rows) -> tuple[Array, Array]:
+            # Always as many lanes, so that there is one compiled program; those that have ended look at the first one.
+            lanes = np.zeros(len(starts), dtype=np.intp)
+            lanes[: len(rows)] = np.arange(len(rows))
+            losses, slopes, found = self.refits.at(points[lanes], self._query, self._target, fits[rows[lanes]])
+            there = np.isfinite(losses[: len(rows)])
+            fits[rows[there]] = found[: len(rows)][there]
+            return losses[: len(rows)].copy(), slopes[: len(rows)].copy()
+
+        def inner(left: Array, right: Array, rows: Rows) -> Array:
+            return np.einsum("n,bnd,bnd->b", limits.weights, left, right)
+
+        def gap(points: Array, slopes: Array, rows: Rows) -> Array:
+            each = limits.radii * limits.norm.dual.length(slopes) + np.einsum("bnd,bnd->bn", slopes, points)
+            return np.maximum(each, 0.0) @ limits.weights
+
+        def project(points: Array, rows: Rows) -> Array:
+            return limits.norm.project(points, limits.radii)
+
+        points = project(starts, np.arange(len(starts)))
+        _, slopes = evaluate(points, np.arange(len(starts)))
+        lengths = np.array([limits.span(one) for one in slopes])
+        return minimise(Objective(evaluate, project, inner, gap), points, lengths, STEPS, TOLERANCE)

@@ -1,0 +1,97 @@
+"""Refits side by side: beside scikit-learn's own, finite differences of them, and each other."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Ridge as OtherRidge
+
+import oar
+from oar.models.vmapped import RefitsSideBySide
+
+L2 = 0.05
+
+
+def people(classes, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(40) % classes
+    features = rng.normal(size=(40, 3)) * [1.0, 30.0, 0.01] + np.array([5.0, -200.0, 0.0]) + 0.8 * labels[:, None]
+    return features, labels, rng.uniform(0.2, 2.0, 40)
+
+
+def bound(model, features, labels, weights):
+    given = oar.Population(features, labels, weights=weights)
+    training = model.training(given)
+    return RefitsSideBySide(model, features, training.targets, training.weights)
+
+
+def drawn(features, lanes, seed=1):
+    spread = features.std(axis=0)
+    return 0.3 * spread * np.random.default_rng(seed).normal(size=(lanes, len(features) + 1, 3))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_losses_are_those_of_scikit_learns_refits(classes):
+    features, labels, weights = people(classes)
+    refits = bound(oar.SoftmaxRegression(L2), features, labels, weights)
+    moves, query = drawn(features, 4), features[:5].mean(axis=0)
+    target = np.array([1.0]) if classes == 2 else np.eye(3)[1]
+    losses, _, _ = refits.at(moves, query, target, np.zeros((4, *refits.parameters)))
+    for one, loss in zip(moves, losses, strict=True):
+        other = LogisticRegression(C=1 / (weights.sum() * L2), tol=1e-12, max_iter=5_000, solver="newton-cholesky")
+        other.fit(features + one[:-1], labels, sample_weight=weights)
+        assert loss == pytest.approx(-other.predict_log_proba((query + one[-1])[None])[0, 1], rel=1e-8)
+    assert refits.passes >= 4 * 5
+
+
+def test_ridge_too():
+    features, _, weights = people(2)
+    values = features @ [0.3, 0.01, 5.0] + np.random.default_rng(5).normal(size=40)
+    refits = bound(oar.models.Ridge(L2), features, values, weights)
+    moves, query = drawn(features, 2), features[:5].mean(axis=0)
+    losses, _, _ = refits.at(moves, query, np.array([7.0]), np.zeros((2, *refits.parameters)))
+    for one, loss in zip(moves, losses, strict=True):
+        other = OtherRidge(alpha=L2 * weights.sum(), solver="cholesky")
+        other.fit(features + one[:-1], values, sample_weight=weights)
+        assert loss == pytest.approx(0.5 * (other.predict((query + one[-1])[None])[0] - 7.0) ** 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_slopes_are_those_of_finite_differences(classes):
+    features, labels, weights = people(classes)
+    refits = bound(oar.SoftmaxRegression(L2), features, labels, weights)
+    moves, query = drawn(features, 1)[0], features[:5].mean(axis=0)
+    target = np.array([1.0]) if classes == 2 else np.eye(3)[1]
+    places = [(member, feature) for member in (0, 7, 40) for feature in range(3)]
+    lanes = np.repeat(moves[None], 1 + 2 * len(places), axis=0)
+    steps = 1e-4 * features.std(axis=0)
+    for number, (member, feature) in enumerate(places):
+        lanes[1 + 2 * number, member, feature] += steps[feature]
+        lanes[2 + 2 * number, member, feature] -= steps[feature]
+    losses, slopes, _ = refits.at(lanes, query, target, np.zeros((len(lanes), *refits.parameters)))
+    shares = np.append(weights / weights.sum(), 1.0)  # gradients are in the metric of weights; the query's weighs 1
+    for number, (member, feature) in enumerate(places):
+        measured = (losses[1 + 2 * number] - losses[2 + 2 * number]) / (2 * steps[feature])
+        assert shares[member] * slopes[0, member, feature] == pytest.approx(measured, rel=1e-5)
+
+
+def test_a_lane_knows_nothing_of_the_others():
+    features, labels, weights = people(3)
+    refits = bound(oar.SoftmaxRegression(L2), features, labels, weights)
+    moves, query, target = drawn(features, 6), features[:5].mean(axis=0), np.eye(3)[1]
+    wild = moves.copy()
+    wild[3:] *= 1e3
+    start = np.zeros((6, *refits.parameters))
+    tame, beside = (refits.at(one, query, target, start) for one in (moves, wild))
+    for left, right in zip(tame, beside, strict=True):
+        np.testing.assert_array_equal(left[:3], right[:3])
+
+
+def test_a_refit_that_does_not_converge_is_never_the_best():
+    """People who are told apart perfectly, without a penalty: the risk has no minimum."""
+    features = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    refits = bound(oar.SoftmaxRegression(0.0), features, [0, 0, 1, 1], np.ones(4))
+    moves = np.zeros((2, 5, 1))
+    moves[1, :2, 0] = [4.0, 0.0]  # mixed with the others
+    losses, _, _ = refits.at(moves, np.array([0.5]), np.array([1.0]), np.zeros((2, *refits.parameters)))
+    assert np.isinf(losses[0])
+    assert np.isfinite(losses[1])

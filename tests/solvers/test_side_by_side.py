@@ -1,0 +1,106 @@
+"""Starts side by side: what they promise, and what the usual search would have found."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oar
+from oar.solvers import propose_collective, side_by_side
+from oar.solvers.side_by_side import propose, searched, suits
+
+
+def table(classes=3, size=45, features=2, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(size) % classes
+    centres = 1.5 * rng.normal(size=(classes, features))
+    return oar.Population(centres[labels] + rng.normal(size=(size, features)), labels), 0.7 * centres[
+        0
+    ] + 0.3 * centres[1]
+
+
+def problem(budget=0.4, model=None, seed=0, **acting):
+    people, query = table(seed=seed)
+    return oar.Problem(
+        people, model or oar.SoftmaxRegression(1e-2), oar.Query(query, goal=1), oar.Perturb(budget, **acting)
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("budget", [0.1, 0.5])
+def test_it_ends_where_the_usual_search_does(budget, seed):
+    asked = problem(budget, seed=seed, participants=0.6)
+    found, usual = propose(asked), propose_collective(asked)
+    assert found.finished
+    assert found.claimed_loss == pytest.approx(usual.claimed_loss, rel=1e-6)
+    assert "side by side" in found.note
+    audit = oar.audit(found.plan)
+    assert audit.loss == pytest.approx(found.claimed_loss, rel=1e-6)
+    assert not audit.violations
+
+
+def test_it_counts_what_it_did():
+    asked = problem()
+    ends, found = searched(asked), propose(asked)
+    assert found.passes > ends.passes > 24
+    assert found.steps >= ends.steps > 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(budget=st.floats(0.0, 3.0), share=st.floats(0.05, 1.0), seed=st.integers(0, 50))
+def test_ends_keep_to_limits_and_are_no_worse_than_staying(budget, share, seed):
+    asked = problem(budget, seed=3, participants=share)
+    radii = asked.allowance.everyones(asked.people.size)
+    training = asked.training()
+
+    def loss(moves):
+        fit = training.fit(training.moved(moves), training.start(), 1e-10)
+        return asked.model.output_loss(training.outputs(fit.parameters, asked.first_query), asked.goal_target)
+
+    stays = loss(None)
+    for end in searched(asked, seed).moves:
+        assert (np.linalg.norm(end[:-1], axis=1) <= radii * (1 + 1e-12)).all()
+        assert not end[-1].any()
+        assert loss(end[:-1]) <= stays + 1e-12
+
+
+def test_the_same_again_to_the_last_bit():
+    asked = problem(0.9)
+    searched(problem(0.2))  # whatever was asked before
+    first, again = (searched(asked) for _ in range(2))
+    assert first.passes == again.passes
+    for left, right in zip(first.moves, again.moves, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_where_the_gap_stays_open_the_usual_starts_follow(monkeypatch):
+    asked = problem(0.4)
+    settings = []
+
+    def watched(problem, solver="auto", **given):
+        settings.append(solver)
+        found = propose_collective(problem, solver, **given)
+        return dataclasses.replace(found, finished=len(settings) > 1)
+
+    monkeypatch.setattr(side_by_side, "propose_collective", watched)
+    found = propose(asked)
+    assert settings == [oar.solvers.ProjectedGradient(restarts=0), "auto"]
+    assert found.finished
+
+
+def test_who_it_suits():
+    assert suits(problem())
+    assert suits(problem(participants=0.3))
+    assert not suits(problem(norm=np.inf))
+    assert not suits(problem(model=oar.NearestCentroid()))
+    assert not suits(problem(model=oar.models.LinearSVM(1e-2)))
+    asked = problem()
+    for other in (
+        {"query": oar.Query(asked.first_query, goal=1, probability=0.9)},
+        {"query": oar.Query([asked.first_query] * 2, goal=1)},
+        {"action": [oar.Perturb(0.3), oar.Relabel(most=2)]},
+        {"people": table(size=1_200)[0]},
+    ):
+        assert not suits(dataclasses.replace(asked, **other))
