@@ -28,7 +28,7 @@ def problem(budget=0.4, model=None, seed=0, **acting):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("budget", [0.1, 0.5])
 def test_it_ends_where_the_usual_search_does(budget, seed):
     asked = problem(budget, seed=seed, participants=0.6)
@@ -48,7 +48,7 @@ def test_it_counts_what_it_did():
     assert found.steps >= ends.steps > 0
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5)
 @given(budget=st.floats(0.0, 3.0), share=st.floats(0.05, 1.0), seed=st.integers(0, 50))
 def test_ends_keep_to_limits_and_are_no_worse_than_staying(budget, share, seed):
     asked = problem(budget, seed=3, participants=share)
