@@ -23,7 +23,7 @@ from benchmarks.leaderboard.referee import Referee, Verdict
 from benchmarks.leaderboard.streamed import StreamedReferee
 
 START_UP = 60.0  # seconds for imports, reading, writing and OAR's audit, beside the time that is allowed
-A_MILLION_MORE = 6.0  # further seconds of that for each million people
+A_MILLION_MORE = 3.0  # further seconds of that for each million people
 LOOK_EVERY = 0.1  # seconds
 MANY = 300_000  # people: from here on there is twice the time, and fewer moments are kept and judged
 FEW_MOMENTS, MOMENTS = 3, 8
