@@ -1,4 +1,4 @@
-"""Cells of a study on small tables: random starts side by side, by vmap, beside one search after the other.
+"""Cells of a study on few people: random starts side by side, by vmap, beside one search after the other.
 
 Both answer the same sixteen budgets, up to where the loss has many minima; each is finished by the same loop, to the
 same gap.

@@ -48,7 +48,7 @@ def compiled(model: Linear, kind: str) -> Callable[..., Any]:
 
 
 def at_once(model: Linear, kind: str, chunk: Chunk, *arguments: Any) -> Any:
-    """Run one kind of pass over people who are a single chunk of NumPy arrays."""
+    """Run one kind of pass over people who are a single chunk: NumPy arrays, or JAX's inside of what it compiles."""
     return KINDS[kind](model, chunk, *arguments)
 
 

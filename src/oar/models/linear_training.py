@@ -230,6 +230,13 @@ class LinearTraining:
         value = float(sum(part[0] for part in parts)) + 0.5 * float((matrix * pressed).sum())
         return value, (sum(part[1] for part in parts) + pressed).ravel()
 
+    def in_own_units(self) -> tuple[tuple[Array, Array, Array], Array, Array, Array]:
+        """Return people (features, targets, masses), where features are 0 and what 1 is (d,), and the penalty's P.
+
+        The penalty with its gauge is ½ θᵀPθ, for parameters that apply to features in these units.
+        """
+        return (self._features, self.targets, self.masses), self._centre, self._scale, self._penalty_hessian
+
     def _penalty_product(self, matrix: Array) -> Array:
         """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
         product = np.zeros_like(matrix)

@@ -2,12 +2,11 @@
 
 Twice a dozen projected-gradient searches (`spectral`), whose refits are one compiled call (`oar.models.vmapped`): first
 from where everybody stands and from random places, then from random places about the best of these. Compiling takes
-some seconds, so that this pays for those who ask the same of a table again and again, as a study does; each search of
-its own would be a tenth of that.
+about two seconds, so that this pays for those who ask about the same people again and again, as a study does.
 
-Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, closes the gap and
-decides; what is wrong here can cost gain, but no truth. Where the gap does not close, as at the largest budgets, the
-loop's own random starts follow.
+Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, has its own fixed
+starts besides, closes the gap and decides; what is wrong here can cost gain, but no truth. Where the gap does not
+close, the loop's own random starts follow.
 """
 
 from __future__ import annotations
@@ -19,26 +18,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import Ridge, SoftmaxRegression
+from oar.errors import NumericsError
+from oar.models import SoftmaxRegression
 from oar.models.vmapped import RefitsSideBySide
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers import ProjectedGradient, propose_collective
+from oar.solvers import FEW, ProjectedGradient, propose_collective
 from oar.solvers.member_limits import Limits
 from oar.solvers.spectral import Minimum, Objective, Rows, minimise
 from oar.solvers.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
 
 Array = NDArray[np.float64]
 LANES = 12
-STEPS, TOLERANCE = 120, 1e-7
+STEPS = 120
+TOLERANCE = 1e-9  # a hundredth of the loop's: where a search has ended, the loop's gap is closed at once
 KEPT, ALIKE = 3, 1e-6  # ends that are returned, and the share of the loss by which two of them must differ
-FEW = 2_000  # members' moves, as numbers: where searches get two dozen random starts
+MOST_PARAMETERS, MOST_WORK = 50, 500_000  # p, and n·p²: a lane's Hessian; beyond, a refit takes longer than its call
+ONE_MORE = ProjectedGradient(restarts=1)  # all fixed starts, and one random one
+CONVERGED = 1e-6
 
 
 def suits(problem: Problem) -> bool:
-    """Report whether a problem is one of those: few people, a smooth linear model, one query, balls without corners."""
-    return (
-        type(problem.model) in (SoftmaxRegression, Ridge)
+    """Report whether a problem is one of those: few people, softmax regression, one query, balls without corners."""
+    if not (
+        type(problem.model) is SoftmaxRegression
         and not problem.people.streamed
         and problem.plain
         and problem.moves
@@ -48,34 +51,43 @@ def suits(problem: Problem) -> bool:
         and problem.best is None
         and problem.limits is None
         and problem.allowance.norm.p == 2
-        and problem.people.size * problem.people.dimensions <= FEW
-    )
+    ):
+        return False
+    people, dimensions = problem.people.size, problem.people.dimensions
+    parameters = problem.goal_target.size * (dimensions + 1)
+    return people * dimensions <= FEW and parameters <= MOST_PARAMETERS and people * parameters**2 <= MOST_WORK
 
 
 def propose(problem: Problem) -> Proposal:
     """Return `propose_collective`'s answer, with its random starts side by side; only for problems that suit."""
     ends = searched(problem)
-    found = propose_collective(problem, ProjectedGradient(restarts=0), starts=ends.moves)
-    steps, passes = ends.steps + found.steps, ends.passes + found.passes
+    if not ends.moves:
+        return propose_collective(problem)
+    found = propose_collective(problem, ONE_MORE, starts=ends.moves)
+    passes = ends.passes + found.passes
     if not found.finished:
         found = propose_collective(problem, starts=ends.moves)
-        steps, passes = steps + found.steps, passes + found.passes
-    note = f"{found.note} Begun from {2 * LANES} starts side by side."
-    return replace(found, steps=steps, passes=passes, note=note)
+        passes += found.passes
+    return replace(found, solver=f"{found.solver}, {2 * LANES} starts side by side", passes=passes)
 
 
 class Ends(NamedTuple):
-    """Where the best searches have ended: moves (n + 1, d), best first; and the steps and passes of all of them."""
+    """Where the best searches have ended: moves (n + 1, d), best first; and the passes of all of them."""
 
     moves: list[Array]
-    steps: int
     passes: int
 
 
-def searched(problem: Problem, seed: int = 0) -> Ends:
-    """Search from two dozen starts; `seed` is that of the random ones."""
-    lanes = _Lanes(problem)
-    generator = np.random.default_rng(seed)
+def searched(problem: Problem) -> Ends:
+    """Search from two dozen starts; no ends where people as they stand cannot be fitted."""
+    training = problem.training()
+    try:
+        fit = training.fit(training.moved(None), training.start(), CONVERGED)
+    except NumericsError:
+        return Ends([], training.passes)
+    if not fit.converged:
+        return Ends([], training.passes)
+    lanes, generator = _Lanes(problem), np.random.default_rng(0)
     stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
 
     def starts(best: Array, which: tuple[int, ...], count: int) -> list[Array]:
@@ -92,32 +104,32 @@ def searched(problem: Problem, seed: int = 0) -> Ends:
         differs = all(abs(values[place] - values[other]) > ALIKE * abs(values[place]) for other in kept)
         if np.isfinite(values[place]) and differs and len(kept) < KEPT:
             kept.append(int(place))
-    return Ends([points[place] for place in kept], LANES * (first.steps + second.steps), lanes.refits.passes)
+    return Ends([points[place] for place in kept], training.passes + lanes.refits.passes)
 
 
 class _Lanes:
     """One problem, searched from LANES starts at a time."""
 
     def __init__(self, problem: Problem) -> None:
-        people, training = problem.people, problem.training()
-        features = np.asarray(people.features, dtype=np.float64)
-        self.refits = RefitsSideBySide(problem.model, features, training.targets, training.weights)  # type: ignore[arg-type]
-        radii = np.append(problem.allowance.everyones(people.size), 0.0)
+        training = problem.training()
+        self.refits = RefitsSideBySide(problem.model, training)  # type: ignore[arg-type]
+        radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
         self.limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
         self._query, self._target = problem.first_query, problem.goal_target
 
     def run(self, starts: Array) -> Minimum:
         """Search from each start (b, n + 1, d)."""
-        limits, fits = self.limits, np.zeros((len(starts), *self.refits.parameters))
+        limits, fits = self.limits, np.zeros((len(starts), *self.refits.shape))
 
         def evaluate(points: Array, rows: Rows) -> tuple[Array, Array]:
             # Always as many lanes, so that there is one compiled program; those that have ended look at the first one.
             lanes = np.zeros(len(starts), dtype=np.intp)
             lanes[: len(rows)] = np.arange(len(rows))
-            losses, slopes, found = self.refits.at(points[lanes], self._query, self._target, fits[rows[lanes]])
-            there = np.isfinite(losses[: len(rows)])
-            fits[rows[there]] = found[: len(rows)][there]
-            return losses[: len(rows)].copy(), slopes[: len(rows)].copy()
+            given = points[lanes], self._query, self._target, fits[rows[lanes]]
+            losses, slopes, found = self.refits.at(*given, lanes=len(rows))
+            there = np.isfinite(losses)
+            fits[rows[there]] = found[there]
+            return losses.copy(), slopes
 
         def inner(left: Array, right: Array, rows: Rows) -> Array:
             return np.einsum("n,bnd,bnd->b", limits.weights, left, right)
@@ -129,7 +141,8 @@ class _Lanes:
         def project(points: Array, rows: Rows) -> Array:
             return limits.norm.project(points, limits.radii)
 
-        points = project(starts, np.arange(len(starts)))
-        _, slopes = evaluate(points, np.arange(len(starts)))
-        lengths = np.array([limits.span(one) for one in slopes])
-        return minimise(Objective(evaluate, project, inner, gap), points, lengths, STEPS, TOLERANCE)
+        with np.errstate(all="ignore"):  # losses are infinite where a refit did not converge
+            points = project(starts, np.arange(len(starts)))
+            _, slopes = evaluate(points, np.arange(len(starts)))
+            lengths = np.array([limits.span(one) for one in slopes])
+            return minimise(Objective(evaluate, project, inner, gap), points, lengths, STEPS, TOLERANCE)

@@ -4,8 +4,8 @@ Cells share what they can without sharing a bit of their answers, so that the or
 makes no difference:
 
 * nearest centroid on plain features: all cells from two passes over the data in each process (`centroids`);
-* softmax and ridge regression on small tables: the random starts of a cell side by side, by a program that is compiled
-  once for all cells of a model (`oar.solvers.side_by_side`);
+* softmax regression on few people: the random starts of a cell side by side, by a program that is compiled once for all
+  cells in each process (`oar.solvers.side_by_side`);
 * cells that differ in nothing but a seed that decides nothing are one question, solved once;
 * the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
 
