@@ -69,7 +69,7 @@ def test_the_second_dozen_starts_about_the_best_of_the_first(monkeypatch):
 def test_it_counts_what_it_did():
     asked = problem()
     ends, found = searched(asked), propose(asked)
-    alone = propose_collective(asked, side_by_side.ONE_MORE, starts=ends.moves)
+    alone = propose_collective(asked, oar.solvers.ProjectedGradient(restarts=0), starts=ends.moves)
     assert found.passes == ends.passes + alone.passes
     assert ends.passes > 24 * 5
 
@@ -99,21 +99,6 @@ def test_the_same_again_to_the_last_bit():
     assert first.passes == again.passes
     for left, right in zip(first.moves, again.moves, strict=True):
         np.testing.assert_array_equal(left, right)
-
-
-def test_where_the_gap_stays_open_the_usual_starts_follow(monkeypatch):
-    asked = problem(0.4)
-    settings = []
-
-    def watched(problem, solver="auto", **given):
-        settings.append(solver)
-        found = propose_collective(problem, solver, **given)
-        return dataclasses.replace(found, finished=len(settings) > 1)
-
-    monkeypatch.setattr(side_by_side, "propose_collective", watched)
-    found = propose(asked)
-    assert settings == [side_by_side.ONE_MORE, "auto"]
-    assert found.finished
 
 
 def test_people_who_cannot_be_fitted_are_left_to_the_usual_search():

@@ -4,9 +4,8 @@ Twice a dozen projected-gradient searches (`spectral`), whose refits are one com
 from where everybody stands and from random places, then from random places about the best of these. Compiling takes
 about two seconds, so that this pays for those who ask about the same people again and again, as a study does.
 
-Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, has its own fixed
-starts besides, closes the gap and decides; what is wrong here can cost gain, but no truth. Where the gap does not
-close, the loop's own random starts follow.
+Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, closes the gap and
+decides; what is wrong here can cost gain, but no truth.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ from oar.solvers.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
 Array = NDArray[np.float64]
 LANES = 12
 STEPS = 120
-TOLERANCE = 1e-9  # a hundredth of the loop's: where a search has ended, the loop's gap is closed at once
+TOLERANCE = 1e-8  # a tenth of the loop's: where a search has ended, the loop's gap is closed at once
 KEPT, ALIKE = 3, 1e-6  # ends that are returned, and the share of the loss by which two of them must differ
 MOST_PARAMETERS, MOST_WORK = 50, 500_000  # p, and n·p²: a lane's Hessian; beyond, a refit takes longer than its call
-ONE_MORE = ProjectedGradient(restarts=1)  # all fixed starts, and one random one
 CONVERGED = 1e-6
 
 
@@ -63,12 +61,9 @@ def propose(problem: Problem) -> Proposal:
     ends = searched(problem)
     if not ends.moves:
         return propose_collective(problem)
-    found = propose_collective(problem, ONE_MORE, starts=ends.moves)
-    passes = ends.passes + found.passes
-    if not found.finished:
-        found = propose_collective(problem, starts=ends.moves)
-        passes += found.passes
-    return replace(found, solver=f"{found.solver}, {2 * LANES} starts side by side", passes=passes)
+    found = propose_collective(problem, ProjectedGradient(restarts=0), starts=ends.moves)
+    solver = f"{found.solver}, {2 * LANES} starts side by side"
+    return replace(found, solver=solver, passes=ends.passes + found.passes)
 
 
 class Ends(NamedTuple):
