@@ -148,3 +148,36 @@ def test_trials_from_one_place_do_not_push_it_out():
         assert scratch.read("moves", "here", moves.shape) is None
     finally:
         clear("trials")
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)], ids=lambda model: model.name)
+def test_moves_of_people_who_have_changed_since_the_plan_are_not_written(tmp_path, model):
+    path = tmp_path / "people.parquet"
+    write(path, a=COLUMNS["a"] + np.sin(np.arange(2_000)))
+    people = oar.Population.from_parquet(path, "label")
+    asked = oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(0.1))
+    quick = oar.solvers.ProjectedGradient(max_steps=2) if model.name == "softmax-regression" else "auto"
+    plan = oar.collective(asked, solver=quick).plan
+    files = plan.write_moves(tmp_path / "moves")
+    assert plan.write_moves(tmp_path / "moves") == files  # as often as one likes
+    write(path, a=COLUMNS["a"] + np.cos(np.arange(2_000)))  # as many people, but others
+    for folder in ("moves", "others"):
+        with pytest.raises(DataError, match=r"from the plan to its moves, got .*people\.parquet, which has changed"):
+            plan.write_moves(tmp_path / folder)
+    assert not list((tmp_path / "others").glob("*"))
+
+
+def test_a_file_without_people_has_no_say(tmp_path):
+    """Writers do not know the types of nothing."""
+    write(tmp_path / "b.parquet")
+    alone = centroids(oar.Population.from_parquet(tmp_path, "label"))
+    for kind in (pyarrow.float64(), pyarrow.null(), pyarrow.string()):
+        empty = pyarrow.table({name: pyarrow.array([], kind) for name in ("a", "b", "label")})
+        parquet.write_table(empty, tmp_path / "a.parquet")
+        assert centroids(oar.Population.from_parquet(tmp_path, "label")) == alone
+
+
+def test_a_number_that_is_not_finite_is_told_with_its_column(tmp_path):
+    write(tmp_path / "people.parquet", b=np.where(np.arange(2_000) == 1_234, np.inf, COLUMNS["b"]))
+    with pytest.raises(DataError, match=r"must be finite, got inf in .*row group 0, row 1234, feature 'b';"):
+        centroids(oar.Population.from_parquet(tmp_path, "label"))

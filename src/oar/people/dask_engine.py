@@ -9,11 +9,13 @@ What workers know can be lost with them, and is then sent again: nothing that a 
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -61,7 +63,23 @@ def _current_or_local() -> Any:
     except ValueError:
         flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD['XLA_FLAGS']}".strip()
         environment = ONE_THREAD | {"XLA_FLAGS": flags}
-        return Client(LocalCluster(threads_per_worker=1, dashboard_address=":0", env=environment))
+    try:
+        client = Client(LocalCluster(threads_per_worker=1, dashboard_address=":0", env=environment))
+    except RuntimeError as error:
+        raise EngineError(
+            f"engine: a local cluster could not be started ({error}); its processes import the script that starts "
+            "them, so put what it does below `if __name__ == '__main__':`, or give client=."
+        ) from error
+    atexit.register(_closed, client)
+    return client
+
+
+def _closed(client: Any) -> None:
+    """Close a cluster that was started here, which has nothing to say any more."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with suppress(Exception):
+        client.cluster.close()
+        client.close()
 
 
 @dataclass

@@ -25,6 +25,7 @@ from oar.people.wording import repeated
 SUFFIXES = (".parquet", ".parq", ".pq")
 MOST_FOOTERS = 64
 Stamp = tuple[int, ...]
+SIZE_AND_TIME = slice(2, 4)  # of a stamp
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class ParquetPart:
     def read(self) -> Rows:
         """Read features, labels and weights."""
         table = self._table([*self.columns.features, *self.columns.others])
-        return Rows(tuple(self._numbers(table, name) for name in self.columns.features), *self._others(table))
+        names = self.columns.features
+        return Rows(tuple(self._numbers(table, name) for name in names), *self._others(table), names)
 
     def read_labels(self) -> Rows:
         """Read labels and weights alone."""
@@ -186,16 +188,15 @@ def parquet_parts(
 ) -> tuple[list[ParquetPart], Columns]:
     """Open every file, compare their schemas, and return a part for each row group that holds somebody."""
     need_pyarrow()
-    first: _Opened | None = None
-    parts: list[ParquetPart] = []
-    for file in parquet_files(path):
-        opened = _opened(file)
-        if first is None:
-            first, columns = opened, _columns(opened, target, features, weights)
-        opened.check(columns, first)
-        parts += [ParquetPart(str(file), group, rows, columns) for group, rows in enumerate(opened.groups) if rows]
-    if not parts:
+    # What a file without people says of its columns is of no interest: writers do not know the types of nothing.
+    files = [opened for opened in map(_opened, parquet_files(path)) if any(opened.groups)]
+    if not files:
         raise DataError(f"path: must hold at least one person, got {str(path)!r} with none.")
+    columns = _columns(files[0], target, features, weights)
+    parts: list[ParquetPart] = []
+    for one in files:
+        one.check(columns, files[0])
+        parts += [ParquetPart(str(one.path), group, rows, columns) for group, rows in enumerate(one.groups) if rows]
     return parts, columns
 
 

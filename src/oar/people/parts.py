@@ -27,12 +27,14 @@ class Rows:
         labels: (n,) as stored.
         weights: (n,), or None where all weigh 1.
         name: of the part, for messages.
+        names: of the features, for messages, where they have names.
     """
 
     features: NDArray | tuple[NDArray, ...]
     labels: NDArray
     weights: NDArray[np.float64] | None
     name: str
+    names: tuple[str, ...] = ()
 
     def slice(self, start: int, stop: int, checked: bool = True) -> NDArray[np.float64]:
         """Return the features of some consecutive people as C-ordered float64, and check that they are finite."""
@@ -57,7 +59,7 @@ class Rows:
             row, column = bad[0]
             raise DataError(
                 f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
-                f"{column}; drop or impute such values."
+                f"{repr(self.names[column]) if self.names else column}; drop or impute such values."
             )
 
 

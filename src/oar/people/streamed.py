@@ -168,7 +168,7 @@ class StreamedPopulation(Population):
 
     def find_classes(self, stride: int) -> None:
         """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""
-        if "_coding" not in self.__dict__ and not self._weighted and self._stamps() is not None:
+        if "_coding" not in self.__dict__ and not self._weighted and self.stamps() is not None:
             self.feature_sums(stride)
 
     def feature_sums(self, stride: int) -> Sums:
@@ -177,7 +177,7 @@ class StreamedPopulation(Population):
         One pass, which also finds the classes where they are not known. None where it was done before, and no file has
         changed since.
         """
-        stamps = self._stamps()
+        stamps = self.stamps()
         if stride in self._sums and stamps is not None and self._sums[stride][0] == stamps:
             return self._sums[stride][1]
         if "_coding" in self.__dict__ or self._weighted:
@@ -189,7 +189,7 @@ class StreamedPopulation(Population):
         self._sums[stride] = stamps, found
         return found
 
-    def _stamps(self) -> frozenset | None:
+    def stamps(self) -> frozenset | None:
         """Return what changes when any part does; None where nobody can tell."""
         found = frozenset(part.stamp() for part in self.parts)
         return None if None in found else found

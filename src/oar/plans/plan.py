@@ -14,6 +14,7 @@ from oar.errors import DataError
 from oar.estimators.twin import Twin
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
+from oar.people.streamed import StreamedPopulation
 from oar.people.tables import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
 from oar.plans.card import Card
 from oar.plans.publish import publish
@@ -43,6 +44,13 @@ class Plan:
     def __post_init__(self) -> None:
         """Refuse a move of the query of another shape; whether it is allowed is for the audit to say."""
         self._check_shape("query_move", (self.problem.people.dimensions,))
+        people = self.problem.people
+        object.__setattr__(self, "_files", people.stamps() if isinstance(people, StreamedPopulation) else None)
+
+    @property
+    def files(self) -> frozenset | None:
+        """What changes when a file that people were read from does; None where nobody can tell."""
+        return self._files  # type: ignore[attr-defined]
 
     def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
         try:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from oar.errors import StorageError
+from oar.errors import DataError, StorageError
 from oar.files import replace_atomically
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
-from oar.people.parquet import need_pyarrow
+from oar.people.parquet import SIZE_AND_TIME, need_pyarrow
 from oar.people.parts import Part
 from oar.people.streamed import PART_ROWS, StreamedPopulation, chunks_of
 
@@ -59,6 +59,7 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     place = _place(folder)
     mark = _mark(plan)
     if isinstance(people, StreamedPopulation):
+        _refuse_changed(plan, people)
         coding = None if plan.problem.regresses else people.coding
         writing = _Writing(str(place), mark, (position, *names), plan.mover(), coding, plan.rows_at_a_time)
         numbers = dict(zip(people.starts, range(len(people.parts)), strict=True))
@@ -68,6 +69,22 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     writing = _Writing(str(place), mark, (position, *names), plan, None, PART_ROWS)
     _refuse_others(writing, -(-people.size // PART_ROWS))
     return [_write(writing, number, [chunk]) for number, chunk in enumerate(chunks)]
+
+
+def _refuse_changed(plan: Plan, people: StreamedPopulation) -> None:
+    """Refuse moves of people whose files have changed: nobody has audited those."""
+    now = people.stamps()
+    if plan.files is None or now is None:
+        return
+    # Size and time of writing: a copy that was put back in its place may be another file.
+    then, there = ({(path, stamp[SIZE_AND_TIME]) for path, stamp in files} for files in (plan.files, now))
+    if then == there:
+        return
+    changed = min(path for path, _ in there - then)
+    raise DataError(
+        f"path: files must stay as they are from the plan to its moves, got {changed}, which has changed since; "
+        "make the population and the plan again."
+    )
 
 
 def _place(folder: Any) -> Path:

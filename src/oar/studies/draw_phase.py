@@ -6,6 +6,7 @@ not there, or failed, is hatched.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ MOST_NUMBERS = 144  # cells of a panel that have room for their number
 MOST_TICKS = 12
 ACROSS = 3  # panels beside each other
 HALF = 0.5
+LETTERS_AN_INCH = 18  # of the note below
 
 
 def draw(study: Study) -> Any:
@@ -135,4 +137,5 @@ def _foot(figure: Any, table: Any) -> None:
     failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(["pending", "running"]).sum())
     said += [f"{failed:,} cells failed and are left out"] if failed else []
     said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []
-    figure.supxlabel("; ".join(said), fontsize=7.5, color=GREY, x=0.01, ha="left")
+    across = int(LETTERS_AN_INCH * figure.get_figwidth())
+    figure.supxlabel(textwrap.fill("; ".join(said), across), fontsize=7.5, color=GREY, x=0.01, ha="left")
