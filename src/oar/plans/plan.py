@@ -44,13 +44,13 @@ class Plan:
     def __post_init__(self) -> None:
         """Refuse a move of the query of another shape; whether it is allowed is for the audit to say."""
         self._check_shape("query_move", (self.problem.people.dimensions,))
-        people = self.problem.people
-        object.__setattr__(self, "_files", people.stamps() if isinstance(people, StreamedPopulation) else None)
+        if isinstance(self.problem.people, StreamedPopulation):
+            object.__setattr__(self, "_files", self.problem.people.stamps())
 
     @property
     def files(self) -> frozenset | None:
         """What changes when a file that people were read from does; None where nobody can tell."""
-        return self._files  # type: ignore[attr-defined]
+        return getattr(self, "_files", None)
 
     def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
         try:
