@@ -12,10 +12,9 @@ FEATURES, _, _, CODES = small_people(people=12)
 CONSTANT = np.where([False, True, False], 7.0, FEATURES)
 MODELS = [
     MLP((3,), l2=1e-2),
-    PrototypeNetwork((3, 2), train_embedding=True),
     PrototypeNetwork((3, 4), train_embedding=True),  # more dimensions than classes: rotations are left free
 ]
-IDS = ["mlp", "trained", "trained and wide"]
+IDS = ["mlp", "trained and wide"]
 
 
 def asked(model, features, codes, budget=0.3):

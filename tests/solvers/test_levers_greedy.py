@@ -53,9 +53,9 @@ def _loss_or_worse(problem, ground, changes):
 @pytest.mark.parametrize("action", [oar.Relabel(most=2), oar.Withhold(most=2)], ids=repr)
 @pytest.mark.parametrize("model", [oar.NearestCentroid(), SoftmaxRegression(0.05)], ids=lambda model: model.name)
 def test_two_changes_are_the_best_two(model, action, classes, record_property):
-    """Measured: the optimum over all subsets in all of 30 random problems. Nothing proves that it always is."""
+    """Measured: the optimum over all subsets in all of 30 (or 12) random problems. Nothing proves that it always is."""
     shares = []
-    for seed in range(SEEDS):
+    for seed in range(SEEDS if model.name == "nearest-centroid" else 12):  # refits in a loop take longer
         problem = problem_of(seed, model, action, classes, size=9)
         ground = ground_of(problem)
         found = LeverSearch(ground, open_of(problem), Effort(4_000, 64)).run()
