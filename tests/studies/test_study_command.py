@@ -84,26 +84,24 @@ def test_cells_may_be_listed_and_queries_may_be_files(folder):
     assert table[["query", "budget"]].to_numpy().tolist() == [["asker.csv", 0.5], ["3", 1.0]]
 
 
+def studied(folder, rest):
+    """Run a study of a small table; return what it found."""
+    people(40).to_csv(folder / "people.csv", index=False)
+    head = 'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nleave-out = "town"\n'
+    (folder / "study.toml").write_text(head + rest)
+    done("study", folder / "study.toml", "--workers", 1)
+    return oar.Study.open(folder / "study.db").table()
+
+
 def test_cells_that_name_no_query_or_model_have_those_at_the_top(tmp_path):
-    people(40).to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "study.toml").write_text(
-        'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nmodel = "softmax"\nleave-out = "town"\n'
-        '[[cells]]\nbudget = 0.1\nquery = 4\nmodel = "naive-bayes"\n[[cells]]\nbudget = 0.2\n'
-    )
-    done("study", tmp_path / "study.toml", "--workers", 1)
-    table = oar.Study.open(tmp_path / "study.db").table().sort_values("budget")
+    cells = '[[cells]]\nbudget = 0.1\nquery = 4\nmodel = "naive-bayes"\n[[cells]]\nbudget = 0.2\n'
+    table = studied(tmp_path, f'model = "softmax"\n{cells}').sort_values("budget")
     assert table[["query", "budget"]].to_numpy().tolist() == [["4", 0.1], ["1", 0.2]]
     assert ["bayes" in name for name in table["model"]] == [True, False]
 
 
 def test_a_table_with_several_models(tmp_path):
-    people(40).to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "study.toml").write_text(
-        'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nleave-out = "town"\n[axes]\n'
-        'budgets = [0.1, 0.3]\nmodels = ["softmax", "naive-bayes"]\n'
-    )
-    done("study", tmp_path / "study.toml", "--workers", 1)
-    table = oar.Study.open(tmp_path / "study.db").table()
+    table = studied(tmp_path, '[axes]\nbudgets = [0.1, 0.3]\nmodels = ["softmax", "naive-bayes"]\n')
     assert table["model"].tolist() == ["softmax"] * 2 + ["naive-bayes"] * 2
     assert (table["status"] == "done").all()
 
