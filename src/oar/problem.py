@@ -312,6 +312,13 @@ class Problem:
         """Whether members may move their features."""
         return part_of(self.action, Perturb) is not None
 
+    @property
+    def only_free_moves(self) -> bool:
+        """Whether one person wants one label or value of members who move within balls, and nothing else is asked."""
+        asks_more = self.query.probability is not None or self.keep is not None
+        does_more = self.levers is not None or self.best is not None or self.limits is not None
+        return self.plain and not asks_more and not does_more
+
     def only_moves(self, what: str) -> None:
         """Raise unless moving is all that members may do; `what` cannot answer for anything else."""
         if self.levers is not None:

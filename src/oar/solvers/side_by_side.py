@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models import SoftmaxRegression
+from oar.models.linear_training import LinearTraining
 from oar.models.vmapped import RefitsSideBySide
 from oar.plans import Proposal
 from oar.problem import Problem
@@ -33,7 +34,7 @@ STEPS = 120
 TOLERANCE = 1e-8  # a tenth of the loop's: where a search has ended, the loop's gap is closed at once
 KEPT, ALIKE = 3, 1e-6  # ends that are returned, and the share of the loss by which two of them must differ
 MOST_PARAMETERS, MOST_WORK = 50, 500_000  # p, and n·p²: a lane's Hessian; beyond, a refit takes longer than its call
-CONVERGED = 1e-6
+CONVERGED = 1e-6  # how tight the refit to unmoved people is, which only shows that there is one
 
 
 def suits(problem: Problem) -> bool:
@@ -41,13 +42,7 @@ def suits(problem: Problem) -> bool:
     if not (
         type(problem.model) is SoftmaxRegression
         and not problem.people.streamed
-        and problem.plain
-        and problem.moves
-        and problem.query.probability is None
-        and problem.keep is None
-        and problem.levers is None
-        and problem.best is None
-        and problem.limits is None
+        and problem.only_free_moves
         and problem.allowance.norm.p == 2
     ):
         return False
@@ -82,7 +77,7 @@ def searched(problem: Problem) -> Ends:
         return Ends([], training.passes)
     if not fit.converged:
         return Ends([], training.passes)
-    lanes, generator = _Lanes(problem), np.random.default_rng(0)
+    lanes, generator = _Lanes(problem, training), np.random.default_rng(0)
     stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
 
     def starts(best: Array, which: tuple[int, ...], count: int) -> list[Array]:
@@ -105,8 +100,7 @@ def searched(problem: Problem) -> Ends:
 class _Lanes:
     """One problem, searched from LANES starts at a time."""
 
-    def __init__(self, problem: Problem) -> None:
-        training = problem.training()
+    def __init__(self, problem: Problem, training: LinearTraining) -> None:
         self.refits = RefitsSideBySide(problem.model, training)  # type: ignore[arg-type]
         radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
         self.limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))

@@ -44,12 +44,7 @@ def has_quick_cells(problem: Problem, solver: Any) -> bool:
     return (
         type(problem.model) is NearestCentroid
         and (solver == "auto" or solver == "exact" or isinstance(solver, Exact))
-        and problem.plain
-        and problem.query.probability is None
-        and problem.keep is None
-        and problem.levers is None
-        and problem.best is None
-        and problem.limits is None
+        and problem.only_free_moves
         and problem.allowance.single
     )
 
