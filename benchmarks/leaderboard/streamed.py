@@ -12,9 +12,12 @@ vanishes, whatever the Hessian was; tests hold it to scikit-learn's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,9 @@ from benchmarks.leaderboard.problems import BLOB_CLASSES, BLOB_WIDTH, L2
 from benchmarks.leaderboard.referee import ROUNDING, Verdict
 
 Array = NDArray[np.float64]
+Read = tuple[Any, Any]  # tables of some people and of their moves; None for moves where nobody moves
+Moved = tuple[Array, NDArray[np.int64], float]  # moved rows with a one at their end, labels, and the longest move
+Answer = TypeVar("Answer")
 PART = 1_000_000  # people in a file
 CHUNK = 100_000  # people at a time
 VANISHED = 1e-9  # a gradient no longer than this is that of a minimum
@@ -62,14 +68,17 @@ class StreamedReferee:
         self._query, self._goal = np.append(asked["query"], 1.0), asked["goal"]
         self._l2, self._budget = asked["l2"], asked["budget"]
         self._people, self._names = folder / "people", [f"x{place}" for place in range(len(asked["query"]))]
-        found = set[int]().union(*(np.unique(labels).tolist() for _, labels, _ in self._chunks(None)))
+        found = set[int]().union(
+            *_side_by_side(lambda read: np.unique(self._moved(read)[1]).tolist(), _read(self._people, None))
+        )
         if len(found) < 3:
             raise ValueError(f"people: this referee is for three classes or more, got {len(found)}.")
         self._parameters = np.zeros((max(found) + 1, len(self._names) + 1))
 
     def judge(self, moves: Path | None) -> Verdict:
         """Refit on the moved data; None means that nobody moves."""
-        longest = max(float(norms) for _, _, norms in self._chunks(moves)) / self._budget
+        lengths = list(_side_by_side(lambda read: self._moved(read)[2], _read(self._people, moves)))
+        longest = float(np.max(lengths)) / self._budget  # NumPy's: Python's max may overlook what is not a number
         if not np.isfinite(longest):
             return Verdict(np.nan, False, np.nan, False)
         self._parameters = self._minimum(moves)
@@ -80,7 +89,7 @@ class StreamedReferee:
     def _minimum(self, moves: Path | None) -> Array:
         parameters, hessian, last = self._parameters, None, np.inf
         for _ in range(MOST_STEPS):
-            gradient = self._gradient(parameters, self._chunks(moves))
+            gradient = self._gradient(parameters, moves)
             left = float(np.linalg.norm(gradient))
             if left <= VANISHED:
                 return parameters
@@ -90,19 +99,24 @@ class StreamedReferee:
             parameters = parameters - np.linalg.solve(hessian, gradient.ravel()).reshape(parameters.shape)
         raise RuntimeError("the referee's refit did not converge, so it cannot judge")
 
-    def _gradient(self, parameters: Array, chunks: Iterator[tuple[Array, NDArray[np.int64], float]]) -> Array:
-        total, size = np.zeros_like(parameters), 0
-        for rows, labels, _ in chunks:
+    def _gradient(self, parameters: Array, moves: Path | None) -> Array:
+        def of_some(read: Read) -> tuple[Array, int]:
+            rows, labels, _ = self._moved(read)
             slopes = _shares(rows @ parameters.T)
             slopes[np.arange(len(rows)), labels] -= 1.0
-            total, size = total + slopes.T @ rows, size + len(rows)
+            return slopes.T @ rows, len(rows)
+
+        total, size = np.zeros_like(parameters), 0
+        for slopes, count in _side_by_side(of_some, _read(self._people, moves)):
+            total, size = total + slopes, size + count
         return total / size + self._penalty(parameters) * parameters
 
     def _hessian(self, parameters: Array, moves: Path | None) -> Array:
         """Return the Hessian of the first chunks; intercepts that all rise alike are held."""
         (count, width), size = parameters.shape, 0
         total = np.zeros((count, width, count, width))
-        for rows, _, _ in self._chunks(moves):
+        for read in _read(self._people, moves):
+            rows, _, _ = self._moved(read)
             shares = _shares(rows @ parameters.T)
             for one in range(count):
                 for other in range(count):
@@ -118,21 +132,39 @@ class StreamedReferee:
     def _penalty(self, parameters: Array) -> Array:
         return np.broadcast_to(self._l2 * np.append(np.ones(parameters.shape[1] - 1), 0.0), parameters.shape)
 
-    def _chunks(self, moves: Path | None) -> Iterator[tuple[Array, NDArray[np.int64], float]]:
-        """Yield moved rows with a one at their end, labels, and the longest move, some people at a time."""
-        people = _batches(self._people)
-        steps = None if moves is None else _batches(moves)
-        for part in people:
-            features = _columns(part, self._names)
-            longest = 0.0
-            if steps is not None:
-                step = _columns(next(steps), self._names)
-                if step.shape != features.shape:
-                    raise ValueError(f"moves: must be {features.shape} here, got {step.shape}; keep people's order.")
-                longest = float(np.sqrt(np.einsum("nd,nd->n", step, step).max()))
-                features = features + step
-            rows = np.column_stack([features, np.ones(len(features))])
-            yield rows, part.column("label").to_numpy().astype(np.int64), longest
+    def _moved(self, read: Read) -> Moved:
+        people, steps = read
+        features, longest = _columns(people, self._names), 0.0
+        if steps is not None:
+            step = _columns(steps, self._names)
+            if step.shape != features.shape:
+                raise ValueError(f"moves: must be {features.shape} here, got {step.shape}; keep people's order.")
+            longest = float(np.sqrt(np.einsum("nd,nd->n", step, step).max()))
+            features = features + step
+        rows = np.column_stack([features, np.ones(len(features))])
+        return rows, people.column("label").to_numpy().astype(np.int64), longest
+
+
+def _side_by_side(task: Callable[[Read], Answer], reads: Iterator[Read]) -> Iterator[Answer]:
+    """Yield a task's answers in the order of what it is given, on all cores, with few of them under way at a time."""
+    cores = os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as pool:
+        under_way: deque[Future[Answer]] = deque()
+        for read in reads:
+            under_way.append(pool.submit(task, read))
+            if len(under_way) > 2 * cores:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _read(people: Path, moves: Path | None) -> Iterator[Read]:
+    """Yield some people at a time, with their moves."""
+    steps = None if moves is None else _batches(moves)
+    for some in _batches(people):
+        yield some, None if steps is None else next(steps, some.slice(0, 0))
+    if steps is not None and next(steps, None) is not None:
+        raise ValueError("moves: must be one for each person, got more; keep people's order.")
 
 
 def _batches(folder: Path) -> Iterator[Any]:

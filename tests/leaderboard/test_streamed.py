@@ -63,3 +63,14 @@ def test_limits_and_missing_people_are_noticed(clouds, tmp_path):
     assert not StreamedReferee(folder).judge(write_moves(tmp_path / "far", moves, 1_000)).kept
     with pytest.raises(ValueError, match="keep people's order"):
         StreamedReferee(folder).judge(write_moves(tmp_path / "few", moves[:-10], 1_000))
+    with pytest.raises(ValueError, match="got more"):
+        StreamedReferee(folder).judge(write_moves(tmp_path / "many", np.vstack([moves, moves]), 1_000))
+
+
+def test_what_is_not_a_number_is_noticed_wherever_it_stands(clouds, tmp_path):
+    folder, problem = clouds
+    moves = np.zeros_like(problem.features)
+    moves[1_234, 5] = np.nan
+    verdict = StreamedReferee(folder).judge(write_moves(tmp_path / "moves", moves, 1_000))
+    assert np.isnan(verdict.loss)
+    assert not verdict.kept
