@@ -198,6 +198,10 @@ def test_a_study_with_cells_that_failed_or_wait_is_not_done(folder):
     connection.close()
 
 
+def test_a_table_of_people_is_neither_a_study_nor_its_store(folder):
+    assert "people.csv, which is neither; name data in a TOML file" in failed("study", folder / "people.csv")
+
+
 def test_a_file_that_is_not_there(tmp_path):
     assert "does not exist" in failed("study", tmp_path / "study.toml")
     assert "does not exist" in failed("study", tmp_path / "study.db")

@@ -99,6 +99,19 @@ def test_what_is_not_done_is_hatched_and_told(tmp_path):
     assert "4 of 16 cells are not done yet" in figure.get_supxlabel()
 
 
+def test_squares_with_cells_to_come_are_hatched_over_their_colour(tmp_path):
+    run_small(tmp_path / "study.db", workers=1)
+    whole = oar.Study.open(tmp_path / "study.db").plot().axes[0]
+    assert not whole.patches
+    with Store(tmp_path / "study.db") as store:
+        store._connection.execute("UPDATE cells SET status = 'pending' WHERE budget = 0.2 AND seed = 1")
+    half = oar.Study.open(tmp_path / "study.db").plot().axes[0]
+    assert not np.ma.count_masked(half.images[0].get_array())
+    column = [tick.get_text() for tick in half.get_xticklabels()].index("0.2")
+    assert len(half.patches) == len(half.get_yticklabels())
+    assert {patch.get_xy()[:, 0].mean().round() for patch in half.patches} == {column}
+
+
 def test_one_without_answers_cannot_be_drawn(tmp_path):
     run_small(tmp_path / "study.db", workers=1)
     with Store(tmp_path / "study.db") as store:

@@ -12,6 +12,7 @@ from oar.cli.tabling import lined
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
+DATABASE = b"SQLite format 3\0"  # how such a file begins
 MOST_COLUMNS = 10  # budgets in the table that is printed
 # A line with \\b keeps the lines of a paragraph as they are.
 EXAMPLE = """\b
@@ -86,9 +87,21 @@ def study(
                     raise OptionError(
                         f"{option}: is for a study that is run, and {file.name} is a store; leave it out."
                     )
+            if file.is_file() and not _may_be_a_store(file):
+                raise OptionError(
+                    f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
+                    'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
+                )
             found = oar.Study.open(file)
         written = _written(found, export, figure)
     typer.echo(_summary(found, written))
+
+
+def _may_be_a_store(file: Path) -> bool:
+    """Report whether a file is a database, or empty, which is what a kill may leave of one."""
+    with file.open("rb") as opened:
+        first = opened.read(len(DATABASE))
+    return first in (b"", DATABASE)
 
 
 def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> None:

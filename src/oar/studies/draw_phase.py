@@ -1,7 +1,7 @@
 """The phase diagram: budget × participation → how often the goal is reached, over queries and seeds.
 
 The darker, the oftener; the number says it too, and a line runs around where it is at least every second time. What is
-not there, or failed, is hatched.
+not there, or failed, is hatched; so is a square of which some cells are still to come, over its colour so far.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MOST_NUMBERS = 144  # cells of a panel that have room for their number
 MOST_TICKS = 12
 ACROSS = 3  # panels beside each other
 HALF = 0.5
+LEFT = ("pending", "running")
 LETTERS_AN_INCH = 18  # of the note below
 
 
@@ -48,7 +49,10 @@ def draw(study: Study) -> Any:
         if place >= len(models):
             axes.set_axis_off()
             continue
-        _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), colours)
+        unfinished = table[(table["model"] == models[place]) & table["status"].isin(LEFT)]
+        coming = np.zeros((shares.size, budgets.size), dtype=bool)
+        coming[*_places(unfinished, budgets, shares)] = True
+        _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), coming, colours)
         axes.set_title(shortened(models[place], 44), fontsize=9.5)
         _ticks(axes, budgets, shares)
         if place % across == 0:
@@ -68,10 +72,14 @@ def draw(study: Study) -> Any:
 def _square(rates: Any, budgets: Any, shares: Any) -> Any:
     """Return how often the goal is reached (shares, budgets), NaN where nothing is known."""
     found = np.full((shares.size, budgets.size), np.nan)
-    for row in rates.itertuples():
-        across = _where(budgets, row.budget)
-        found[_where(shares, row.participation), across] = row.rate
+    found[*_places(rates, budgets, shares)] = rates["rate"]
     return found
+
+
+def _places(rows: Any, budgets: Any, shares: Any) -> tuple[list[int], list[int]]:
+    """Return in which rows and columns of a panel the rows of a table are."""
+    down = [_where(shares, share) for share in rows["participation"]]
+    return down, [_where(budgets, budget) for budget in rows["budget"]]
 
 
 def _where(values: Any, value: float) -> int:
@@ -79,19 +87,20 @@ def _where(values: Any, value: float) -> int:
     return int(np.flatnonzero(same)[0])
 
 
-def _panel(axes: Any, rates: Any, colours: Any) -> None:
+def _panel(axes: Any, rates: Any, coming: Any, colours: Any) -> None:
+    """Draw one model's squares: rates and `coming`, whether cells are still to come, are (shares, budgets)."""
     down, across = rates.shape
     axes.set_facecolor("white")
-    for row, column in np.argwhere(np.isnan(rates)):
+    axes.imshow(np.ma.masked_invalid(rates), cmap=colours, vmin=0, vmax=1, origin="lower", aspect="auto")
+    for row, column in np.argwhere(np.isnan(rates) | coming):
         axes.fill(
             [column - 0.5, column + 0.5, column + 0.5, column - 0.5],
             [row - 0.5, row - 0.5, row + 0.5, row + 0.5],
             facecolor="none",
             edgecolor="#C8C8C8",
-            hatch="////",
+            hatch="////" if np.isnan(rates[row, column]) else "//",
             linewidth=0,
         )
-    axes.imshow(np.ma.masked_invalid(rates), cmap=colours, vmin=0, vmax=1, origin="lower", aspect="auto")
     if rates.size <= MOST_NUMBERS:
         for (row, column), rate in np.ndenumerate(rates):
             if not np.isnan(rate):
@@ -134,8 +143,8 @@ def _title(table: Any) -> str:
 def _foot(figure: Any, table: Any) -> None:
     """Say what is missing, below."""
     said = ["orange line: from there on, at least every second time"]
-    failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(["pending", "running"]).sum())
+    failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(LEFT).sum())
     said += [f"{failed:,} cells failed and are left out"] if failed else []
-    said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []
+    said += [f"{left:,} of {len(table):,} cells are not done yet (hatched)"] if left else []
     across = int(LETTERS_AN_INCH * figure.get_figwidth())
     figure.supxlabel(textwrap.fill("; ".join(said), across), fontsize=7.5, color=GREY, x=0.01, ha="left")

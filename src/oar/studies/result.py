@@ -58,10 +58,7 @@ class Study(ShownAsText):
         names = list(rows[0]) if rows else [*AXES, "status"]
         frame = pandas.DataFrame({name: [row[name] for row in rows] for name in names}, columns=names)
         kinds = dict.fromkeys(("seed", *COUNTS), "Int64") | dict.fromkeys(FLAGS, "boolean")
-        texts = [
-            name for name in names if name in ("model", "query", "status", "outcome", "solver", "witness", "error")
-        ]
-        kinds |= dict.fromkeys((*texts, *(name for name in JSON if name in names)), "string")
+        kinds |= dict.fromkeys(TEXTS, "string")
         numbers = dict.fromkeys([name for name in names if name not in kinds], "float64")
         frame = frame.astype({name: kind for name, kind in (kinds | numbers).items() if name in names})
         frame.insert(2, "goal", frame["query"].map(meta["goals"]).astype("string"))
