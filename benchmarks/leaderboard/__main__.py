@@ -120,7 +120,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--docs", action="store_true", help="redraw docs/leaderboard.md and its figure")
     parser.add_argument("--redraw", type=Path, metavar="FILE", help="run nothing: redraw docs from such a JSON file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for word in options.contender or ():
+        if not any(word.lower() in contender.name.lower() for contender in CONTENDERS):
+            parser.error(f"--contender: must be in one of the names {[one.name for one in CONTENDERS]}, got {word!r}")
+    return options
 
 
 def _half_of_memory() -> float:

@@ -203,8 +203,14 @@ def test_a_class_in_one_part_only_counts(tmp_path):
         ({"target": "lable"}, r"target: must be a column of .*00\.parquet, one of \['x0', 'x1', 'x2', 'label'\]"),
         ({"weights": "weight"}, r"weights: must be a column of .*00\.parquet, .* got 'weight'"),
         ({"weights": "label"}, "weights: must be another column than the target"),
-        ({"features": ["x0", "x9"]}, "features: must be columns of .* other than the target, got 'x9'"),
-        ({"features": ["x0", "label"]}, "features: must be columns of .* other than the target, got 'label'"),
+        (
+            {"features": ["x0", "x9"]},
+            "features: must be columns of .* other than target and weights, among .*, got 'x9'",
+        ),
+        (
+            {"features": ["x0", "label"]},
+            "features: must be columns of .* other than target and weights, among .*, got 'label'",
+        ),
         ({"features": ["x0", "x0"]}, "features: must differ, got 'x0' twice"),
         ({"features": "x0"}, r"features: must be a list of columns, got 'x0'; say features=\['x0'\]"),
         ({"features": []}, "features: must be at least one column, got none"),
@@ -456,7 +462,7 @@ def test_a_folder_of_another_plan_is_refused(tmp_path):
     before = {path.name: path.read_bytes() for path in (tmp_path / "moves").iterdir()}
     other = oar.collective(asked(people, oar.NearestCentroid(), QUERY, 2)).plan
     with pytest.raises(
-        StorageError, match=r"holds part-000000\.parquet, which is not of this plan; choose an empty folder"
+        StorageError, match=r"holds part-000000\.parquet, which is not of this plan; choose an empty or a new folder"
     ):
         other.write_moves(tmp_path / "moves")
     with pytest.raises(StorageError, match=r"holds 00\.parquet, which is not of this plan"):

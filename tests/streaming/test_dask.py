@@ -130,6 +130,23 @@ def test_dask_tables_with_labels_in_words_and_weights(client, people_of, tmp_pat
     np.testing.assert_allclose(there.plan.directions, known.plan.directions, atol=1e-10)
 
 
+def test_dask_tables_of_several_kinds_of_numbers(client, people_of):
+    import pandas
+    from dask import dataframe
+
+    features, labels, query = people_of["softmax"]
+    frame = pandas.DataFrame(features, columns=["a", "b", "c"]).assign(label=labels)
+    mixed = frame.assign(b=frame["b"].round().astype("Int64"), c=frame["c"] > 0)
+    people = oar.Population.from_dask(dataframe.from_pandas(mixed, npartitions=3), "label", client=client)
+    there = oar.collective(asked(people, oar.NearestCentroid(), query))
+    known = oar.Population(mixed[["a", "b", "c"]].astype(float), labels)
+    assert there.loss == pytest.approx(oar.collective(asked(known, oar.NearestCentroid(), query)).loss, rel=1e-10)
+    mixed.loc[7, "b"] = pandas.NA
+    people = oar.Population.from_dask(dataframe.from_pandas(mixed, npartitions=3), "label", client=client)
+    with pytest.raises(oar.errors.DataError, match="got nan in partition 0, row 7, feature 'b'"):
+        oar.collective(asked(people, oar.SoftmaxRegression(), query))
+
+
 def test_a_folder_of_small_files_that_dask_reads(tmp_path, client):
     """Dask joins small files, in another way for each choice of columns."""
     import pyarrow
@@ -364,3 +381,13 @@ def test_what_is_no_client_is_refused(client, tmp_path):
         oar.Population.from_dask(chunked, labels, client=client)
     with pytest.raises(oar.errors.DataError, match="features: must be a Dask array"):
         oar.Population.from_dask(features, labels, client=client)
+    for argument, wrong in (("labels", {"labels": chunked[:-3, 0]}), ("weights", {"weights": chunked[:-3, 0]})):
+        with pytest.raises(oar.errors.DataError, match=f"{argument}: must be one for each of the"):
+            oar.Population.from_dask(**{"features": chunked, "labels": chunked[:, 0], **wrong}, client=client)
+    with pytest.raises(oar.errors.DataError, match="labels: must be one-dimensional"):
+        oar.Population.from_dask(chunked, chunked, client=client)
+    from dask import dataframe
+
+    table = dataframe.from_dask_array(chunked, columns=["a", "b", "label"][: features.shape[1]])
+    with pytest.raises(oar.errors.DataError, match="weights: must be a column of the features.*got 'nobody'"):
+        oar.Population.from_dask(table, "b", "nobody", client=client)

@@ -5,9 +5,13 @@ import threading
 import time
 
 import pytest
+from part_worlds import blobs
 from study_worlds import QUERIES, QUICK, problem, run_small
 
 import oar
+from oar.studies.cells import Cell
+from oar.studies.hands import OnDask
+from oar.studies.work import Work
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, from threads and ports that are not ours
@@ -29,6 +33,29 @@ def test_a_cluster_answers_as_this_process_does(cluster, tmp_path):
     assert far.table().equals(run_small(tmp_path / "near.db", workers=1).table())
     near_sums = oar.study(problem(), **axes, store=tmp_path / "near_sums.db", workers=1)
     assert far_sums.table().equals(near_sums.table())
+
+
+def test_arrays_are_aligned_on_workers_too(cluster):
+    """NumPy adds up those that are not in another order, and last bits would depend on who answers."""
+
+    def aligned_there():
+        from oar.studies import hands
+
+        return [work.problem.people.features.flags.aligned for work in hands._received.values()]
+
+    features, labels, query = blobs(60)
+    asked = oar.Problem(
+        oar.Population(features, labels), oar.SoftmaxRegression(), oar.Query(query, goal=1), oar.Perturb(0.1)
+    )
+    work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2)
+        hands = OnDask(work, client)
+        (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
+        assert hands.start(unit).result(60)[0]["loss"] > 0
+        assert [each for held in client.run(aligned_there).values() for each in held] == [True]
+        hands.stop()
+        assert not any(client.run(aligned_there).values())  # and nothing stays
 
 
 def test_a_worker_that_dies_costs_nothing_but_time(cluster, tmp_path):

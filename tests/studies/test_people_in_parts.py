@@ -1,4 +1,4 @@
-"""Studies of people who are not in memory: the same cells, and the same fingerprint."""
+"""Studies of people who are not in memory: the same cells, and a fingerprint of their own."""
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,13 @@ def in_parts(tmp_path):
     return frame, oar.Population.from_parquet(tmp_path / "people", target="kind")
 
 
-def test_the_fingerprint_is_that_of_the_same_people_in_memory(in_parts):
+def test_the_fingerprint_is_that_of_the_same_people_in_the_same_parts(in_parts, tmp_path):
     frame, parts = in_parts
+    assert people_digest(parts) == people_digest(oar.Population.from_parquet(tmp_path / "people", target="kind"))
+    frame.to_parquet(tmp_path / "one.parquet")
+    one = oar.Population.from_parquet(tmp_path / "one.parquet", target="kind")
     whole = oar.Population(frame[["x", "y"]], frame["kind"])
-    assert people_digest(parts) == people_digest(whole)
+    assert len({people_digest(everyone) for everyone in (parts, one, whole)}) == 3
 
 
 @pytest.mark.parametrize(("model", "solver"), [(oar.NearestCentroid(), "auto"), (oar.SoftmaxRegression(), QUICK)])

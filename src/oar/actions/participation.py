@@ -69,7 +69,7 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
     if participants is None:
         return None
     if isinstance(participants, Mapping):
-        return group_mask(participants, people)
+        return _group(participants, people)
     if is_share(participants):
         return random_members(people.size, float(participants), 0 if seed is None else seed)
     if callable(participants):
@@ -90,6 +90,15 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
     if mask.shape != (people.size,):
         raise DataError(f"participants: must have one entry for each of the {people.size} people, got {mask.shape}.")
     return mask.copy()  # the caller may change its own
+
+
+def _group(columns: Mapping[str, Any], people: Population) -> Mask:
+    if people.streamed:
+        raise OptionError(
+            "participants: a group by columns needs everybody in memory, got people in parts; give a mask or a share, "
+            "or use people.loaded() if they fit."
+        )
+    return group_mask(columns, people)
 
 
 def is_share(participants: Any) -> bool:

@@ -115,10 +115,10 @@ def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> Non
 
 
 def _written(found: Any, export: Path | None, figure: Path | None) -> list[Path]:
+    if figure is not None:  # first, because of a study without an answer there is a table, but no figure
+        found.figure(figure)
     if export is not None:
         (found.to_parquet if export.suffix.lower() == ".parquet" else found.to_csv)(export)
-    if figure is not None:
-        found.figure(figure)
     return [path for path in (export, figure) if path is not None]
 
 
@@ -127,8 +127,11 @@ def _summary(found: Any, written: list[Path]) -> str:
     import math
 
     from oar.pictures.numbers import number
+    from oar.studies.result import extent
 
-    rates, counts, said = found.success_rate(), found.counts, []
+    table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
+    coming = table[table["status"].isin(["pending", "running"])]
+    open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
     for model, some in rates.groupby("model", sort=False, dropna=False):
         budgets = sorted(some["budget"].unique())
         shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
@@ -137,10 +140,15 @@ def _summary(found: Any, written: list[Path]) -> str:
         for share in sorted(some["participation"].unique(), reverse=True):
             row = some[(some["participation"] == share) | (some["participation"].isna() & math.isnan(share))]
             by_budget = dict(zip(row["budget"].map(_place), row["rate"], strict=True))
-            cells = [by_budget.get(_place(budget)) for budget in shown]
-            words = "as given" if math.isnan(share) else f"{100 * share:.4g} %"
-            lines.append([words, *("" if rate is None else f"{rate:.0%}" for rate in cells)])
-        said += [f"{model}: how often the goal is reached", lined(header, lines), ""]
+            words, line = "as given" if math.isnan(share) else f"{100 * share:.4g} %", []
+            for budget in map(_place, shown):
+                rate, to_come = by_budget.get(budget), (model, _place(share), budget) in open_squares
+                line.append(("" if rate is None else f"{rate:.0%}") + ("…" if to_come else ""))
+            lines.append([words, *line])
+        over = extent(table[table["model"] == model])
+        said += [f"{model}: how often the goal is reached, over {over}", lined(header, lines), ""]
+    if open_squares:
+        said.append("…: more of its cells are to come.")
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     ended = "Done." if counts["done"] == sum(counts.values()) else "Not done:"
     files = "".join(f"; written to {path}" for path in written)

@@ -115,6 +115,8 @@ def read_study(path: Path) -> StudyFile:
     said = _toml(path)
     axes, cells = said.pop("axes", {}), said.pop("cells", None)
     for name in said:
+        if name in AXES:
+            raise OptionError(f"{name}: is an axis; write it below a line [axes], as a list: {name} = […].")
         choose(path.name, name, (*OPTIONS, *SETTINGS, "axes", "cells"))
     _check_axes(axes)
     if cells is not None:
@@ -136,6 +138,8 @@ def _check_axes(axes: Any) -> None:
     if not isinstance(axes, dict):
         raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
     for name, values in axes.items():
+        if name in (*OPTIONS, *SETTINGS):
+            raise OptionError(f"[axes]: {name} is no axis; write it above the line [axes], where the file begins.")
         choose("[axes]", name, AXES)
         if not isinstance(values, list) or not values:
             raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")

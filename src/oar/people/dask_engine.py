@@ -264,10 +264,11 @@ class DaskEngine:
         )
 
     def _lost(self, error: BaseException) -> EngineError:
-        address = getattr(getattr(self.client, "scheduler", None), "address", "its address")
+        address = getattr(getattr(self.client, "scheduler", None), "address", "")
+        where = f" at {address}" if address else ""  # a client that was closed has forgotten it
         said = str(error).split("\n")[0].rstrip(".")
         return EngineError(
-            f"engine: the connection to the Dask scheduler at {address} was lost ({type(error).__name__}: {said}); "
+            f"engine: the connection to the Dask scheduler{where} was lost ({type(error).__name__}: {said}); "
             "start the scheduler and its workers again, make a new Client, and solve again: data were only read, and "
             "nothing is half-written."
         )

@@ -9,8 +9,9 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.people.dask_engine import DaskEngine, chosen_engine, need_dask
-from oar.people.parts import Rows, checked_weights
+from oar.people.parts import Rows, as_numbers, checked_weights
 from oar.people.streamed import StreamedPopulation
+from oar.people.wording import repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,7 @@ class DaskPart:
     size: int
     held: Any = None
     arrays: Any = None
+    names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,10 +43,7 @@ class DaskPart:
 
     def read(self) -> Rows:
         """Return features, labels and weights, which are in memory here."""
-        features = np.asarray(self.arrays[0])
-        if features.dtype.kind not in "biuf":
-            raise DataError(f"features: must be real numbers, got {features.dtype} in {self.name}.")
-        return replace(self.read_labels(), features=features)
+        return replace(self.read_labels(), features=as_numbers(self.arrays[0], self.name), names=self.names)
 
     def read_labels(self) -> Rows:
         """Return labels and weights alone."""
@@ -71,7 +70,8 @@ def dask_people(features: Any, labels: Any, weights: Any, client: Any) -> Stream
         if width != shapes[0][1]:
             raise DataError(f"features: must be as many in all partitions, got {width} in partition {number}.")
     parts = [
-        DaskPart(number, rows, future) for number, (future, (rows, *_)) in enumerate(zip(held, shapes, strict=True))
+        DaskPart(number, rows, future, names=names or ())
+        for number, (future, (rows, *_)) in enumerate(zip(held, shapes, strict=True))
     ]
     return StreamedPopulation(parts, int(shapes[0][1]), names, target, weights is not None, engine, "a Dask collection")
 
@@ -83,7 +83,8 @@ def _together(features: Any, labels: Any, weights: Any) -> Any:
 
 
 def _as_arrays(features: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
-    return np.asarray(features), np.asarray(labels), None if weights is None else np.asarray(weights)
+    numbers = as_numbers(features, "a partition") if hasattr(features, "columns") else np.asarray(features)
+    return numbers, np.asarray(labels), None if weights is None else np.asarray(weights)
 
 
 def _shape(held: tuple[Any, Any, Any]) -> tuple[int, int, int, int | None]:
@@ -105,7 +106,11 @@ def _of_array(features: Any, labels: Any, weights: Any) -> tuple[list[Any], None
             return [None] * rows.numblocks[0]
         if not hasattr(values, "to_delayed"):
             raise DataError(f"{argument}: must be a Dask array like the features, got {type(values).__name__}.")
+        if values.ndim != 1:
+            raise DataError(f"{argument}: must be one-dimensional, one for each person, got shape {values.shape}.")
         known = not any(np.isnan(size) for size in (*rows.chunks[0], *values.chunks[0]))
+        if known and values.shape[0] != rows.shape[0]:
+            raise DataError(f"{argument}: must be one for each of the {rows.shape[0]} people, got {values.shape[0]}.")
         return list((values.rechunk((rows.chunks[0],)) if known else values).to_delayed().ravel())
 
     labelled, weighted = alongside(labels, "labels"), alongside(weights, "weights")
@@ -115,10 +120,16 @@ def _of_array(features: Any, labels: Any, weights: Any) -> tuple[list[Any], None
 
 
 def _of_frame(frame: Any, labels: Any, weights: Any) -> tuple[list[Any], tuple[str, ...], str | None]:
-    taken = [name for name in (labels, weights) if isinstance(name, str)]
-    for name in taken:
+    twice = repeated(frame.columns)
+    if twice is not None:
+        raise DataError(f"features: columns must have different names, got {twice!r} twice; rename one.")
+    named = {argument: name for argument, name in (("labels", labels), ("weights", weights)) if isinstance(name, str)}
+    for argument, name in named.items():
         if name not in frame.columns:
-            raise DataError(f"labels: must be a column of the features, one of {list(frame.columns)}, got {name!r}.")
+            raise DataError(
+                f"{argument}: must be a column of the features, one of {list(frame.columns)}, got {name!r}."
+            )
+    taken = list(named.values())
     names = [name for name in frame.columns if name not in taken]
     wrong = [name for name in names if frame[name].dtype.kind not in "biuf"]
     if wrong:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.people.parts import Rows, checked_weights
-from oar.people.wording import repeated
+from oar.people.wording import nearest, repeated
 
 SUFFIXES = (".parquet", ".parq", ".pq")
+NUMERIC = ("whole number", "number", "truth value")
 MOST_FOOTERS = 64
 Stamp = tuple[int, ...]
 SIZE_AND_TIME = slice(2, 4)  # of a stamp
@@ -158,7 +159,8 @@ def parquet_files(path: Any) -> list[Path]:
         place = Path(path)
     except TypeError:
         raise DataError(
-            f"path: must be a Parquet file or a folder of them, got an object of type {type(path).__name__}."
+            f"path: must be a Parquet file or a folder of them, got an object of type {type(path).__name__}; put "
+            "several files into one folder."
         ) from None
     if place.is_file():
         return [place]
@@ -168,7 +170,10 @@ def parquet_files(path: Any) -> list[Path]:
             "read it: oar.Population.from_dask(dask.dataframe.read_parquet(…), target)."
         )
     if not place.is_dir():
-        raise DataError(f"path: must be a Parquet file or a folder of them, got {str(path)!r}, which is not there.")
+        hint = f"; name the folder itself, {str(place.parent)!r}" if any(mark in place.name for mark in "*?[") else ""
+        raise DataError(
+            f"path: must be a Parquet file or a folder of them, got {str(path)!r}, which is not there{hint}."
+        )
     files = sorted(
         file
         for file in place.rglob("*")
@@ -212,22 +217,32 @@ def need_pyarrow() -> None:
 
 @dataclass(frozen=True)
 class _Opened:
-    """What a file says about itself: its columns' types, and how many rows each of its row groups has."""
+    """What a file says about itself: its columns' types, how many rows each of its row groups has, and its index.
+
+    pandas and Dask write the index of a table as a column like any other, and name it in the file's own notes.
+    """
 
     path: Path
     types: dict[str, Any]
     groups: list[int]
+    index: tuple[str, ...] = ()
 
     def check(self, columns: Columns, first: _Opened) -> None:
         """Refuse a file that lacks a column, or keeps one as another kind of thing than the first file does."""
         for name in (*columns.features, *columns.others):
             if name not in self.types:
+                remedy = "leave it out with features=…" if name in columns.features else "take it out of the folder"
                 raise DataError(
                     f"path: all files must have the columns of {first.path}, got {self.path} without {name!r}; write "
-                    "it again with that column, or leave it out with features=…."
+                    f"it again with that column, or {remedy}."
                 )
-        for name in (*columns.features, *([] if columns.weights is None else [columns.weights])):
-            if _kind(self.types[name]) not in ("whole number", "number", "truth value"):
+        if columns.weights is not None and _kind(self.types[columns.weights]) not in NUMERIC:
+            raise DataError(
+                f"weights: must be a column of numbers, got {columns.weights!r} of type {self.types[columns.weights]} "
+                f"in {self.path}; name another column, or write it as numbers."
+            )
+        for name in columns.features:
+            if _kind(self.types[name]) not in NUMERIC:
                 raise DataError(
                     f"features: every column must be numeric, got {name!r} of type {self.types[name]} in {self.path}; "
                     "choose columns with features=…, or encode it first (oar.Population.read encodes tables in memory)."
@@ -250,14 +265,19 @@ def _opened(file: Path) -> _Opened:
             schema, about = opened.schema_arrow, opened.metadata
             groups = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
     except (pyarrow.ArrowException, OSError) as error:
+        remedy = "write it again, or take it out of the folder"
+        if file.suffix.lower() not in SUFFIXES:
+            remedy = "write it as Parquet, or use oar.Population.read for tables that fit into memory"
         raise DataError(
             f"path: every file must be a Parquet file, got {str(file)!r}, which cannot be read ({_brief(error)}); "
-            "write it again, or take it out of the folder."
+            f"{remedy}."
         ) from None
     twice = repeated(schema.names)
     if twice is not None:
         raise DataError(f"path: columns must have different names, got {twice!r} twice in {file}; write it again.")
-    return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups)
+    noted = (schema.pandas_metadata or {}).get("index_columns", ())
+    index = tuple(name for name in noted if isinstance(name, str))  # a range is noted too, and is no column
+    return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups, index)
 
 
 def _columns(first: _Opened, target: str, features: Any, weights: str | None) -> Columns:
@@ -275,12 +295,16 @@ def _columns(first: _Opened, target: str, features: Any, weights: str | None) ->
     if isinstance(features, str):
         raise DataError(f"features: must be a list of columns, got {features!r}; say features=[{features!r}].")
     if features is None:
-        chosen = [name for name in known if name not in (target, weights)]
+        chosen = [name for name in known if name not in (target, weights, *first.index)]
     else:
         chosen = list(features)
         wrong = next((name for name in chosen if name not in known or name in (target, weights)), None)
         if wrong is not None:
-            raise DataError(f"features: must be columns of {first.path} other than the target, got {wrong!r}.")
+            others = [name for name in known if name not in (target, weights)]
+            raise DataError(
+                f"features: must be columns of {first.path} other than target and weights, among {others}, got "
+                f"{wrong!r}.{nearest(wrong, others) if isinstance(wrong, str) else ''}"
+            )
         twice = repeated(chosen)
         if twice is not None:
             raise DataError(f"features: must differ, got {twice!r} twice.")

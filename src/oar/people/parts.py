@@ -115,10 +115,8 @@ class ArrayPart:
 
     def read(self) -> Rows:
         """Read them into memory."""
-        features = np.asarray(self.features[self.start : self.stop])
-        if features.dtype.kind not in "biuf":
-            raise DataError(f"features: must be real numbers, got an array of type {features.dtype} in {self.name}.")
-        return Rows(features, *self._others(), self.name)
+        some = self.features[self.start : self.stop]
+        return Rows(as_numbers(some, self.name), *self._others(), self.name)
 
     def read_labels(self) -> Rows:
         """Read labels and weights alone."""
@@ -128,6 +126,21 @@ class ArrayPart:
         some = slice(self.start, self.stop)
         weights = None if self.weights is None else checked_weights(np.asarray(self.weights[some]), self.name)
         return np.asarray(self.labels[some]), weights
+
+
+def as_numbers(values: Any, name: str) -> NDArray:
+    """Return features (n, d) as an array of numbers; of a table whose columns are of several kinds, as float64."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "biuf" and hasattr(values, "columns"):
+        try:
+            found = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"features: must be numbers, got others in {name} ({error}); encode them first.") from None
+    if found.dtype.kind not in "biuf":
+        raise DataError(
+            f"features: must be real numbers, got an array of type {found.dtype} in {name}; use astype(float)."
+        )
+    return found
 
 
 def checked_weights(weights: NDArray, name: str) -> NDArray[np.float64]:

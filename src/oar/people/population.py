@@ -55,6 +55,11 @@ class Population:
     """
 
     streamed = False
+
+    def stamps(self) -> Any:
+        """Return something that changes when people in files do; None for people in memory."""
+        return None
+
     """Whether they are read in parts, and never all in memory."""
 
     def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
@@ -22,14 +23,15 @@ from oar.people.parts import ArrayPart, Part, Rows, sliced
 from oar.people.population import Chunk, Population
 from oar.people.tables import CHUNK_ROWS
 
+ASKED = "this question, or something that it was asked with,"
 MOST_CLASSES = 10_000
 WIDE = 1 << 16  # whole numbers within such a range are counted in a table
 SUMMED_ROWS = 1 << 14  # of a chunk that is only added up
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 
-class TooManyError(DataError):
-    """Labels that are too many to be classes."""
+class NoClassesError(DataError):
+    """Labels that cannot be classes; values they may be."""
 
 
 class StreamedPopulation(Population):
@@ -63,6 +65,7 @@ class StreamedPopulation(Population):
         self._target, self._weighted = target, weighted
         self._encoding, self._rows, self._first_weights = None, None, None
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
+        self._known: dict[str, tuple[Any, Any]] = {}  # likewise
         self.passes = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,9 +94,19 @@ class StreamedPopulation(Population):
 
     # What is known of labels and weights, after one reading of these columns
 
-    @cached_property
+    def _kept(self, name: str, read: Callable[[], Any]) -> Any:
+        """Return what was read before, unless a file has changed since; where nobody can tell, none has."""
+        stamps = self.stamps()
+        if name not in self._known or self._known[name][0] != stamps:
+            self._known[name] = stamps, read()
+        return self._known[name][1]
+
+    @property
     def _counts(self) -> dict[Any, float]:
         """Every label with its weight, in order of appearance."""
+        return self._kept("counts", self._counted)
+
+    def _counted(self) -> dict[Any, float]:
         totals: dict[Any, float] = {}
         for found in self.engine.map(_counted, self.parts, self.starts):
             for label, weight in found.items():
@@ -103,6 +116,7 @@ class StreamedPopulation(Population):
 
     @cached_property
     def _coding(self) -> LabelCoding:  # type: ignore[override]
+        _check_widths(self._counts)
         return LabelCoding(label_array(list(self._counts)))
 
     def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
@@ -114,7 +128,7 @@ class StreamedPopulation(Population):
         known = [plain(label) for label in classes]
         if len(set(known)) != len(known) or not known:
             raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
-        other.__dict__["_coding"], other._sums = LabelCoding(label_array(known)), {}
+        other.__dict__["_coding"], other._sums, other._known = LabelCoding(label_array(known)), {}, dict(self._known)
         return other
 
     def _class_totals(self) -> NDArray[np.float64]:
@@ -123,7 +137,7 @@ class StreamedPopulation(Population):
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all."""
-        if self._weighted or "_counts" in self.__dict__:  # else classes were told, and whoever fits will see
+        if self._weighted or "counts" in self._known:  # else classes were told, and whoever fits will see
             self._classes_have_weight = False
             super().check_class_weights()
 
@@ -132,23 +146,16 @@ class StreamedPopulation(Population):
         """What everybody weighs together."""
         if not self._weighted:
             return float(self.size)
-        return float(sum(self._counts.values())) if "_counts" in self.__dict__ else self._summed_weights
-
-    @cached_property
-    def _summed_weights(self) -> float:
-        return float(sum(self.engine.map(_weighing, self.parts, self.starts)))
-
-    @cached_property
-    def _all_weights(self) -> NDArray[np.float64] | None:
-        if not self._weighted:
-            return None
-        found = self.engine.map(_weights, self.parts, self.starts)
-        return np.concatenate(list(found))
+        if "counts" in self._known:
+            return float(sum(self._counts.values()))
+        return self._kept("total", lambda: float(sum(self.engine.map(_weighing, self.parts, self.starts))))
 
     @property
     def weights(self) -> NDArray[np.float64] | None:
         """Everybody's weight: one number a person, in memory; None where all weigh 1."""
-        return self._all_weights
+        if not self._weighted:
+            return None
+        return self._kept("weights", lambda: np.concatenate([*self.engine.map(_weights, self.parts, self.starts)]))
 
     @weights.setter
     def weights(self, values: Any) -> None:
@@ -183,7 +190,7 @@ class StreamedPopulation(Population):
         if "_coding" in self.__dict__ or self._weighted:
             found = added(self.mapped(_feature_sums, self._coding, stride))
         else:
-            found = self._sums_and_classes(stride)
+            found = self._sums_and_classes(stride, stamps)
         for one in found:
             one.setflags(write=False)
         self._sums[stride] = stamps, found
@@ -194,13 +201,14 @@ class StreamedPopulation(Population):
         found = frozenset(part.stamp() for part in self.parts)
         return None if None in found else found
 
-    def _sums_and_classes(self, stride: int) -> Sums:
+    def _sums_and_classes(self, stride: int, stamps: Any) -> Sums:
         totals: dict[Any, Sums] = {}
         for found in self.mapped(_label_sums, stride):
             for label, sums in found.items():
                 totals[label] = added((totals[label], sums)) if label in totals else sums
             _check_labels(totals)
-        self.__dict__["_counts"] = {label: float(sums[1]) for label, sums in totals.items()}
+        counts = {label: float(sums[1]) for label, sums in totals.items()}
+        self._known["counts"] = stamps, counts
         return tuple(np.stack(each) for each in zip(*(totals[label] for label in self.classes), strict=True))
 
     @cached_property
@@ -208,7 +216,7 @@ class StreamedPopulation(Population):
         """The way from labels to codes; None where there are more of them than classes can be."""
         try:
             return self._coding
-        except TooManyError:
+        except NoClassesError:
             return None
 
     @property
@@ -283,26 +291,26 @@ class StreamedPopulation(Population):
     @property
     def features(self) -> NDArray:
         """There is no array of them."""
-        raise self._in_parts("what is asked here")
+        raise self._in_parts(ASKED)
 
     @property
     def labels(self) -> NDArray:
         """There is no array of them."""
-        raise self._in_parts("what is asked here")
+        raise self._in_parts(ASKED)
 
     def codes(self, start: int, stop: int) -> Any:
         """There is no array of them."""
-        raise self._in_parts("what is asked here")
+        raise self._in_parts(ASKED)
 
     def class_rows(self) -> NDArray[np.float64]:
         """There is no array of them."""
-        raise self._in_parts("what is asked here")
+        raise self._in_parts(ASKED)
 
     value_rows = class_rows
 
     def with_features(self, features: Any) -> Population:
         """There are no others."""
-        raise self._in_parts("what is asked here")
+        raise self._in_parts(ASKED)
 
     some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
 
@@ -429,13 +437,16 @@ def _numbered(read: Rows) -> tuple[Sequence[Any], Any]:
     except TypeError as error:
         raise DataError(f"labels: must be hashable ({error}) in {read.name}; use text or numbers.") from None
     if (codes < 0).any():
-        raise DataError(f"labels: must not be missing, got a missing one in {read.name}; drop or label these people.")
+        row = int(np.argmax(codes < 0))
+        raise DataError(
+            f"labels: must not be missing, got a missing one in {read.name}, row {row:,}; drop or label these people."
+        )
     return [plain(label) for label in _not_too_many(known)], codes
 
 
 def _not_too_many(labels: Any) -> Any:
     if len(labels) > MOST_CLASSES:
-        raise TooManyError(
+        raise NoClassesError(
             f"labels: must be at most {MOST_CLASSES:,} classes, got more; values are for models that regress."
         )
     return labels
@@ -449,14 +460,32 @@ def _check_labels(labels: Collection[Any]) -> None:
             f"labels: must be of one kind in all parts, got {word!r} and {other!r}; write all of them as text, or all "
             "as numbers."
         )
+    endless = next((one for one in labels if isinstance(one, float) and not np.isfinite(one)), None)
+    if endless is not None:
+        raise DataError(f"labels: must be finite, got {endless}; drop or label these people.")
     _not_too_many(labels)
+
+
+def _check_widths(labels: Collection[Any]) -> None:
+    """Refuse classes that are the same number, rounded in one file and not in another."""
+    seen: dict[float, float] = {}
+    for label in labels:
+        if isinstance(label, float):
+            with np.errstate(over="ignore"):
+                other = seen.setdefault(float(np.float32(label)), label)
+            if other != label:
+                raise NoClassesError(
+                    f"labels: must be of one width in all parts, got {other!r} and {label!r}, which are the same in "
+                    "float32; write all of them as whole numbers or text, or all as float64."
+                )
 
 
 def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
     """Cut arrays that can be sliced into parts; nothing is read."""
     shape = getattr(features, "shape", None)
     if shape is None or len(shape) != 2:
-        raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {shape}.")
+        found = f"an object of type {type(features).__name__}" if shape is None else f"shape {tuple(shape)}"
+        raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
     for argument, values in (("labels", labels), ("weights", weights)):
         if values is not None and tuple(np.shape(values)) != (shape[0],):
             raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
@@ -468,6 +497,8 @@ def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedP
     given = {"features": features, "labels": labels, "weights": weights}
     opened = [_on_disk(values, argument) for argument, values in given.items()]
     parts, width = array_parts(*opened), int(opened[0].shape[1])
+    if isinstance(names, str):
+        raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
     known = None if names is None else tuple(names)
     if known is not None and len(known) != width:
         raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
@@ -481,6 +512,19 @@ def _on_disk(values: Any, argument: str) -> Any:
     if not isinstance(values, str | Path):
         return values
     try:
+        with open(values, "rb") as file:
+            first = file.read(len(MAGIC_PREFIX))
+    except OSError as error:
+        raise DataError(f"{argument}: must be a .npy file, got {str(values)!r} ({error}).") from None
+    if first != MAGIC_PREFIX:
+        raise DataError(
+            f"{argument}: must be a .npy file, as numpy.save writes it, got {str(values)!r}, which is of another kind; "
+            "open a file of bare numbers with numpy.memmap(path, dtype, shape=…), and give that."
+        )
+    try:
         return np.load(values, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{argument}: must be a .npy file of numbers, got {str(values)!r} ({error}).") from None
+    except (OSError, ValueError):
+        raise DataError(
+            f"{argument}: must be a .npy file of numbers or texts of one length, got {str(values)!r}, which cannot be "
+            "mapped into memory; save it again with astype(float), or astype(str) for labels."
+        ) from None

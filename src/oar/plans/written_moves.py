@@ -119,7 +119,7 @@ def _refuse_others(writing: _Writing, parts: int) -> None:
     for file in sorted(Path(writing.folder).glob("*.parquet")):
         if file not in known or _marked(file) not in (writing.mark, None):
             raise StorageError(
-                f"{writing.folder} holds {file.name}, which is not of this plan; choose an empty folder, or remove it."
+                f"{writing.folder} holds {file.name}, which is not of this plan; choose an empty or a new folder."
             )
 
 

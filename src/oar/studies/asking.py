@@ -8,8 +8,10 @@ from typing import Any
 
 from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
+from oar.solvers import ProjectedGradient
+from oar.solvers.settings import NAMES, as_solver
 from oar.studies.cells import Cell, grid, listed
-from oar.studies.fingerprint import check_same, fingerprint
+from oar.studies.fingerprint import check_same, fingerprint, is_same
 from oar.studies.hands import check_hands
 from oar.studies.result import Study
 from oar.studies.running import run
@@ -58,6 +60,7 @@ def study(
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
     check_hands(workers, client)
+    as_solver(solver, ProjectedGradient(), tuple(NAMES.values()))
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
         raise DataError(
             "people: a study hands people to other processes, got a Dask collection, whose partitions stay with their "
@@ -70,12 +73,17 @@ def study(
         for query in work.queries:
             work.asked(Cell(name, query, None, None, None))
     work.drawing(chosen)
+    work.stamps = problem.people.stamps()  # before people are read, so that no change goes unnoticed
     now = fingerprint(problem, work.own, solver, work.models, asked)
     with told(progress) as tell, Store(store, create=True) as opened:
         with opened.founding() as known:
+            if "fingerprint" in known and not opened.begun and not is_same(known["fingerprint"], now):
+                opened.forget()  # whoever asked before asked for what could not be
+                known.clear()
             known["fingerprint"] = check_same(known["fingerprint"], now, store) if "fingerprint" in known else now
             for part, names in (("models", work.models), ("queries", work.queries)):
                 known[part] = list(dict.fromkeys([*known.get(part, ()), *names]))
+            known["factors"] = not problem.allowance.single
             known["goals"] = known.get("goals", {}) | {name: one.goal_words for name, one in asked.items()}
         opened.add(chosen)
         run(opened, work, chosen, workers, client, tell)

@@ -13,6 +13,7 @@ leads or lags by little more than a tie, the cell is not answered here, and a fu
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from oar.audit.verdicts import Together
 from oar.models import NearestCentroid
 from oar.models.nearest_centroid import rival_ties
 from oar.people import Population
+from oar.people.population import Chunk
 from oar.plans import Audit, Result
 from oar.problem import Problem
 from oar.solvers import Exact
@@ -35,6 +37,7 @@ from oar.studies.rows import Row, row_of
 
 Array = NDArray[np.float64]
 Draw = tuple[float, int]
+ROOM = 1 << 26  # places in random orders that are kept: 256 MB, or those of one seed
 CLOSE = 1_000.0  # ties within which sums taken in another order are not left to decide
 WITNESS = "class averages of the moved rows, by class sums (numpy)"
 
@@ -60,15 +63,37 @@ class Classes:
     def __init__(self, people: Population, draws: Sequence[Draw]) -> None:
         """Walk over the people twice: for the solver, and for the audit."""
         self.people, self.centroids = people, NearestCentroid().fit(people)
+        classes = len(people.classes)
         self._numbers = {draw: number for number, draw in enumerate(draws)}
-        self._sum_up(draws)
+        self._weights, self._counts = np.zeros((len(draws), classes)), np.zeros((len(draws), classes), dtype=np.int64)
+        self._ranks = _Ranks(people.size)
+        seeds = list(dict.fromkeys(seed for share, seed in draws if share < 1.0))
+        some = self._ranks.most
+        self._sum_up([draw for draw in draws if draw[0] >= 1.0 or draw[1] in seeds[:some]])
+        for first in range(some, len(seeds), some):  # more seeds than there is room for: another pass for each roomful
+            self._count([draw for draw in draws if draw[0] < 1.0 and draw[1] in seeds[first : first + some]])
+
+    def _count(self, draws: Sequence[Draw]) -> None:
+        for chunk in self.people.chunks():
+            self._count_in(chunk, draws)
+
+    def _count_in(self, chunk: Chunk, draws: Sequence[Draw]) -> None:
+        """Add up who takes part in some draws among some of the people."""
+        classes = self._counts.shape[1]
+        heavy = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
+        for share, seed in draws:
+            drawn = heavy > 0  # who weighs nothing would move in vain
+            if share < 1.0:
+                last = members_in_share(self.people.size, share)
+                drawn &= self._ranks.of(seed)[chunk.start : chunk.stop] < last
+            codes, number = chunk.codes[drawn], self._numbers[share, seed]
+            self._weights[number] += np.bincount(codes, weights=heavy[drawn], minlength=classes)
+            self._counts[number] += np.bincount(codes, minlength=classes)
 
     def _sum_up(self, draws: Sequence[Draw]) -> None:
         people, classes = self.people, len(self.people.classes)
-        ranks = {seed: _ranks(people.size, seed) for share, seed in draws if share < 1.0}
         sums, weights = np.zeros((classes, people.dimensions)), np.zeros(classes)
         sizes, sized = np.zeros(classes), np.zeros(classes)
-        self._weights, self._counts = np.zeros((len(draws), classes)), np.zeros((len(draws), classes), dtype=np.int64)
         for chunk in people.chunks():
             heavy = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
             for code in np.unique(chunk.codes):
@@ -78,14 +103,8 @@ class Classes:
                 if chunk.start < SIZED:
                     sizes[code] += heavy[rows] @ np.abs(chunk.features[rows]).max(axis=1)
                     sized[code] += heavy[rows].sum()
-            for number, (share, seed) in enumerate(draws):
-                drawn = heavy > 0  # who weighs nothing would move in vain
-                if share < 1.0:
-                    drawn &= ranks[seed][chunk.start : chunk.stop] < members_in_share(people.size, share)
-                codes = chunk.codes[drawn]
-                self._weights[number] += np.bincount(codes, weights=heavy[drawn], minlength=classes)
-                self._counts[number] += np.bincount(codes, minlength=classes)
-        self._ranks, self._sums, self._totals = ranks, sums, weights
+            self._count_in(chunk, draws)
+        self._sums, self._totals = sums, weights
         # Audits measure ties by how large the numbers are that are averaged.
         means = np.abs(sums / weights[:, None]).max(axis=1)
         self._scales = np.maximum(means, sizes / np.where(sized > 0, sized, 1.0))
@@ -119,7 +138,7 @@ class Classes:
         share, seed = draw
         for place in () if problem.asked.among is None else np.unique(problem.asked.among):
             heavy = 1.0 if self.people.weights is None else float(self.people.weights[place])
-            drawn = share >= 1.0 or self._ranks[seed][place] < members_in_share(self.people.size, share)
+            drawn = share >= 1.0 or self._ranks.of(seed)[place] < members_in_share(self.people.size, share)
             if drawn and heavy > 0:
                 code = int(self.people.codes(place, place + 1)[0])
                 counts[code] -= 1
@@ -152,6 +171,23 @@ class Classes:
             witness=WITNESS,
             residual=0.0,
         )
+
+
+class _Ranks:
+    """Everyone's place in the random order of each seed; as many of these as there is room for are kept."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self.most = size, max(1, ROOM // size)
+        self._kept: OrderedDict[int, NDArray[Any]] = OrderedDict()
+
+    def of(self, seed: int) -> NDArray[Any]:
+        """Return the places (n,) for a seed."""
+        if seed not in self._kept:
+            while len(self._kept) >= self.most:
+                self._kept.popitem(last=False)
+            self._kept[seed] = _ranks(self._size, seed)
+        self._kept.move_to_end(seed)
+        return self._kept[seed]
 
 
 def _ranks(size: int, seed: int) -> NDArray[Any]:

@@ -7,6 +7,7 @@ not there, or failed, is hatched; so is a square of which some cells are still t
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.pictures.colours import BLACK, GREY, VERMILLION
 from oar.pictures.numbers import number, shortened
+from oar.studies.result import extent
 
 if TYPE_CHECKING:
     from oar.studies.result import Study
@@ -24,6 +26,7 @@ ACROSS = 3  # panels beside each other
 HALF = 0.5
 LEFT = ("pending", "running")
 LETTERS_AN_INCH = 18  # of the note below
+TITLE_LETTERS, LONGEST = 12, 132  # of a panel's title: to the inch, and in all
 
 
 def draw(study: Study) -> Any:
@@ -53,19 +56,19 @@ def draw(study: Study) -> Any:
         coming = np.zeros((shares.size, budgets.size), dtype=bool)
         coming[*_places(unfinished, budgets, shares)] = True
         _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), coming, colours)
-        axes.set_title(shortened(models[place], 44), fontsize=9.5)
+        axes.set_title(textwrap.fill(shortened(models[place], LONGEST), int(TITLE_LETTERS * wide)), fontsize=9.5)
         _ticks(axes, budgets, shares)
         if place % across == 0:
             axes.set_ylabel("share that takes part", fontsize=9)
         if place + across >= len(models):
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel("budget", fontsize=9)
+            axes.set_xlabel("factor on everyone's budget" if study.factors else "budget", fontsize=9)
     bar = figure.colorbar(ScalarMappable(Normalize(0, 1), colours), ax=list(grid.flat), fraction=0.05, pad=0.02)
     bar.set_label("share of cells with the goal", fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
-    figure.suptitle(_title(table), fontsize=10)
-    _foot(figure, table)
+    figure.suptitle(f"How often the goal is reached, over {extent(table)}", fontsize=10)
+    _foot(figure, table, grid.flat)
     return figure
 
 
@@ -134,17 +137,13 @@ def _ticks(axes: Any, budgets: Any, shares: Any) -> None:
         place(shown, [words(values[at]) for at in shown])
 
 
-def _title(table: Any) -> str:
-    queries, seeds = table["query"].nunique(), max(1, table["seed"].nunique())
-    over = f"{queries:,} {'query' if queries == 1 else 'queries'} and {seeds:,} {'draw' if seeds == 1 else 'draws'}"
-    return f"How often the goal is reached, over {over}"
-
-
-def _foot(figure: Any, table: Any) -> None:
-    """Say what is missing, below."""
-    said = ["orange line: from there on, at least every second time"]
+def _foot(figure: Any, table: Any, panels: Iterable[Any]) -> None:
+    """Say what lines and hatching are, and what is missing, below."""
+    drawn = list(panels)
+    said = ["orange line: from there on, at least every second time"] if any(axes.lines for axes in drawn) else []
+    said += ["hatched: not asked for, failed or not done"] if any(axes.patches for axes in drawn) else []
     failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(LEFT).sum())
     said += [f"{failed:,} cells failed and are left out"] if failed else []
-    said += [f"{left:,} of {len(table):,} cells are not done yet (hatched)"] if left else []
+    said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []
     across = int(LETTERS_AN_INCH * figure.get_figwidth())
     figure.supxlabel(textwrap.fill("; ".join(said), across), fontsize=7.5, color=GREY, x=0.01, ha="left")

@@ -2,7 +2,7 @@
 
 It is kept part by part, so that a refusal can say which part differs. Models and queries are kept by name: a study may
 be given more of them later, and more budgets, shares and seeds, but no other thing under a name that it knows.
-People are read chunk by chunk, so that they need not be in memory, and the size of chunks does not matter.
+People are read chunk by chunk, so that they need not be in memory; where they are in parts, these are among it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oar.errors import DataError, StorageError
 from oar.estimators import BlackBox
 from oar.goals.keep import Kept
 from oar.people import Population
+from oar.people.streamed import StreamedPopulation
 from oar.people.wording import shown
 from oar.plans.online_fingerprint import told
 from oar.problem import Problem, Query
@@ -51,6 +52,21 @@ def fingerprint(
 
 def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[str, Any]:
     """Return what is known with what is new; raise where a part is not what it was."""
+    differ = _differences(known, now)
+    if differ:
+        raise StorageError(
+            f"store: {store} holds a study of another problem, whose fingerprint differs in {'; '.join(differ)}. Name "
+            "another store, or ask as you did then."
+        )
+    return now | {part: known[part] | now[part] for part in ("models", "queries")}
+
+
+def is_same(known: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Report whether every part is what it was, as far as it is known."""
+    return not _differences(known, now)
+
+
+def _differences(known: dict[str, Any], now: dict[str, Any]) -> list[str]:
     differ = [
         f"{part} {_then_and_now(known[part], now[part])}"
         for part in ("people", "action", "solver")
@@ -62,22 +78,17 @@ def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[s
             for name, one in now[part].items()
             if name in known[part] and known[part][name]["digest"] != one["digest"]
         ]
-    if differ:
-        raise StorageError(
-            f"store: {store} holds a study of another problem, whose fingerprint differs in {'; '.join(differ)}. Name "
-            "another store, or ask as you did then."
-        )
-    return now | {part: known[part] | now[part] for part in ("models", "queries")}
+    return differ
 
 
 def _then_and_now(then: dict[str, str], now: dict[str, str]) -> str:
     if then["words"] == now["words"]:
-        return f"({now['words']} then and now, and not the same all the same)"
+        return f"({now['words']} then and now, but with other contents)"
     return f"({then['words']} then, {now['words']} now)"
 
 
 def people_digest(people: Population) -> str:
-    """Return a digest of everyone's features, labels and weights, whatever the size of chunks; one pass."""
+    """Return a digest of everyone's features, labels and weights, and of the parts that they are in; one pass."""
     features, codes, values, weights = (hashlib.sha256() for _ in range(4))
     for chunk in people.chunks():
         features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
@@ -88,7 +99,9 @@ def people_digest(people: Population) -> str:
             weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
     classes = people.classes if getattr(people, "classed", True) else ()
-    parts = (people.size, people.dimensions, people.names, [repr(label) for label in classes], people.schema)
+    # People in parts are solved otherwise than people in memory, and sums over other parts differ in their last bits.
+    cut = [part.size for part in people.parts] if isinstance(people, StreamedPopulation) else None
+    parts = (people.size, people.dimensions, people.names, [repr(label) for label in classes], people.schema, cut)
     return _digest((parts, [one.hexdigest() for one in (features, codes, values, weights)], rows))
 
 

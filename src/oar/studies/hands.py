@@ -17,6 +17,8 @@ import pickle
 import queue
 import subprocess
 import sys
+import threading
+import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
@@ -142,13 +144,19 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 class OnDask:
-    """The workers of a Dask cluster. The problem is sent to each of them once."""
+    """The workers of a Dask cluster. The problem is sent to each of them once.
+
+    It is sent as bytes, and made of them there. Dask itself would make arrays that lie anywhere in what was received,
+    and NumPy adds up an array that is not aligned in another order: last bits would differ from those of other hands.
+    """
 
     def __init__(self, work: Work, client: Any) -> None:
-        self._client = client
+        from joblib.externals.loky.cloudpickle_wrapper import dumps
+
+        self._client, self._name = client, uuid.uuid4().hex
         self.number = max(1, sum(client.nthreads().values()))
         try:
-            self._work = client.scatter(work, broadcast=True, hash=False)
+            self._work = client.scatter(bytes(dumps(work)), broadcast=True, hash=False)
         except TimeoutError:
             raise OARError(
                 "client: must have workers, got a cluster that has none; start some, and try again."
@@ -157,7 +165,7 @@ class OnDask:
 
     def start(self, unit: Unit) -> Future[list[Row]]:
         """Hand it to the scheduler; where a worker dies, another takes over."""
-        remote = self._client.submit(answered, self._work, unit, pure=False, retries=RETRIES)
+        remote = self._client.submit(_answered_there, self._name, self._work, unit, pure=False, retries=RETRIES)
         local: Future[list[Row]] = Future()
         self._under_way.add(remote)
 
@@ -183,6 +191,26 @@ class OnDask:
         """Drop what is under way; the cluster stays, because it is not ours."""
         if self._client.status == "running":
             self._client.cancel([*self._under_way, self._work])
+            self._client.run(_forget, self._name, on_error="ignore")
+
+
+_received: dict[str, Work] = {}
+_receiving = threading.Lock()
+
+
+def _answered_there(name: str, sent: bytes, unit: Unit) -> list[Row]:
+    """Answer a unit on a worker, which makes the problem of what it was sent once."""
+    from joblib.externals.loky.cloudpickle_wrapper import loads
+
+    with _receiving:
+        if name not in _received:
+            _received[name] = loads(sent)
+        work = _received[name]
+    return answered(work, unit)
+
+
+def _forget(name: str) -> None:
+    _received.pop(name, None)
 
 
 def cores() -> int:

@@ -22,6 +22,12 @@ FORMATS = (".png", ".svg", ".pdf")
 TEXTS = ("model", "query", "status", "outcome", "solver", "witness", "error", *JSON)
 
 
+def extent(table: pandas.DataFrame) -> str:
+    """Return over how many queries and draws the cells of a table go, in words."""
+    queries, draws = table["query"].nunique(), max(1, table["seed"].nunique(dropna=False))
+    return f"{queries:,} {'query' if queries == 1 else 'queries'} and {draws:,} {'draw' if draws == 1 else 'draws'}"
+
+
 @dataclass(frozen=True)
 class Study(ShownAsText):
     """A study as it stands in its file; it may still be under way, here or in another process.
@@ -64,6 +70,12 @@ class Study(ShownAsText):
         frame.insert(2, "goal", frame["query"].map(meta["goals"]).astype("string"))
         return frame if timing else frame.drop(columns="seconds")
 
+    @property
+    def factors(self) -> bool:
+        """Whether budgets are factors on everyone's own, which differ."""
+        with Store(self.path) as store:
+            return bool(store.meta().get("factors"))
+
     def success_rate(self) -> pandas.DataFrame:
         """Return how often the goal is reached, over queries and seeds, by model, participation and budget.
 
@@ -76,6 +88,7 @@ class Study(ShownAsText):
 
     def to_parquet(self, path: Any, timing: bool = False) -> None:
         """Write the table as Parquet; the file is whole or not there."""
+        _check_ending(path, "to_parquet", ".csv")
         try:
             import pyarrow  # noqa: F401
         except ImportError:
@@ -89,6 +102,7 @@ class Study(ShownAsText):
 
     def to_csv(self, path: Any, timing: bool = False) -> None:
         """Write the table as CSV, numbers to the last bit; the file is whole or not there."""
+        _check_ending(path, "to_csv", ".parquet")
         text = self.table(timing).to_csv(index=False, lineterminator="\n")
         with replace_atomically(Path(path)) as file:
             file.write(text.encode())
@@ -126,3 +140,8 @@ class Study(ShownAsText):
     def __repr__(self) -> str:
         """Show how it stands."""
         return str(self)
+
+
+def _check_ending(path: Any, method: str, other: str) -> None:
+    if Path(path).suffix.lower() == other:
+        raise OptionError(f"{method}: must be a file of its own kind, got {str(path)!r}; use the method for {other}.")

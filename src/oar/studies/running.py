@@ -85,6 +85,11 @@ class Run:
     def _finish(self, future: Future[list[Row]]) -> None:
         unit, began = self._flying.pop(future)
         answers = future.result()
+        if self.work.people_changed:
+            raise StorageError(
+                "people: files must stay as they are while a study runs, got some that have changed since it began; "
+                "what was finished before is kept. Put them back, or name another store, and run the study again."
+            )
         seconds = time.monotonic() - began
         self.store.finish(unit.cells, answers, seconds / len(unit.cells))
         self.pace.finish(unit.kind, seconds, len(unit.cells))

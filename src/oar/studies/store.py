@@ -8,6 +8,7 @@ Nothing is pickled.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -40,11 +41,13 @@ class Store:
 
     def __init__(self, path: Any, *, create: bool = False) -> None:
         """Open a study, or make a new file for one; raise for a file that is none, damaged, or of a newer format."""
+        if not isinstance(path, str | os.PathLike):
+            raise StorageError(f"store: must be the path of a file, got {path!r}.")
         self.path, self.claim = Path(path), own_claim()
-        if not create and not self.path.is_file():
-            raise StorageError(f"store: must be a study's file, got {self.path}, which does not exist.")
         if self.path.is_dir():
             raise StorageError(f"store: must be a file, got the folder {self.path}; name a file in it.")
+        if not create and not self.path.is_file():
+            raise StorageError(f"store: must be a study's file, got {self.path}, which does not exist.")
         if not self.path.parent.is_dir():  # it may be mistyped, and is not made
             raise StorageError(
                 f"store: must be a file in a folder that is there, got {self.path}, and {self.path.parent} is no "
@@ -167,6 +170,17 @@ class Store:
             for name, value in known.items():
                 text = json.dumps(value, ensure_ascii=False, sort_keys=True)
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
+
+    @property
+    def begun(self) -> bool:
+        """Whether any cell is finished or under way."""
+        with self._told():
+            return bool(self._one("SELECT count(*) FROM cells WHERE status != 'pending'")[0])
+
+    def forget(self) -> None:
+        """Drop all cells, and what is known of their problem; within `founding`."""
+        self._connection.execute("DELETE FROM cells")
+        self._connection.execute("DELETE FROM meta")
 
     def add(self, cells: Iterable[Cell]) -> None:
         """Add cells that are not there yet, as pending."""

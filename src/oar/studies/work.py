@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.participation import is_share, members_in_share
 from oar.audit.unmoved import keeping_unmoved_refits
-from oar.errors import OptionError
+from oar.errors import EngineError, OptionError
 from oar.models.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.recourse import audited, collective
@@ -62,11 +62,17 @@ class Work:
     queries: Mapping[str, Query]
     solver: Any
     draws: tuple[tuple[float, int], ...] = ()
+    stamps: Any = None
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what was kept: it is made anew elsewhere."""
         return self.__dict__ | {"kept": {}}
+
+    @property
+    def people_changed(self) -> bool:
+        """Whether files of people are no longer those that were fingerprinted."""
+        return self.problem.people.stamps() != self.stamps
 
     @property
     def own(self) -> Own:
@@ -171,7 +177,7 @@ class Work:
             if self.solver == "auto" and side_by_side.suits(asked):
                 return row_of(audited(side_by_side.propose(asked)))
             return row_of(collective(asked, solver=self.solver, progress=False))
-        except (MemoryError, OSError, OptionError):
+        except (MemoryError, OSError, OptionError, EngineError):
             raise  # the machine's trouble, which another time may not be there; or options that suit no cell
         except Exception as error:  # a cell that fails is a result like any other, and says why
             return {"error": f"{type(error).__name__}: {error}"}
@@ -200,7 +206,9 @@ def _seeded(model: Any, seed: int | None) -> Any:
         return model
     names = [part.name for part in dataclasses.fields(model)]
     if "seed" in names:
-        return dataclasses.replace(model, seed=seed)  # type: ignore[type-var]
+        with suppress(OptionError):  # with its other settings a seed would do nothing
+            return dataclasses.replace(model, seed=seed)  # type: ignore[type-var]
+        return model
     behind = getattr(model, "model", None)
     inner = _seeded(behind, seed)
     if inner is behind:
