@@ -40,6 +40,14 @@ def test_an_index_may_be_named_as_a_feature(tmp_path):
     assert named.names == ("a", "b")
 
 
+@pytest.mark.parametrize("notes", [b"{", b"[1]", b"{}"])
+def test_notes_that_are_not_from_pandas_are_left_alone(tmp_path, notes):
+    features, labels, _ = blobs(50)
+    table = table_of(features, labels)
+    parquet.write_table(table.replace_schema_metadata({b"pandas": notes}), tmp_path / "people.parquet")
+    assert oar.Population.from_parquet(tmp_path / "people.parquet", "label").names == ("x0", "x1", "x2")
+
+
 def test_what_dask_writes_is_read_without_its_index(tmp_path):
     """Dask calls an index without a name so, and notes it as an index."""
     frame = frame_of().set_index(pd.Index(np.arange(300) ** 2, name="__null_dask_index__"))

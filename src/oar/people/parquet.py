@@ -275,9 +275,15 @@ def _opened(file: Path) -> _Opened:
     twice = repeated(schema.names)
     if twice is not None:
         raise DataError(f"path: columns must have different names, got {twice!r} twice in {file}; write it again.")
-    noted = (schema.pandas_metadata or {}).get("index_columns", ())
-    index = tuple(name for name in noted if isinstance(name, str))  # a range is noted too, and is no column
-    return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups, index)
+    return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups, _index(schema))
+
+
+def _index(schema: Any) -> tuple[str, ...]:
+    try:
+        noted = (schema.pandas_metadata or {}).get("index_columns", ())
+    except (AttributeError, ValueError):  # somebody else's notes under the same name
+        return ()
+    return tuple(name for name in noted if isinstance(name, str))  # a range is noted too, and is no column
 
 
 def _columns(first: _Opened, target: str, features: Any, weights: str | None) -> Columns:
