@@ -89,45 +89,6 @@ class Part(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayPart:
-    """Some rows of arrays that can be sliced: memory-mapped files, or anything like them."""
-
-    features: Any
-    labels: Any
-    weights: Any
-    start: int
-    stop: int
-
-    @property
-    def size(self) -> int:
-        """How many people it holds."""
-        return self.stop - self.start
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return f"rows {self.start:,} to {self.stop - 1:,}"
-
-    def stamp(self) -> None:
-        """Nobody can tell whether an array has changed."""
-        return
-
-    def read(self) -> Rows:
-        """Read them into memory."""
-        some = self.features[self.start : self.stop]
-        return Rows(as_numbers(some, self.name), *self._others(), self.name)
-
-    def read_labels(self) -> Rows:
-        """Read labels and weights alone."""
-        return Rows((), *self._others(), self.name)
-
-    def _others(self) -> tuple[NDArray, NDArray[np.float64] | None]:
-        some = slice(self.start, self.stop)
-        weights = None if self.weights is None else checked_weights(np.asarray(self.weights[some]), self.name)
-        return np.asarray(self.labels[some]), weights
-
-
 def as_numbers(values: Any, name: str) -> NDArray:
     """Return features (n, d) as an array of numbers; of a table whose columns are of several kinds, as float64."""
     found = np.asarray(values)

@@ -176,7 +176,7 @@ class Population:
             names: the features' names; None where they have none.
             classes: the labels that occur, where they are known: then they are not looked for.
         """
-        from oar.people.streamed import in_arrays
+        from oar.people.array_parts import in_arrays
 
         people = in_arrays(features, labels, weights, names)
         return people if classes is None else people.with_classes(classes)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
 from oar.people.engine import Engine, Threads
 from oar.people.labels import LabelCoding, label_array, plain
-from oar.people.parts import ArrayPart, Part, Rows, sliced
+from oar.people.parts import Part, Rows, sliced
 from oar.people.population import Chunk, Population
 from oar.people.tables import CHUNK_ROWS
 
@@ -27,7 +25,6 @@ ASKED = "this question, or something that it was asked with,"
 MOST_CLASSES = 10_000
 WIDE = 1 << 16  # whole numbers within such a range are counted in a table
 SUMMED_ROWS = 1 << 14  # of a chunk that is only added up
-PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 
 class NoClassesError(DataError):
@@ -478,53 +475,3 @@ def _check_widths(labels: Collection[Any]) -> None:
                     f"labels: must be of one width in all parts, got {other!r} and {label!r}, which are the same in "
                     "float32; write all of them as whole numbers or text, or all as float64."
                 )
-
-
-def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
-    """Cut arrays that can be sliced into parts; nothing is read."""
-    shape = getattr(features, "shape", None)
-    if shape is None or len(shape) != 2:
-        found = f"an object of type {type(features).__name__}" if shape is None else f"shape {tuple(shape)}"
-        raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
-    for argument, values in (("labels", labels), ("weights", weights)):
-        if values is not None and tuple(np.shape(values)) != (shape[0],):
-            raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
-    return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]
-
-
-def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
-    """Return people who stay in arrays that can be sliced, or in `.npy` files."""
-    given = {"features": features, "labels": labels, "weights": weights}
-    opened = [_on_disk(values, argument) for argument, values in given.items()]
-    parts, width = array_parts(*opened), int(opened[0].shape[1])
-    if isinstance(names, str):
-        raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
-    known = None if names is None else tuple(names)
-    if known is not None and len(known) != width:
-        raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
-    if known is not None and len(set(known)) != width:
-        raise DataError(f"names: must differ, got {list(known)}.")
-    return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
-
-
-def _on_disk(values: Any, argument: str) -> Any:
-    """Open a `.npy` file without reading it; anything else is as it is."""
-    if not isinstance(values, str | Path):
-        return values
-    try:
-        with open(values, "rb") as file:
-            first = file.read(len(MAGIC_PREFIX))
-    except OSError as error:
-        raise DataError(f"{argument}: must be a .npy file, got {str(values)!r} ({error}).") from None
-    if first != MAGIC_PREFIX:
-        raise DataError(
-            f"{argument}: must be a .npy file, as numpy.save writes it, got {str(values)!r}, which is of another kind; "
-            "open a file of bare numbers with numpy.memmap(path, dtype, shape=…), and give that."
-        )
-    try:
-        return np.load(values, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
-        raise DataError(
-            f"{argument}: must be a .npy file of numbers or texts of one length, got {str(values)!r}, which cannot be "
-            "mapped into memory; save it again with astype(float), or astype(str) for labels."
-        ) from None

@@ -19,10 +19,11 @@ import numpy as np
 from oar.errors import DataError, StorageError
 from oar.files import replace_atomically
 from oar.people import Chunk
+from oar.people.array_parts import PART_ROWS
 from oar.people.labels import LabelCoding
 from oar.people.parquet import SIZE_AND_TIME, need_pyarrow
 from oar.people.parts import Part
-from oar.people.streamed import PART_ROWS, StreamedPopulation, chunks_of
+from oar.people.streamed import StreamedPopulation, chunks_of
 
 if TYPE_CHECKING:
     from oar.plans.plan import Plan
