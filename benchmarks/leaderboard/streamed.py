@@ -68,9 +68,7 @@ class StreamedReferee:
         self._query, self._goal = np.append(asked["query"], 1.0), asked["goal"]
         self._l2, self._budget = asked["l2"], asked["budget"]
         self._people, self._names = folder / "people", [f"x{place}" for place in range(len(asked["query"]))]
-        found = set[int]().union(
-            *_side_by_side(lambda read: np.unique(self._moved(read)[1]).tolist(), _read(self._people, None))
-        )
+        found = set[int]().union(*(np.unique(people.column("label")).tolist() for people in _batches(self._people)))
         if len(found) < 3:
             raise ValueError(f"people: this referee is for three classes or more, got {len(found)}.")
         self._parameters = np.zeros((max(found) + 1, len(self._names) + 1))

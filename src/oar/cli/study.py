@@ -127,10 +127,10 @@ def _summary(found: Any, written: list[Path]) -> str:
     import math
 
     from oar.pictures.numbers import number
-    from oar.studies.result import extent
+    from oar.studies.result import TO_COME, extent
 
     table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
-    coming = table[table["status"].isin(["pending", "running"])]
+    coming = table[table["status"].isin(TO_COME)]
     open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
     for model, some in rates.groupby("model", sort=False, dropna=False):
         budgets = sorted(some["budget"].unique())

@@ -15,7 +15,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.pictures.colours import BLACK, GREY, VERMILLION
 from oar.pictures.numbers import number, shortened
-from oar.studies.result import extent
+from oar.studies.result import TO_COME, extent
 
 if TYPE_CHECKING:
     from oar.studies.result import Study
@@ -24,7 +24,6 @@ MOST_NUMBERS = 144  # cells of a panel that have room for their number
 MOST_TICKS = 12
 ACROSS = 3  # panels beside each other
 HALF = 0.5
-LEFT = ("pending", "running")
 LETTERS_AN_INCH = 18  # of the note below
 TITLE_LETTERS, LONGEST = 12, 132  # of a panel's title: to the inch, and in all
 
@@ -52,7 +51,7 @@ def draw(study: Study) -> Any:
         if place >= len(models):
             axes.set_axis_off()
             continue
-        unfinished = table[(table["model"] == models[place]) & table["status"].isin(LEFT)]
+        unfinished = table[(table["model"] == models[place]) & table["status"].isin(TO_COME)]
         coming = np.zeros((shares.size, budgets.size), dtype=bool)
         coming[*_places(unfinished, budgets, shares)] = True
         _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), coming, colours)
@@ -142,7 +141,7 @@ def _foot(figure: Any, table: Any, panels: Iterable[Any]) -> None:
     drawn = list(panels)
     said = ["orange line: from there on, at least every second time"] if any(axes.lines for axes in drawn) else []
     said += ["hatched: not asked for, failed or not done"] if any(axes.patches for axes in drawn) else []
-    failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(LEFT).sum())
+    failed, left = int((table["status"] == "failed").sum()), int(table["status"].isin(TO_COME).sum())
     said += [f"{failed:,} cells failed and are left out"] if failed else []
     said += [f"{left:,} of {len(table):,} cells are not done yet"] if left else []
     across = int(LETTERS_AN_INCH * figure.get_figwidth())

@@ -66,18 +66,23 @@ class Here:
         """Nothing is under way."""
 
 
+def _packed(work: Work, argument: str) -> bytes:
+    """Return the work as bytes that another process can make it of."""
+    from joblib.externals.loky.cloudpickle_wrapper import dumps  # type: ignore[import-untyped]
+
+    try:
+        return bytes(dumps(work))
+    except Exception as error:
+        raise OptionError(
+            f"{argument}: the problem cannot be handed to other processes ({error}); use workers=1 alone."
+        ) from error
+
+
 class Processes:
     """Other processes on this machine."""
 
     def __init__(self, work: Work, number: int) -> None:
-        from joblib.externals.loky.cloudpickle_wrapper import dumps  # type: ignore[import-untyped]
-
-        try:
-            sent = dumps(work)
-        except Exception as error:
-            raise OptionError(
-                f"workers: the problem cannot be handed to other processes ({error}); use workers=1."
-            ) from error
+        sent = _packed(work, "workers")
         self.number = number
         self._all = [_started() for _ in range(number)]
         self._free: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
@@ -151,12 +156,11 @@ class OnDask:
     """
 
     def __init__(self, work: Work, client: Any) -> None:
-        from joblib.externals.loky.cloudpickle_wrapper import dumps
-
+        sent = _packed(work, "client")
         self._client, self._name = client, uuid.uuid4().hex
         self.number = max(1, sum(client.nthreads().values()))
         try:
-            self._work = client.scatter(bytes(dumps(work)), broadcast=True, hash=False)
+            self._work = client.scatter(sent, broadcast=True, hash=False)
         except TimeoutError:
             raise OARError(
                 "client: must have workers, got a cluster that has none; start some, and try again."
@@ -191,7 +195,8 @@ class OnDask:
         """Drop what is under way; the cluster stays, because it is not ours."""
         if self._client.status == "running":
             self._client.cancel([*self._under_way, self._work])
-            self._client.run(_forget, self._name, on_error="ignore")
+            with suppress(Exception):  # a worker that is just going takes along what it held
+                self._client.run(_forget, self._name, on_error="ignore")
 
 
 _received: dict[str, Work] = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+TO_COME = ("pending", "running")  # how cells stand that are not finished
 FORMATS = (".png", ".svg", ".pdf")
 TEXTS = ("model", "query", "status", "outcome", "solver", "witness", "error", *JSON)
 

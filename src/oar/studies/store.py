@@ -42,7 +42,7 @@ class Store:
     def __init__(self, path: Any, *, create: bool = False) -> None:
         """Open a study, or make a new file for one; raise for a file that is none, damaged, or of a newer format."""
         if not isinstance(path, str | os.PathLike):
-            raise StorageError(f"store: must be the path of a file, got {path!r}.")
+            raise StorageError(f'store: must be the path of a file, such as "study.db", got {path!r}.')
         self.path, self.claim = Path(path), own_claim()
         if self.path.is_dir():
             raise StorageError(f"store: must be a file, got the folder {self.path}; name a file in it.")
