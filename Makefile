@@ -6,7 +6,7 @@ OUT ?= reproduction
 STAMP := $(VENV)/.complete
 TORCH := $(VENV)/.torch
 
-.PHONY: help setup setup-torch reproduce test lint format bench bench-peers docs clean
+.PHONY: help setup setup-torch reproduce test campaign test-lowest lint format bench bench-peers docs clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,15 @@ test: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 test: $(STAMP)  ## Run all tests, doctests included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
+campaign: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.jax_cache
+campaign: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
+campaign: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
+campaign: $(STAMP)  ## Attack the package for half an hour: SEED=… for other draws, ONLY="proofs kills" for some
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaigns $(ONLY) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),30)
+
+test-lowest: $(STAMP)  ## Run all tests with the lowest versions that pyproject.toml allows, in .lowest
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaigns.lowest
+
 lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,4 +66,4 @@ docs: $(STAMP)  ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) $(OUT) .bench-envs docs/_build build dist .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUT) .bench-envs .lowest docs/_build build dist .jax_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -197,8 +198,10 @@ print(json.dumps({"import": imported, "eager": eager, "answers": answers, "peak"
 
 
 def _fresh(world: str) -> dict[str, Any]:
-    command = [sys.executable, "-c", FRESH, world]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-P", "-c", FRESH, world]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+    return json.loads(told.stdout)
 
 
 def _fresh_processes() -> Iterator[Row]:

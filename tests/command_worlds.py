@@ -14,6 +14,8 @@ NUMBERS, FLAGS, WORDS = ("income", "age"), ("owner",), ("purpose",)
 LEVELS = ("car", "home", "school")
 L2 = 1e-2  # the default penalty of softmax and ridge regression
 
+TOLD = 1e-3  # share by which four digits, which published files have, may be off
+
 
 def people(size=90, seed=0):
     """A table of applicants, of whom those with a higher income are approved more often."""

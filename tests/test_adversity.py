@@ -256,7 +256,8 @@ def test_sweep_does_not_count_ties():
 
 
 def test_a_card_says_who_takes_part_and_goes_no_farther_than_planned(tmp_path):
-    rows, labels, mask = [[0.0], [0.0], [4.0], [4.0]], ["c", "c", "g", "g"], np.array([False, False, True, False])
+    rows, labels = [[0.0], [0.0], [4.0], [4.0]] * 3, ["c", "c", "g", "g"] * 3
+    mask = np.tile([False, False, True, False], 3)
     card = oar.collective(ask(rows, labels, [1.0], "g", budget=6.0, participants=mask)).plan.card()
     card.save(tmp_path / "card.json")
     assert oar.Card.load(tmp_path / "card.json").participants == "selected"
@@ -285,7 +286,7 @@ def test_a_card_says_who_takes_part_and_goes_no_farther_than_planned(tmp_path):
 )
 def test_tampered_cards_are_refused(tmp_path, change):
     path = tmp_path / "card.json"
-    oar.collective(ask([[0.0], [4.0]], ["c", "g"], [1.0], "g", budget=1.0)).plan.card().save(path)
+    oar.collective(ask([[0.0], [4.0]] * 5, ["c", "g"] * 5, [1.0], "g", budget=1.0)).plan.card().save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(oar.StorageError, match="damaged"):
         oar.Card.load(path)

@@ -99,6 +99,25 @@ def test_an_outsider_who_moves_is_no_success():
     assert "person 1 moves by 1, limit 0" in found.violations[0]
 
 
+@pytest.mark.parametrize("size", [5, 6, 42])
+def test_who_breaks_limits_beyond_the_first_few_is_counted(size):
+    labels = ["no", "yes"] * (size // 2 + 1)
+    people = oar.Population(np.arange(2.0 * (size // 2 + 1))[:, None], labels)
+    problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(0.5))
+    each = np.zeros((people.size, 1))
+    each[:size] = 1.0
+    told = oar.audit(MemberPlan(problem, np.array([2.0]), each)).violations
+    assert told[0] == "person 0 moves by 1, limit 0.5"
+    assert told[5:-1] == ((f"and {size - 5} more",) if size > 5 else ())
+    assert told[-1] == "the query moves by 2, limit 0.5"
+
+
+def test_one_member_who_asks_is_not_called_several():
+    problem = oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(oar.Members([0]), "yes"), oar.Perturb(1.0))
+    with pytest.raises(oar.OptionError, match="got the member at position 0 .oar.Members., who asks from wherever"):
+        oar.individual(problem)
+
+
 def test_claims_play_no_part():
     """A proposal that claims a success which the refit does not confirm is not one."""
     lazy = oar.audit(ClassPlan(PROBLEM, np.zeros(1), np.zeros((2, 1))))

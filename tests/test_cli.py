@@ -132,7 +132,7 @@ def test_interrupting_leaves_nothing_half_written(tmp_path):
     )
     try:
         patience = time.monotonic() + 60
-        while not (out.is_dir() and any(out.iterdir())):  # the hidden folder: work has begun
+        while not (out.parent.is_dir() and any(out.parent.iterdir())):  # the hidden folder: work has begun
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < patience
             time.sleep(0.05)
@@ -186,7 +186,7 @@ def test_the_example_of_schema_works(table):
         "income   number",
         "purpose  category  car, home",
         "owner    boolean",
-        "1 of 3 rows have missing values: choose missing='drop' or missing='impute'.",
+        "1 of 3 rows have missing values: choose --missing drop or --missing impute.",
         "Done. Edit schema.toml",
     ]
     written = oar.Schema.load(table.parent / "schema.toml")
@@ -225,11 +225,11 @@ def test_schema_of_a_file_in_another_layout(table):
     ("arguments", "complaint"),
     [
         (["people.csv", "--target", "aproved"], "target: must be a column .* Did you mean 'approved'?"),
-        (["peple.csv"], "path: peple.csv does not exist. Did you mean 'people.csv'?"),
-        (["people.csv", "--sep", ";"], "read it with sep=','"),
+        (["peple.csv"], "oar: peple.csv does not exist. Did you mean 'people.csv'?"),
+        (["people.csv", "--sep", ";"], "read it with --sep ','"),
         (["people.csv", "--encoding", "latin-99"], "unknown encoding: latin-99"),
         (["people.csv", "--target", "approved", "--output", "people.csv/schema.toml"], "cannot write to people.csv"),
-        (["."], "path: must be a file, got the folder"),
+        (["."], "file: must be a file, got the folder"),
     ],
 )
 def test_schema_says_what_is_wrong_in_one_line(table, arguments, complaint):

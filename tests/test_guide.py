@@ -25,6 +25,8 @@ def test_the_examples_say_what_they_are_about(names):
     assert names["alone"].status is oar.Status.IMPOSSIBLE
     assert names["together"].success
     assert names["problem"].model == oar.NearestCentroid()
+    assert oar.audit(names["problem"], names["theirs"]).success
+    assert oar.audit(names["problem"], 2 * names["theirs"]).violations
     assert names["softmax"].problem.model == oar.SoftmaxRegression(l2=1e-2)
     assert names["softmax"].loss < names["softmax"].loss_before
     assert names["moves_in_raw_units"].shape == names["X"].shape

@@ -70,6 +70,7 @@ def test_accuracy_on_held_out_people_does_not_fall_by_more_than_it_may():
     wrong = {}
     for name, keep in {"free": None, "kept": oar.Keep(worse=0.01, held_out=others)}.items():
         result = solved(problem(keep, people=people, budget=2.0))
+        assert not result.disagreement, result.disagreement
         fits = [
             LogisticRegression(C=1 / (0.05 * people.size), tol=1e-10, max_iter=10_000).fit(rows, people.labels)
             for rows in (people.features, people.features + result.plan.moves())
@@ -83,6 +84,7 @@ def test_each_group_is_looked_after_by_itself():
     people = three_classes()
     group = np.where(people.features[:, 0] > 0.5, "right", "left")
     result = solved(problem(oar.Keep(changed=0.04, groups=group)))
+    assert not result.disagreement, result.disagreement
     moves = np.asarray(result.plan.moves())
     changed, stays = predictions(people) != predictions(people, moves), ~moves.any(axis=1)
     for name in ("left", "right"):
@@ -96,6 +98,7 @@ def test_values_are_kept_by_their_error():
     action = oar.Perturb(2.0, participants=FEW)
     free = solved(oar.Problem(people, oar.models.Ridge(l2=0.1), query, action))
     kept = solved(oar.Problem(people, oar.models.Ridge(l2=0.1), query, action, oar.Keep(worse=0.05)))
+    assert not kept.disagreement, kept.disagreement
 
     def error(moves):
         fitted = Ridge(alpha=0.1 * people.size).fit(people.features + moves, people.labels)
@@ -203,3 +206,51 @@ def test_members_who_stay_take_no_part_and_are_no_bystanders():
     assert free.loss <= result.loss
     one = oar.Problem(people, oar.NearestCentroid(), oar.Query(oar.Members([30], stay=True), "b"), oar.Perturb(0.8))
     assert oar.collective(one).exact  # one person, as it is
+
+
+HARD = oar.Query([0.0, 1.5], "b")  # a third of those who are called b pay for it
+
+
+def wanted_and_kept(result, goal):
+    """Return who had the goal by scikit-learn's refit before, and who has it after, movers where their moves lead."""
+    people, moves = result.problem.people, np.asarray(result.plan.moves())
+    fitted = LogisticRegression(C=1 / (0.05 * people.size), tol=1e-10, max_iter=10_000)
+    had = fitted.fit(people.features, people.labels).predict(people.features) == goal
+    moved = np.asarray(people.features) + moves
+    return had, fitted.fit(moved, people.labels).predict(moved) == goal, moves.any(axis=1)
+
+
+def lost_share(had, has, inside):
+    return (had & ~has & inside).sum() / max((had & inside).sum(), 1)
+
+
+def test_movers_who_have_the_goal_do_not_lose_it_more_often_than_they_may():
+    for most, breaks in ((None, True), (0.05, False)):
+        keep = None if most is None else oar.Keep(lost=most)
+        result = solved(oar.Problem(three_classes(), SOFTMAX, HARD, oar.Perturb(1.2), keep))
+        had, has, moves = wanted_and_kept(result, "b")
+        assert (lost_share(had, has, moves) > 0.05) == breaks
+        assert result.loss < result.loss_before
+    assert not result.audit.violations
+    assert lost_share(had, has, ~moves) <= 0.05
+
+
+def test_the_audit_refuses_a_plan_by_which_too_many_movers_lose_the_goal():
+    action = oar.Perturb(1.2)
+    free = solved(oar.Problem(three_classes(), SOFTMAX, HARD, action))
+    strict = oar.Problem(three_classes(), SOFTMAX, HARD, action, oar.Keep(lost=0.0))
+    audit = oar.audit(oar.plans.MemberPlan(strict, np.zeros(2), free.plan.each))
+    had, has, moves = wanted_and_kept(free, "b")
+    assert not audit.success
+    assert f"{lost_share(had, has, moves):.2%} of the movers who had a prediction that is asked for" in str(
+        audit.violations
+    )
+
+
+def test_values_cannot_be_lost_and_shares_are_shares():
+    with pytest.raises(oar.OARError, match=r"lost: must be a share between 0 and 1, got 2"):
+        oar.Keep(lost=2)
+    with pytest.raises(oar.OARError, match="lost: counts predicted classes"):
+        oar.Problem(
+            values(60), oar.models.Ridge(), oar.Query([0.1, 0, 0.2], 1.0, within=1), oar.Perturb(1.0), oar.Keep(lost=0)
+        )

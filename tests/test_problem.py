@@ -114,7 +114,7 @@ def test_wrong_kinds_are_named():
         oar.Problem(PEOPLE, oar.NearestCentroid(), [0.0, 0.0], action)
     with pytest.raises(oar.DataError, match="action: must be an oar.Perturb"):
         oar.Problem(PEOPLE, oar.NearestCentroid(), query, 1.0)
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(oar.OptionError, match="Perturb: must be one of 'budget', .*got 'radius'"):
         oar.Perturb(1.0, radius=3)
 
 

@@ -1,12 +1,17 @@
 """scikit-learn's naive Bayes and ours are one model: whoever refits, the query gets the same outputs and loss."""
 
+from dataclasses import replace
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from differentiation import small_people
 
 import oar
 from oar.audit import witnesses
-from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork
+from oar.audit.other_optimisers import confirmation
+from oar.models import MLP, Custom, Ensemble, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, SoftmaxRegression
+from oar.plans import Independence
 
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 MOVES = 0.5 * np.random.default_rng(0).normal(size=FEATURES.shape)
@@ -45,10 +50,65 @@ def test_people_who_are_all_the_same_are_left_to_our_own_training():
     assert told.loss == pytest.approx(np.log(2))
 
 
-@pytest.mark.parametrize("model", [PrototypeNetwork(), MLP((2,))], ids=["prototypes", "mlp"])
-def test_others_are_refitted_by_their_own_training(model):
-    told = witnesses.testify(model, oar.Population(FEATURES, CODES), FEATURES, FEATURES[0], GOAL)
-    assert told.witness == f"{model.name}'s own training, from scratch"
+def test_networks_are_refitted_by_their_own_training_which_another_optimiser_confirms():
+    told = witnesses.testify(MLP((2,)), oar.Population(FEATURES, CODES), FEATURES, FEATURES[0], GOAL)
+    assert told.witness == "mlp's own training, from scratch; SciPy's L-BFGS-B finds nothing lower around it"
+    assert told.independence is Independence.OPTIMISER
+
+
+def test_a_fit_that_is_no_minimum_is_not_confirmed():
+    training = MLP((2,)).training(oar.Population(FEATURES, CODES))
+    fit = training.fit(training.moved(None), training.start(), 1e-10)
+    assert confirmation(training, fit, convex=False)
+    elsewhere = replace(fit, parameters=fit.parameters + 0.1)
+    assert not confirmation(training, elsewhere, convex=False)
+    assert not confirmation(training, elsewhere, convex=True)
+
+
+def poisson(convex):
+    return Custom(
+        loss=lambda parameters, x, y: (
+            jnp.exp(parameters["w"] @ x + parameters["b"]) - y[0] * (parameters["w"] @ x + parameters["b"])
+        ),
+        init=lambda d, o: {"w": np.zeros(d), "b": np.zeros(())},
+        outputs=lambda parameters, x: jnp.exp(parameters["w"] @ x + parameters["b"])[None],
+        penalty=lambda parameters: 0.05 * (parameters["w"] ** 2).sum(),
+        regresses=True,
+        convex=convex,
+    )
+
+
+def test_a_convex_model_of_the_users_is_confirmed_from_elsewhere():
+    people = oar.Population(FEATURES, np.exp(0.3 * FEATURES[:, 0]))
+    told = witnesses.testify(poisson(True), people, FEATURES, FEATURES[0], np.array([2.0]))
+    assert told.witness.endswith("SciPy's L-BFGS-B reaches the same minimum from elsewhere")
+    assert told.independence is Independence.OPTIMISER
+
+
+SVM = [LinearSVM(0.01), LinearSVM(1e-4), LinearSVM(0.01, penalise_intercept=True), SoftmaxRegression(0.0)]
+
+
+@pytest.mark.parametrize("labels", ["two", "three", "soft"])
+@pytest.mark.parametrize(
+    "model", [*SVM, PrototypeNetwork(), PrototypeNetwork((3, 2)), Ensemble((SVM[0], SVM[3]), (None, 1))]
+)
+def test_a_witness_that_shares_no_code_agrees_with_the_models_own_training(model, labels):
+    scaled = FEATURES * [1.0, 30.0, 0.1] + [0.0, 50.0, 1.0]
+    given = {"two": CODES % 2, "three": CODES, "soft": 0.5 * TARGETS + 0.5 / 3}[labels]
+    people = oar.Population(scaled, given, WEIGHTS)
+    goal, query = model.goal_target(people, people.classes[1]), scaled[0] + 0.1
+    told, own = (
+        find(model, people, scaled + MOVES).testify(query, goal) for find in (witnesses.refit, witnesses._own_refit)
+    )
+    assert told.independence is Independence.IMPLEMENTATION
+    assert "own training" not in told.witness
+    assert told.loss == pytest.approx(own.loss, rel=1e-7)
+
+
+def test_what_has_no_minimum_is_refused_by_the_audit_too():
+    apart = FEATURES + 100.0 * CODES[:, None]
+    with pytest.raises(oar.errors.NumericsError, match="optimum is at infinity"):
+        witnesses.refit(SoftmaxRegression(0.0), oar.Population(apart, CODES), apart)
 
 
 @pytest.mark.parametrize("scales", [(1.0, 1.0), (1.0, 1e6), (1e6, 1e6)])

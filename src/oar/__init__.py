@@ -43,6 +43,7 @@ from oar.questions import (
     minimal_budget,
     minimal_coalition,
     power,
+    private_card,
     transfer,
     worth,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "models",
     "online",
     "power",
+    "private_card",
     "signals",
     "simulate",
     "solvers",

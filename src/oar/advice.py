@@ -4,30 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
+from oar.audit.duels import Moves, duels
 from oar.errors import DataError, OptionError, Status, choose
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.people import Population
-from oar.people.encoding import Row
+from oar.people.encoding import LARGEST, Row
 from oar.people.tables import index_of_row
 from oar.plans.advice import Advice
+from oar.plans.certificate import Certificate
 from oar.problem import Problem, Query, as_model
-from oar.solvers.cheapest import Ready, Way
-from oar.solvers.cheapest_space import COSTS
+from oar.solvers.cheapest import Accepts, Ask, Ready, Way
+from oar.solvers.cheapest_space import COSTS, Space
 
-MOST_TRIALS = 4  # with margins ten times as wide each time
+Array = NDArray[np.float64]
+MOST_TRIALS = 6  # with margins ten times as wide each time
 CARE = 10.0
+MOST_BETTER = 4  # places that a proof could not rule out, and that are tried
+UNPROVED = "It is found, not proved to be the cheapest: nothing can cost less than the bound."
 TOO_FAR = (
     "Fewer or cheaper columns would have to go so far that the goal's lead is lost in rounding; this is the cheapest "
     'way by "l1".'
 )
+
+
+class Judged(NamedTuple):
+    """A row that was put before the audit: what the refit says, what columns cost and come to, and broken limits."""
+
+    after: Row
+    told: Verdict
+    costs: dict[str, float]
+    price: float
+    broken: tuple[str, ...]
+
+    @property
+    def most(self) -> float:
+        """A cost that is enough."""
+        return np.inf if self.broken else self.price
 
 
 class Cheapest:
@@ -82,77 +103,128 @@ class Cheapest:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
             price = 0.0 if told.reached else np.inf
             return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
-        return self._searched(problem, before, told, cost, theirs)
+        return self._searched(Ask(problem, cost, theirs), before, told)
 
-    def _searched(self, problem: Problem, before: Row, told: Verdict, cost: str, own: Mapping[str, Limit]) -> Advice:
-        """Solve, decode, and ask the audit."""
-        way, bound, judged = self._tried(problem, before, cost, own)
-        if judged is not None:
-            return self._found(before, *judged, way, bound, cost, own)
-        if cost == "l0" and bound < np.inf:  # what is cheapest by sums does not go so far
-            other, _, judged = self._tried(problem, before, "l1", own)
-            if judged is not None:
-                price = total(cost_again(self.people, self.limits, before.values, judged[0].values, cost), cost)
-                other = dataclasses.replace(other, cost=price, note=TOO_FAR)
-                return self._found(before, *judged, other, bound, cost, own)
-        impossible = way.impossible
-        status = Status.IMPOSSIBLE if impossible else Status.STOPPED_EARLY
-        least = np.inf if impossible else 0.0 if bound == np.inf else bound
-        return Advice(
-            before, before, {}, np.inf, least, impossible, status, **_told(told), because=way.because, note=way.note
-        )
+    def _searched(self, ask: Ask, before: Row, told: Verdict) -> Advice:
+        """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
+        assert self._ready is not None
+        ready = self._ready
+        judged, note = self._tried(ask, before)
+        if judged is None and ask.kind == "l0":  # what is cheapest by sums does not go so far
+            judged, _ = self._tried(ask._replace(kind="l1"), before)
+            note = note if judged is None else TOO_FAR
+            judged = None if judged is None else self._judged(ask, before, judged.after)
+        if not ready.can_prove(ask):
+            return self._found(judged, before, told, None, note)
+        most = np.inf if judged is None else judged.most
+        certificate, better = ready.proof(ask, self._accepts(ask), most)
+        for _ in range(MOST_BETTER):
+            if better is None or (most < np.inf and certificate.bound >= most * (1 - COST_SLACK)):
+                break
+            other = self._tried_at(ask, before, better)
+            if other is None or other.price >= most:
+                break
+            judged, note, most = other, "", other.price
+            certificate, better = ready.proof(ask, self._accepts(ask), most)
+        if most == np.inf and certificate.bound == np.inf:
+            because = ready.conflict(ask, self._accepts(ask))
+            return Advice(
+                before, before, {}, np.inf, np.inf, True, Status.IMPOSSIBLE, **_told(told), because=because,
+                certificate=certificate,
+            )  # fmt: skip
+        return self._found(judged, before, told, certificate, note)
 
-    def _tried(
-        self, problem: Problem, before: Row, cost: str, own: Mapping[str, Limit]
-    ) -> tuple[Way, float, tuple[Row, Verdict] | None]:
-        """Return the cheapest way, the first bound, and the row and the verdict of the audit where it reached the goal.
+    def _accepts(self, ask: Ask) -> Accepts:
+        """Return what tells a proof what the audit would accept."""
+        assert self._ready is not None
+        expected = self._ready.expected()
 
-        Where rounding or a looser refit calls it a tie, margins are made wider. A way that is impossible is so only
-        with the first ones.
+        def accepts(space: Space) -> tuple[Array, Array, Array]:
+            moves = Moves(space.start, space.basis, space.low, space.high, space.whole, expected)
+            return duels(self._judge, ask.problem, moves)
+
+        return accepts
+
+    def _tried(self, ask: Ask, before: Row) -> tuple[Judged | None, str]:
+        """Return the cheapest way that reached the goal in the audit, and how it was found.
+
+        Where rounding or a looser refit calls it a tie, or it breaks a limit by rounding, margins are made wider. What
+        breaks one all the same is returned, to be refused, where there is nothing else.
         """
         assert self._ready is not None
-        bounds = []
+        note, refused = "", None
         for trial in range(MOST_TRIALS):
-            way = self._ready.way(problem, cost, own, CARE**trial)
-            bounds.append(way.bound)
+            way = self._ready.way(ask, CARE**trial)
             if way.change is None:
                 break
-            after = self._ready.encoding.decode_row(way.person, before.index)
-            now = self._judge.judge(problem, after.values)
-            if now.reached:
-                return way, bounds[0], (after, now)
-        if len(bounds) > 1 and way.impossible:
-            way = dataclasses.replace(way, bound=bounds[0])
-        return way, bounds[0], None
+            note = way.note
+            judged = self._judged_way(ask, before, way)
+            if judged is not None and not judged.broken:
+                return judged, note
+            refused = refused or judged
+        return refused, note or way.note
 
-    def _found(
-        self, before: Row, after: Row, told: Verdict, way: Way, bound: float, cost: str, own: Mapping[str, Limit]
-    ) -> Advice:
-        """Put a way that reached the goal before the audit of limits and costs."""
+    def _tried_at(self, ask: Ask, before: Row, place: Array) -> Judged | None:
+        """Return what comes of a place that a proof could not rule out."""
+        assert self._ready is not None
+        for trial in range(MOST_TRIALS):
+            way = self._ready.way_at(ask, place, CARE**trial)
+            judged = None if way is None else self._judged_way(ask, before, way)
+            if way is None or (judged is not None and not judged.broken):
+                return judged
+        return None
+
+    def _judged_way(self, ask: Ask, before: Row, way: Way) -> Judged | None:
+        """Put a way before the audit; None where it does not reach the goal, or fits in no table."""
+        assert self._ready is not None
+        if np.abs(way.person).max() > LARGEST:
+            return None
+        after = self._ready.encoding.decode_row(way.person, before.index)
+        try:
+            judged = self._judged(ask, before, after, way.cost)
+        except DataError:  # such as a whole number of 17 digits
+            return None
+        return judged if judged.told.reached else None
+
+    def _judged(self, ask: Ask, before: Row, after: Row, claimed: float | None = None) -> Judged:
+        """Put a row before the audit: the prediction, the cost, and every limit."""
         rows = before.values, after.values
-        costs = cost_again(self.people, self.limits, *rows, cost)
-        price = total(costs, cost)
+        costs = cost_again(self.people, self.limits, *rows, ask.kind)
+        price = total(costs, ask.kind)
         broken = [
-            *broken_limits(self.people, self.limits, own, *rows),
+            *broken_limits(self.people, self.limits, ask.own, *rows),
             *not_plausible(self.people, self._places, *rows),
         ]
-        if price < bound:
-            bound = price if price >= bound * (1 - COST_SLACK) else bound
-        if not abs(price - way.cost) <= 10 * COST_SLACK * (1 + way.cost):
-            broken.append(f"the cost is {price:.9g}, not {way.cost:.9g}")
-        proved = self._ready.exact and price - bound <= COST_SLACK * price and not broken  # type: ignore[union-attr]
-        status = Status.REFUSED if broken else Status.ACHIEVED
+        if claimed is not None and not abs(price - claimed) <= 10 * COST_SLACK * claimed:
+            broken.append(f"the cost is {price:.9g}, not {claimed:.9g}")
+        return Judged(after, self._judge.judge(ask.problem, after.values), costs, price, tuple(broken))
+
+    def _found(
+        self, judged: Judged | None, before: Row, told: Verdict, certificate: Certificate | None, note: str
+    ) -> Advice:
+        """Say what was found and what is proved of it."""
+        bound = 0.0 if certificate is None else certificate.bound
+        if judged is None:
+            least = 0.0 if bound == np.inf else bound
+            return Advice(
+                before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **_told(told), note=note,
+                certificate=certificate,
+            )  # fmt: skip
+        proved = judged.price - bound <= COST_SLACK * judged.price and not judged.broken
+        if certificate is not None and not proved:
+            note = f"{note} {UNPROVED}".strip()
         return Advice(
             before,
-            after,
-            costs,
-            price,
+            judged.after,
+            judged.costs,
+            judged.price,
             bound,
             proved,
-            status,
-            **_told(told, broken),
-            violations=tuple(broken),
-            note=way.note,
+            Status.REFUSED if judged.broken else Status.ACHIEVED,
+            **_told(judged.told, judged.broken),
+            violations=judged.broken,
+            note=note,
+            certificate=certificate,
         )
 
     def _problem(self, query: Query) -> Problem:

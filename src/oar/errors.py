@@ -5,9 +5,9 @@ Every message follows one grammar: the argument's name, what it must be, what wa
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
+import inspect
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -125,23 +125,24 @@ def choose(argument: str, got: object, known: Iterable[str]) -> str:
 
 
 def with_near_names(kind: type[Kind]) -> type[Kind]:
-    """Have a dataclass refuse a misspelt argument with the nearest name, in place of Python's TypeError.
+    """Have a class refuse arguments that it does not know, with those that it does, in place of Python's TypeError.
 
     >>> @with_near_names
-    ... @dataclasses.dataclass
     ... class Point:
-    ...     height: float = 0.0
+    ...     def __init__(self, height: float = 0.0) -> None: ...
     >>> Point(hieght=1.0)
     Traceback (most recent call last):
     ...
     oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
     """
     made: Any = kind.__init__
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    names = list(inspect.signature(made).parameters)[1:]
 
     @functools.wraps(made)
     def checked(self: Any, *values: Any, **settings: Any) -> None:
         for name in settings:
+            if not names:
+                raise OptionError(f"{kind.__name__}: takes no options, got {name!r}; leave it out.")
             choose(kind.__name__, name, names)
         made(self, *values, **settings)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.norms import Norm
 from oar.audit import audit
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
@@ -73,6 +73,7 @@ class Happens(Protocol):
         ...
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Reality:
     """Members who do not all follow, who do not move quite as asked, and batches that are not as expected.

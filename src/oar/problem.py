@@ -17,7 +17,7 @@ from oar.actions.measured import Measured, distance_scales, measure, spreads_of
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.plausible import NOBODY, Neighbourhood
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
@@ -25,10 +25,12 @@ from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_w
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
-from oar.models import Differentiable, NearestCentroid, TestTimeBatchNorm
+from oar.models import Differentiable, NearestCentroid, Scaled, TestTimeBatchNorm
 from oar.people import Population
+from oar.people.scales import drowning
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Query:
     """The query subject, or several: features, and the prediction that is wanted.
@@ -70,6 +72,7 @@ class Query:
                 raise DataError(f"Query {name}: must be a number above 0 and {most}, got {value!r}.")
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Everything that a solver needs; checked when it is made.
@@ -123,6 +126,27 @@ class Problem:
     def wishes(self) -> tuple[Wish, ...]:
         """What each of them wants."""
         return read_wishes(self.people, self.model, self.query, self.asked)
+
+    @cached_property
+    def wanted_codes(self) -> list[int]:
+        """Codes of the classes that anybody who asks wants: to be predicted one of them is what others can lose."""
+        return sorted({code for wish in self.wishes for code in wish.codes})  # type: ignore[union-attr]
+
+    @cached_property
+    def caution(self) -> str:
+        """A sentence where one column's scale drowns the others, of plain features that nothing scales; else ""."""
+        scales = isinstance(self.model, Scaled | BlackBox | TestTimeBatchNorm) or getattr(self.model, "front", None)
+        if self.people.streamed or self.limits is not None or scales:
+            return ""
+        found = drowning(self.people)
+        if found is None:
+            return ""
+        return (
+            f"Caution: feature {found.name!r} has a standard deviation of {found.deviation:.3g}, {found.times:.3g} "
+            "times that of the median feature, so that distances, penalties and budgets are nearly its alone, and a "
+            "loss says little. Standardise the features, or use a table (oar.Population.from_frame), where changes are "
+            "counted in standard deviations, and oar.models.Scaled."
+        )
 
     @property
     def several(self) -> bool:
@@ -203,7 +227,7 @@ class Problem:
     def query_features(self) -> NDArray[np.float64]:
         """The query's features, in the order of the population's columns; raises where several people ask."""
         if self.several:
-            raise OptionError("query: must be one person here, got several; ask about one at a time.")
+            raise OptionError(f"query: must be one person here, got {self._who_ask}")
         return self.first_query
 
     @property
@@ -330,7 +354,18 @@ class Problem:
     def only_one(self, what: str) -> None:
         """Raise where several people are asked about; `what` is for one."""
         if self.several:
-            raise OptionError(f"query: must be one person for {what}, got several; ask about one at a time.")
+            raise OptionError(f"query: must be one person for {what}, got {self._who_ask}")
+
+    @property
+    def _who_ask(self) -> str:
+        """Say who ask where that is more than one person with features of its own, and what to do."""
+        members = self.asked.members
+        if members is not None and len(members) == 1:
+            return (
+                f"the member at position {int(members[0])} (oar.Members), who asks from wherever the plan moves it; "
+                "ask with its features instead, as in oar.Query(people.features[…], goal=…)."
+            )
+        return "several; ask about one at a time."
 
     def only_plain(self, what: str) -> None:
         """Raise unless one person wants one label or value, predicted; `what` knows no other goals."""
@@ -398,6 +433,8 @@ class Problem:
             radii,
             self.allowance.norm,
             people.index,
+            # The query, last, has no gaps.
+            None if people.imputed is None else np.vstack([people.imputed, np.zeros_like(people.imputed[:1])]),
         ).reduced()
         if self.neighbourhood is None:
             return found

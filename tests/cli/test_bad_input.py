@@ -50,7 +50,7 @@ def table(tmp_path, monkeypatch):
         (["--example", "german-credit"], "--example: stands in place of DATA"),
         (["--plain"], "features: every column must be numeric"),
         (["--model", "ridge"], "goal: must be one number, got 'yes'"),
-        (["--sep", ";"], "read it with sep=','"),
+        (["--sep", ";"], "read it with --sep ','"),
         (["--query", "4,4"], "query: everyone asks once, got '4' twice"),
         (["--several", "worst"], "several: is for several people, and one is asked about"),
         (["--share", "0.5"], "share: is for several people, and one is asked about"),
@@ -92,7 +92,7 @@ def test_the_example_has_its_own_layout(table, option):
 def test_parquet_has_no_delimiter(table):
     people().to_parquet("people.parquet")
     said = failed("plan", "people.parquet", *ASKED, "--out", "plan", "--sep", ";")
-    assert "--sep and --encoding: are for texts" in said
+    assert "--sep: is for texts, and people.parquet is Parquet" in said
 
 
 def test_plain_numbers_have_no_limits(table):

@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from command_worlds import approval, audited, done, failed, numbers, people
+from command_worlds import TOLD, approval, audited, done, failed, numbers, people, run
 
 import oar
 
@@ -46,6 +46,16 @@ def test_answers_are_the_cards(plan, tmp_path):
         moving += bool(answer.changes)
     assert moving > len(frame) / 2
     assert said.splitlines()[0].split() == ["row", "column", "now", "then"]
+
+
+def test_a_value_that_may_be_a_mistake_is_asked_about(plan, tmp_path):
+    mine = pd.read_csv(plan / "people.csv").iloc[[3]].assign(age=450)
+    mine.to_csv(tmp_path / "me.csv", index=False)
+    result = run("respond", plan / "plan" / "plan.json", tmp_path / "me.csv")
+    assert result.exit_code == 0
+    assert "row 0: age is 450, and " in result.stderr
+    assert result.stderr.rstrip().endswith("is expected; is this right?")
+    assert "row" in result.stdout  # an answer there is all the same
 
 
 def test_a_member_keeps_a_column_and_goes_less_far(plan, tmp_path):
@@ -112,7 +122,7 @@ def test_an_auditor_finds_what_the_planner_said(plan, tmp_path):
     done("audit", card, data, *common, "--moves", plan / "plan" / "moves.csv", "--out", tmp_path / "audit.json")
     ours, theirs = audited(plan / "plan")["outcome"], json.loads((tmp_path / "audit.json").read_text())["outcome"]
     for name in ("loss_before", "loss", "effort"):
-        assert theirs[name] == pytest.approx(ours[name])
+        assert theirs[name] == pytest.approx(ours[name], rel=TOLD)
     assert (theirs["movers"], theirs["prediction"], theirs["success"]) == (
         ours["movers"],
         ours["prediction"],
@@ -135,14 +145,17 @@ def test_everyone_answering_the_card_is_refitted(plan, tmp_path):
             value = {"True": True, "False": False}.get(change.after, change.after)
             after.loc[change.person, change.column] = float(value) if change.column in ("income", "age") else value
     found = json.loads((tmp_path / "audit.json").read_text())["outcome"]
-    assert math.exp(-found["loss"]) == pytest.approx(approval(after, 1), abs=1e-6)
+    assert math.exp(-found["loss"]) == pytest.approx(approval(after, 1), rel=TOLD)
 
 
 def test_an_audit_of_plain_numbers(points, tmp_path):
     common = ["--target", "kind", "--query", points / "me.csv", "--out", tmp_path / "audit.json"]
     done("audit", points / "plan" / "plan.json", points / "points.csv", *common)
     theirs = json.loads((tmp_path / "audit.json").read_text())["outcome"]
-    assert theirs["loss"] == pytest.approx(audited(points / "plan")["outcome"]["loss"])
+    ours = audited(points / "plan")
+    assert theirs["loss"] == pytest.approx(ours["card"]["loss"], rel=TOLD)
+    gain = ours["outcome"]["loss_before"] - ours["outcome"]["loss"]
+    assert ours["outcome"]["loss_before"] - theirs["loss"] >= 0.99 * gain  # its directions have few digits
 
 
 def test_moves_that_break_limits_are_told(plan, tmp_path):

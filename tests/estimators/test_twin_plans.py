@@ -1,5 +1,7 @@
 """Plans made with twins: every verb, every lever, and an audit that asks nobody but the estimator itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,6 +9,8 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.estimator_worlds import CASES, IDS, crowd, logistic, machines
 
 import oar
@@ -110,12 +114,30 @@ def test_an_estimator_that_stops_early_is_told_to_go_on():
     people = crowd(23, size=40)
     loose = LogisticRegression(tol=1.0, C=100.0)
     result = oar.collective(oar.Problem(people, loose, oar.Query([1.0, 2.0, 0.5], goal="ant"), oar.Perturb(0.3)))
-    assert "smaller tol" in result.disagreement
-    assert "tol=1:" in result.disagreement
+    assert not result.disagreement  # the solver reasoned about the right model
+    assert "smaller tol" in result.explanation
+    assert "tol=1, where" in result.explanation
     tight = oar.collective(
         oar.Problem(people, logistic(C=100.0), oar.Query([1.0, 2.0, 0.5], goal="ant"), oar.Perturb(0.3))
     )
     assert not tight.disagreement
+    assert not tight.stopped_early
+    # What no tolerance explains is still an alarm: a solver that reasons about another model.
+    false = replace(result, proposal=replace(result.proposal, claimed_loss=result.proposal.claimed_loss - 0.01))
+    assert "the audit counts, and nothing that the solver proved" in false.disagreement
+
+
+def test_the_tolerance_that_scikit_learn_has_by_default_is_no_alarm():
+    """README's own pipeline: its audited loss is not quite that of the minimum, which contradicts nobody."""
+    iris = oar.datasets.iris()
+    means = [iris.features[iris.labels == label].mean(axis=0) for label in (0, 2)]
+    query = oar.Query(0.75 * means[0] + 0.25 * means[1], goal=2)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000))
+    problem = oar.Problem(oar.Population(iris.features, iris.labels), pipeline, query, oar.Perturb(0.5))
+    result = oar.collective(problem, solver=oar.solvers.ProjectedGradient(restarts=0, max_steps=60))
+    assert not result.disagreement, result.disagreement
+    false = replace(result, proposal=replace(result.proposal, claimed_loss=1.05 * result.proposal.claimed_loss))
+    assert false.disagreement
 
 
 def test_one_that_did_not_converge_says_so():

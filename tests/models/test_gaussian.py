@@ -4,11 +4,14 @@ import pytest
 from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 from scipy.special import softmax
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 
+import oar
 from oar.errors import DataError, OptionError
-from oar.models.autodiff_training import AutodiffTraining
+from oar.models import Scaled
 from oar.models.gaussian import GaussianNaiveBayes
 
+FEW_STEPS = oar.solvers.ProjectedGradient(max_steps=10, restarts=0)
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 
 
@@ -17,7 +20,7 @@ def probabilities(training, parameters, features):
 
 
 def fitted(features=FEATURES, targets=TARGETS, weights=WEIGHTS, **settings):
-    training = AutodiffTraining(GaussianNaiveBayes(**settings), features, targets, weights)
+    training = GaussianNaiveBayes(**settings).bound(features, targets, weights)
     return training, training.fit(training.moved(None), training.start(), 1e-10)
 
 
@@ -50,24 +53,55 @@ def test_the_closed_form_is_the_minimum_whatever_the_start():
     np.testing.assert_allclose(np.diag(hessian), training.flat(expected), rtol=1e-9)
 
 
-def test_differentiates_through_training():
-    training, _ = fitted()
+@pytest.mark.parametrize("settings", [{}, {"var_smoothing": 0.3}, {"smoothing": 0.3}])
+def test_differentiates_through_training(settings):
+    training, _ = fitted(**settings)
     assert_differentiates_training(training, query_of(FEATURES), goal_of(TARGETS))
 
 
-def test_differentiates_through_scikit_learns_training():
-    training, fit = fitted()
+@pytest.mark.parametrize("smoothing", [1e-9, 0.3])
+def test_differentiates_through_scikit_learns_training(smoothing):
+    training, fit = fitted(var_smoothing=smoothing)
     query, goal = query_of(FEATURES), goal_of(TARGETS)
     signal = training.solve(fit, training.goal(fit.parameters, query, goal)[1], None, 1e-12)
     rates = training.score_gradients(fit.parameters, fit.features, signal)
     moves, step = np.random.default_rng(5).normal(size=FEATURES.shape), 1e-4
 
     def loss(sign):
-        witness = GaussianNB().fit(FEATURES + sign * step * moves, CODES, sample_weight=WEIGHTS)
+        witness = GaussianNB(var_smoothing=smoothing).fit(FEATURES + sign * step * moves, CODES, sample_weight=WEIGHTS)
         return -witness.predict_log_proba(query[None])[0, 0]
 
     predicted = -(WEIGHTS[:, None] * rates * moves).sum()
     assert predicted == pytest.approx((loss(1) - loss(-1)) / (2 * step), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "action", [oar.Perturb(2.0), [oar.Perturb(2.0), oar.Withhold(most=3)]], ids=["moves", "leavers"]
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_audit_is_what_the_estimator_says_when_it_is_fitted_to_the_moved_people(action, wrapped):
+    """ε follows the moves: that of the unmoved people promised goals that the real estimator does not give."""
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        codes = np.arange(24) % 2
+        features = draw.normal(size=(24, 2)) * [1.0, 3.0] + codes[:, None]
+        weights = draw.integers(1, 4, 24).astype(float) if seed % 2 else None
+        model = GaussianNaiveBayes(var_smoothing=0.3)
+        model = Scaled(model) if wrapped else model
+        query = oar.Query(draw.normal(size=2), goal=seed % 2)
+        problem = oar.Problem(oar.Population(features, codes, weights=weights), model, query, action)
+        result = oar.collective(problem, solver=FEW_STEPS)
+        stay = ~result.plan.away if isinstance(action, list) else np.full(24, True)
+        rows = features + result.plan.each
+        scaler = StandardScaler(with_mean=wrapped, with_std=wrapped)
+        rows = scaler.fit_transform(rows[stay], sample_weight=None if weights is None else weights[stay])
+        witness = GaussianNB(var_smoothing=0.3)
+        witness.fit(rows, codes[stay], sample_weight=None if weights is None else weights[stay])
+        asked = scaler.transform(query.features[None])
+        assert result.loss == pytest.approx(-witness.predict_log_proba(asked)[0, seed % 2], rel=1e-7, abs=1e-9)
+        assert result.audit.prediction == witness.predict(asked)[0]
+        assert not result.disagreement
+        assert result.proposal.claimed_loss == pytest.approx(result.loss, rel=1e-4)
 
 
 def test_soft_labels_count_a_person_in_several_classes():
@@ -93,8 +127,6 @@ def test_query_loss_is_the_goals_log_probability():
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_short_floats_are_reckoned_with_in_float64(kind):
-    import oar
-
     features = (10 * FEATURES).astype(kind)
     losses = []
     for given in (features, features.astype(np.float64)):

@@ -56,5 +56,5 @@ def test_what_is_made_of_functions_is_refused(model, message):
 def test_unknown_names_and_settings_are_refused():
     with pytest.raises(oar.DataError, match="model: must be one of softmax-regression, .*, got 'forest'"):
         from_spec({"name": "forest"})
-    with pytest.raises(TypeError, match="depth"):
+    with pytest.raises(oar.OptionError, match="Ridge: must be one of .l2., got .depth"):
         from_spec({"name": "ridge", "depth": 3})

@@ -82,18 +82,28 @@ class TestFiles:
         assert "cannot be read as Parquet" in refusal(oar.StorageError, read, path)
 
     @pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
-    def test_a_wrong_delimiter(self, tmp_path, delimiter):
+    def test_another_delimiter_is_found_where_it_is_safe(self, tmp_path, delimiter):
         path = write(tmp_path, GOOD.replace(b",", delimiter.encode()))
-        assert f"read it with sep={delimiter!r}" in refusal(oar.DataError, read, path)
+        if delimiter == " ":
+            assert f"read it with sep={delimiter!r}" in refusal(oar.DataError, read, path)
+        else:
+            assert read(path).size == 3
         assert read(path, sep=delimiter).size == 3
+
+    def test_a_delimiter_that_some_lines_lack_is_not_guessed(self, tmp_path):
+        path = write(tmp_path, GOOD.replace(b",", b";").replace(b";", b" ", 3))
+        assert "read it with sep=" in refusal(oar.DataError, read, path)
+        assert read(write(tmp_path, GOOD.replace(b"no", b"n;o"))).size == 3  # a comma in the header is a delimiter
 
     def test_a_wrong_delimiter_that_was_asked_for(self, tmp_path):
         assert "read it with sep=','" in refusal(oar.DataError, read, write(tmp_path, GOOD), sep=";")
 
     def test_semicolons_with_decimal_commas(self, tmp_path):
         path = write(tmp_path, "income;rate;approved\n1200,5;0,25;no\n3100,0;0,5;yes\n")
-        assert "read it with sep=';'" in refusal(oar.DataError, read, path)
-        assert read(path, sep=";", decimal=",").features[0].tolist() == [1200.5, 0.25]
+        assert "such as '1200,5'; read the file with thousands=… or, where it is not a point, decimal=','" in refusal(
+            oar.DataError, read, path
+        )
+        assert read(path, decimal=",").features[0].tolist() == [1200.5, 0.25]
 
     def test_commas_within_numbers(self, tmp_path):
         # pandas would take the first cell of every row for an index, and shift all the others.

@@ -41,7 +41,7 @@ def test_a_plan_and_its_audit_are_short_in_print(people):
     alone = oar.individual(problem)
     assert repr(alone.plan) == "MemberPlan(0 of 30 members move; the query moves)"
     lines = dict(line.split("  ", 1) for line in str(alone.audit).splitlines())
-    assert list(lines) == ["success", "prediction", "goal loss", "acts", "limits", "refitted by"]
+    assert list(lines) == ["success", "prediction", "goal loss", "acts", "limits", "refitted by", "that is"]
     assert lines["goal loss"].strip() == f"{alone.loss_before:.4g} → {alone.loss:.4g}"
     assert lines["acts"].strip().startswith("0 members move")
     centroids = oar.Problem(

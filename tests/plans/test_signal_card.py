@@ -16,6 +16,7 @@ from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetw
 from oar.models.score import score_of
 from oar.models.spec import parameter_count
 from oar.plans.card import Broadcast
+from oar.plans.digits import FEWEST_FIRST
 from oar.plans.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
@@ -75,8 +76,12 @@ def lost(result, card):
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_members_at_home_make_the_moves_of_a_converged_plan(model, budget):
-    """Those who matter make the plan's moves, but for a few who find a better answer. What counts the refit says."""
+def test_members_at_home_make_the_moves_of_a_converged_plan(model, budget, monkeypatch):
+    """Those who matter make the plan's moves, but for a few who find a better answer. What counts the refit says.
+
+    That is of ten digits; with the fewest, members find moves that gain as much, all but.
+    """
+    monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", FEWEST_FIRST[-1:])
     result = oar.collective(iris_problem(model, budget), solver=ProjectedGradient(max_steps=400))
     plan, card = result.plan, result.plan.card()
     people = result.problem.people
@@ -107,7 +112,7 @@ def test_members_at_home_make_the_moves_of_a_converged_plan(model, budget):
 def test_other_norms_keep_the_gain_even_where_the_solver_stopped_early(model, budget, norm):
     """With corners a whole face can be optimal; the average direction then says which point the plan means."""
     result = oar.collective(iris_problem(model, budget, norm), solver=BRISK)
-    assert lost(result, result.plan.card()) < 5e-3
+    assert lost(result, result.plan.card()) < 1.5e-2
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
@@ -251,7 +256,8 @@ def test_averages_over_few_people_are_not_published(model):
     with pytest.raises(oar.DataError, match="got 1 in class 0"):
         solved(crowd(weights=weights), model, solver=SHORT).plan.card()
     assert solved(crowd(3 * FEWEST), model, solver=SHORT).plan.card().model == model.name
-    assert solved(few, SoftmaxRegression(0.1), solver=SHORT).plan.card().model == "softmax-regression"
+    with pytest.raises(oar.DataError, match="got 4 in class 2"):  # a boundary of few people is theirs, too
+        solved(few, SoftmaxRegression(0.1), solver=SHORT).plan.card()
 
 
 def test_directions_stand_for_at_least_five_movers():
@@ -352,9 +358,13 @@ def test_nearest_centroid_plans_can_be_followed_too():
     people = crowd()
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query(people.features[0], 1), oar.Perturb(0.3))
     result = oar.collective(problem)
-    followed = result.plan.followed(result.plan.card())
-    np.testing.assert_array_equal(followed.each, result.plan.moves())
-    assert oar.audit(followed).loss == result.loss
+    card = result.plan.card()
+    followed = result.plan.followed(card)
+    np.testing.assert_allclose(followed.each, result.plan.moves(), atol=0.3 * 10.0 ** (1 - card.digits))
+    audit = oar.audit(followed)
+    assert not audit.violations
+    assert audit.loss >= result.loss
+    assert audit.loss - result.loss <= 0.01 * (result.loss_before - result.loss)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +377,7 @@ def test_nearest_centroid_plans_can_be_followed_too():
         (lambda c: c | {"model": {"name": "ridge", "l2": 0.1}}, "ridge with these settings predicts values"),
         (lambda c: c | {"model": "softmax-regression"}, "damaged"),
         (lambda c: c | {"parameters": c["parameters"][1:]}, "parameters and signal must be 12 finite numbers"),
-        (lambda c: c | {"signal": [float("nan"), *c["signal"][1:]]}, "parameters and signal must be 12 finite"),
+        (lambda c: c | {"signal": [float("nan"), *c["signal"][1:]]}, "numbers must be finite, got NaN"),
         (lambda c: c | {"signal": "none"}, "damaged"),
         (lambda c: c | {"pull": -1}, "pull"),
         (lambda c: c | {"classes": None}, "outputs must be as many as the goal's values"),

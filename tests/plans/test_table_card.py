@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from rule_worlds import frame_of, keeps, people_of, rows_of
 from table_worlds import worlds
@@ -166,15 +166,14 @@ def test_members_at_home_keep_the_gain_and_every_limit(model, norm):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds(most_rows=24), st.integers(0, 2**32 - 1))
+@given(worlds(most_rows=36), st.integers(0, 2**32 - 1))
 def test_no_limit_is_ever_broken(world, seed):
     try:
         problem = world.problem(Scaled(SoftmaxRegression(1e-2)))
     except oar.OptionError:  # two limits that contradict each other
         return
-    weights = np.ones(len(world.frame)) if world.weights is None else world.weights
-    if weights.sum() ** 2 / (weights**2).sum() < FEWEST:
-        return
+    shares = problem.people.class_rows() * (1.0 if world.weights is None else world.weights[:, None])
+    assume((shares.sum(axis=0) ** 2 >= FEWEST * (shares**2).sum(axis=0)).all())  # there are no cards of tiny classes
     plan, card = first_card(problem, seed)
     followed = plan.followed(card)
     assert not violations(followed)
@@ -488,7 +487,7 @@ def test_cards_that_lack_something_are_refused(written, tmp_path):
     content, path = json.loads(text), tmp_path / "bad.json"
     for name in content:
         path.write_text(json.dumps({key: value for key, value in content.items() if key != name}))
-        if name == "oar":
+        if name in ("oar", "digits", "usual"):
             oar.Card.load(path)
             continue
         with pytest.raises(oar.errors.StorageError):
@@ -510,7 +509,7 @@ def test_cards_for_other_columns_are_refused(written):
     people = oar.Population.from_frame(other, "outcome")
     query = oar.Query(other.drop(columns="outcome").iloc[4], "yes")
     problem = oar.Problem(people, Scaled(SoftmaxRegression(1e-2)), query, oar.Perturb(0.5))
-    with pytest.raises(oar.OARError, match="features"):
+    with pytest.raises(oar.OARError, match="columns, kinds and levels"):
         MemberPlan(problem, plan.query_move, plan.each).followed(card)
     schema = people_schema = plan.problem.people.schema
     assert people_schema is not None

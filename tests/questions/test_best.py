@@ -74,7 +74,8 @@ def test_nobody_but_the_chosen_may_move():
     result = oar.collective(overlapping(1, oar.Best(2)))
     everyone = np.full((8, 2), 1e-3)
     plan = type(result.plan)(result.problem, np.zeros(2), everyone)
-    assert len(oar.audit(plan).violations) == 5  # the first few of six
+    assert len(oar.audit(plan).violations) == 6  # the first few of six, and how many more
+    assert oar.audit(plan).violations[-1] == "and 1 more"
 
 
 def test_all_of_them_are_everyone():

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestCentroid as SklearnCentroid
 import oar
 from oar.audit.witnesses import refit
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
-from oar.questions.collateral import EFFECTS
+from oar.questions.collateral import EFFECTS, Changes
 
 SOFTMAX = oar.SoftmaxRegression(l2=0.05)
 MODELS = [
@@ -78,6 +78,13 @@ def test_counts_are_those_of_scikit_learn():
     assert found.own_before == pytest.approx(np.average(before == people.labels, weights=weights))
     assert found.own_after == pytest.approx(np.average(after == people.labels, weights=weights))
     assert found.actors.changed == (before != fits[1].predict(people.features + moves))[~still].sum()
+    there = fits[1].predict(people.features + moves)
+    for some, inside, then in ((found.bystanders, still, after), (found.actors, ~still, there)):
+        assert some.wanted_before == pytest.approx((before == 1)[inside].mean())
+        assert some.wanted_after == pytest.approx((then == 1)[inside].mean())
+        assert some.score_before == pytest.approx((before == people.labels)[inside].mean())
+        assert some.score_after == pytest.approx((then == people.labels)[inside].mean())
+        assert (some.towards - some.away) / some.people == pytest.approx(some.wanted_after - some.wanted_before)
     frame = found.frame()
     assert frame["person"].tolist() == np.flatnonzero(still & (before != after)).tolist()
     assert frame["before"].tolist() == before[frame["person"].astype(int)].tolist()
@@ -171,7 +178,7 @@ def test_groups_and_held_out_people_of_a_table():
     assert set(found.frame()["person"]) <= set(train.index)
     assert "on 60 held-out people" in str(found)
     assert "sex" in str(found)
-    assert repr(found).startswith("Collateral(predictions of ")
+    assert repr(found) == f"Collateral({found.told})"
 
 
 @pytest.mark.parametrize("numbers", [True, False])
@@ -203,3 +210,31 @@ def test_what_does_not_fit_is_refused():
         oar.collateral(result.plan)
     with pytest.raises(oar.DataError, match="must be an oar.Population where the people are no table"):
         oar.collateral(solved(problem(SOFTMAX)), held_out=test)
+
+
+def test_harm_is_told_first_and_with_what_limits_it():
+    result = solved(problem(SOFTMAX, classes=2))
+    found = oar.collateral(result)
+    losing = replace(found, actors=Changes(60, 8, 1, 7), bystanders=Changes(60, 0, 0, 0))
+    assert losing.harms
+    assert losing.told == (
+        "More people are harmed by it than helped. Of 60 members who act, 7 lose the prediction 1 that they had and 1 "
+        "gain it; of 60 people who do nothing, 0 lose the prediction 1 that they had and 0 gain it. Limit that by "
+        f"oar.Keep(lost=…{', worse=…' if found.own_after < found.own_before else ''})."
+    )
+    assert str(losing).startswith(losing.told)
+    others = replace(found, actors=Changes(60, 9, 9, 0), bystanders=Changes(60, 5, 1, 4))
+    assert others.told.startswith("More of those who do nothing are harmed by it than helped. ")
+    assert "changed=…" in others.told
+    helping = replace(found, actors=Changes(60, 8, 7, 1), bystanders=Changes(0, 0, 0, 0))
+    assert not helping.harms
+    assert helping.told == "Of 60 members who act, 1 lose the prediction 1 that they had and 7 gain it."
+
+
+def test_who_asks_is_neither_actor_nor_bystander():
+    asked = problem(SOFTMAX)
+    asking = replace(asked, query=oar.Query(oar.Members([0, 1, 119], stay=True), 1))
+    found = oar.collateral(solved(asking))
+    assert not found.acts[[0, 1, 119]].any()
+    assert not found.stays[[0, 1, 119]].any()
+    assert found.everyone.people == found.actors.people + found.bystanders.people == 117

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,14 +13,14 @@ from command_worlds import approval, done, people
 
 import oar
 from oar.errors import Status
-from oar.pictures.numbers import number
+from oar.questions.collateral import Changes
 from oar.report.answer import answer
 from oar.report.deliver import publish
 from oar.report.facts import Origin, facts_of
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
 
-ORIGIN = Origin("oar plan people.csv", "people.csv", "0" * 64, 90, 0, {"budget": 0.5})
+ORIGIN = Origin("oar plan people.csv", "people.csv", 90, 0, {"budget": 0.5})
 SECTIONS = ["outcome", "least", "power", "moves", "burden", "collateral", "certificate", "repeat"]
 VOID = {"meta", "br", "hr"}
 
@@ -93,7 +94,7 @@ def test_it_is_one_whole_file_without_a_script(page):
 
 
 def test_its_numbers_are_in_the_audit(page, facts, result):
-    text = " ".join(parsed(page).text)
+    text = " ".join(" ".join(parsed(page).text).split())  # options are marked up, and so in pieces
     assert facts["answer"] in text
     assert f"{100 * math.exp(-result.loss):.2f} %" in text
     assert f"{result.audit.movers} of 90 people move" in text
@@ -122,7 +123,7 @@ def test_what_the_card_is_worth_is_what_an_audit_of_its_answers_finds(page, fact
     card = facts["card"]
     assert card["loss"] == pytest.approx(found.loss, abs=1e-6)
     assert card["success"] == found.success
-    said = f"answers the card: goal {'reached' if found.success else 'missed'}, goal loss {number(card['loss'])}"
+    said = f"answers the card: goal {'reached' if found.success else 'missed'}, goal loss {card['loss']:.4g}"
     assert said in page
 
 
@@ -130,7 +131,7 @@ def test_what_the_card_is_worth_is_what_an_audit_of_its_answers_finds(page, fact
 def test_a_part_that_reaches_the_goal_is_not_denied(facts, hit):
     power = facts["power"] | {"success": [[False] * len(row) for row in facts["power"]["success"]]}
     power["success"][1][0] = hit
-    least = {"budget_at_most": None, "people_at_most": None, "proved": []}
+    least = {"budget_at_most": None, "people_at_most": None, "people_told": None, "proved": []}
     page = organiser_page(
         facts | {"power": power, "least": least, "outcome": facts["outcome"] | {"success": False}}
     )  # fmt: skip
@@ -147,6 +148,41 @@ def test_collateral_is_that_of_other_refits(facts, result):
     before = np.array([approval(frame, person) for person in range(len(frame))]) > 0.5
     assert found["own"][0] == pytest.approx((before == (frame["approved"] == "yes")).mean())
     assert sum(row["bystanders"] for row in found["by_group"]) == still.sum()
+
+
+def test_how_few_suffice_is_what_the_question_answers(facts, page, result):
+    asked = oar.minimal_coalition(result.problem)
+    assert facts["least"]["people_at_most"] == asked.size
+    assert facts["least"]["people_told"] == asked.explanation
+    assert f"{asked.size} people" in page
+    assert "plans for fewer" in page
+
+
+def test_harm_comes_first_and_names_the_option(result):
+    nobody = Changes(0, 0, 0, 0)
+    harming = replace(oar.collateral(result), actors=Changes(80, 9, 1, 8, 0.5, 0.4125, 0.8, 0.7), bystanders=nobody)
+    told = facts_of(result, origin=ORIGIN, collateral=harming)
+    assert told["answer"].startswith("Yes, but more people are harmed by it than helped: if ")
+    assert "of 80 members who act, 8 lose the prediction 'yes' that they had and 1 gain it" in told["answer"]
+    assert "--lost" in told["answer"]
+    assert told["answer"].count(".") == 1  # one sentence
+    page = organiser_page(told)
+    first = page[: page.index("<section")]
+    assert 'class="answer no"' in first
+    assert "50 % → 41.25 %" in first
+    assert "80 % → 70 %" in first
+
+
+def test_what_happens_to_people_is_beside_the_answer(facts, page):
+    first, found = page[: page.index("<section")], facts["collateral"]
+    assert "members who act" in first
+    for row in found["everyone_by_group"]:
+        assert f"town: {row['group']}" in first
+    assert sum(row["people"] for row in found["everyone_by_group"]) == found["everyone"]["people"]
+    for some in (found["actors"], found["everyone"], *found["everyone_by_group"]):
+        if some["away"] is not None:
+            change = (some["wanted_after"] - some["wanted_before"]) * some["people"]
+            assert change == pytest.approx(some["towards"] - some["away"])
 
 
 def test_a_large_group_makes_no_large_report():

@@ -57,6 +57,8 @@ def test_what_few_do_is_not_told(tmp_path):
             assert row["effort"] is row["effort_per_member"] is row["effort_per_mover"] is None
     assert all(row["effort"] is None and "fewer than 5" in row["change"] for row in facts["columns"])
     assert facts["collateral"]["actors"]["changed"] is None
+    assert facts["collateral"]["everyone"]["wanted_after"] is None
+    assert facts["collateral"]["bystanders"]["score_before"] is None  # accuracy is told of everyone, too
     assert "A dash stands for" in report
 
 
@@ -72,6 +74,9 @@ def test_what_happens_to_few_bystanders_is_not_told(tmp_path):
     rest = facts["collateral"]["bystanders"]["people"] - told
     assert not 0 < rest < 5 or not told
     assert all(row["changed"] is None for row in rows if 0 < row["bystanders"] < 5)
+    hidden = {row["group"] for row in rows if row["changed"] is None}
+    both = facts["collateral"]["everyone_by_group"]  # less the actors, who are told, it would tell the bystanders
+    assert all(row["away"] is row["wanted_before"] is None for row in both if row["group"] in hidden)
 
 
 def test_a_column_of_names_makes_no_long_table(tmp_path):

@@ -2,10 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from oar.errors import StorageError
+from oar.report.arriving import finish
 from oar.report.outputs import staged
 
 
@@ -28,7 +30,7 @@ def test_files_appear_when_all_is_done(tmp_path):
     out = tmp_path / "deep" / "out"
     with staged(out, last="results.json") as folder:
         fill(folder)
-        assert not [name for name in names(out) if not name.startswith(".")]
+        assert not out.exists()
     assert names(out) == ["a.png", "results.json", "z.md"]
 
 
@@ -74,37 +76,103 @@ def test_without_older_results_nothing_is_taken_for_ours(tmp_path):
     assert (tmp_path / "extended.png").read_text() == "mine"
 
 
-def test_older_drawings_come_back_if_the_new_results_cannot_be_placed(tmp_path, monkeypatch):
-    for name in ("results.json", "extended.png"):
+def test_what_cannot_be_placed_is_said_and_placed_by_the_next_command(tmp_path, monkeypatch):
+    for name in ("results.json", "extended.png", "own.txt"):
         (tmp_path / name).write_text("old")
     plain = os.replace
 
     def refuse(source, target):
-        if source.read_text().startswith("new z"):
-            raise OSError(28, "No space left on device")
+        if target.name == "z.md":
+            raise OSError(5, "Input/output error")
         plain(source, target)
 
-    monkeypatch.setattr("oar.report.outputs.os.replace", refuse)
-    with (
-        pytest.raises(StorageError, match="No space left"),
-        staged(tmp_path, last="results.json", others=["extended.png"]) as folder,
-    ):
-        fill(folder)
-    assert names(tmp_path) == ["extended.png", "results.json"]
-    assert (tmp_path / "results.json").read_text() == "old"
+    with monkeypatch.context() as patch:
+        patch.setattr("oar.report.arriving.os.replace", refuse)
+        with (
+            pytest.raises(StorageError, match=r"files of two runs.*Input/output error.*next oar command"),
+            staged(tmp_path, last="results.json", others=["extended.png"]) as folder,
+        ):
+            fill(folder)
+    assert "results.json" not in names(tmp_path)
+    finish(tmp_path)
+    assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
+    assert (tmp_path / "results.json").read_text() == "new results.json"
 
 
-def test_the_last_file_comes_last(tmp_path, monkeypatch):
-    moved = []
+def test_beside_files_of_others_the_last_file_comes_last(tmp_path, monkeypatch):
+    (tmp_path / "own.txt").write_text("mine")
+    moved, plain = [], os.replace
 
     def replace(source, target):
         moved.append(target.name)
-        source.rename(target)
+        plain(source, target)
 
-    monkeypatch.setattr("oar.report.outputs.os.replace", replace)
+    monkeypatch.setattr("oar.report.arriving.os.replace", replace)
     with staged(tmp_path, last="results.json") as folder:
         fill(folder)
     assert moved == ["a.png", "z.md", "results.json"]
+
+
+def test_a_folder_with_nothing_else_is_replaced_as_one_and_keeps_its_mode(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with staged(out, last="results.json") as folder:
+        fill(folder, ("results.json", "extended.png"))
+    out.chmod(0o750)
+    monkeypatch.setattr("oar.report.arriving.os.replace", None)
+    with staged(out, last="results.json", others=["extended.png"]) as folder:
+        fill(folder)
+    assert names(out) == ["a.png", "results.json", "z.md"]
+    assert out.stat().st_mode & 0o777 == 0o750
+    assert names(tmp_path) == ["out"]
+
+
+def test_the_folder_that_one_stands_in_stays_that_folder(tmp_path, monkeypatch):
+    (tmp_path / "results.json").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    before = os.stat(".").st_ino
+    with staged(Path("."), last="results.json") as folder:
+        fill(folder)
+    assert os.stat(tmp_path).st_ino == before
+    assert sorted(os.listdir(".")) == ["a.png", "results.json", "z.md"]
+
+
+def test_folders_that_are_somebody_elses_stay(tmp_path):
+    own = [".unfinished-mine", ".oar-unfinished-mine", ".oar-unfinished-0123456789abcdef0123456789abcdef"]
+    for place in (tmp_path, tmp_path / "out"):
+        for name in own:
+            (place / name).mkdir(parents=True)
+            (place / name / "thesis.txt").write_text("mine")
+            os.utime(place / name, (0, 0))
+    for _ in range(2):
+        with staged(tmp_path / "out", last="results.json") as folder:
+            fill(folder)
+    for place in (tmp_path, tmp_path / "out"):
+        assert all((place / name / "thesis.txt").read_text() == "mine" for name in own)
+
+
+def test_a_run_that_goes_on_is_not_swept_by_another(tmp_path):
+    with staged(tmp_path / "out", last="results.json") as slow:
+        with staged(tmp_path / "out", last="results.json") as quick:
+            fill(quick)
+        assert slow.is_dir()
+        fill(slow, ("results.json",))
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["a.png", "results.json", "z.md"]  # the quick run's, which nobody named
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_being_told_to_end_waits_while_files_are_placed(tmp_path, monkeypatch, name):
+    (tmp_path / "own.txt").write_text("mine")
+    plain = os.replace
+
+    def replace(source, target):
+        signal.raise_signal(getattr(signal, name))
+        plain(source, target)
+
+    monkeypatch.setattr("oar.report.arriving.os.replace", replace)
+    with staged(tmp_path, last="results.json") as folder:
+        fill(folder)
+    assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
 
 
 def test_a_file_in_the_way_is_named_at_once(tmp_path):
@@ -119,10 +187,10 @@ def test_a_file_in_the_way_is_named_at_once(tmp_path):
 
 
 def test_a_full_disk_at_the_end_is_told_and_leaves_no_results(tmp_path, monkeypatch):
-    def refuse(source, target):
+    def refuse(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oar.report.outputs.os.replace", refuse)
+    monkeypatch.setattr("oar.report.arriving.os.fsync", refuse)
     with pytest.raises(StorageError, match="No space left"), staged(tmp_path / "out", last="results.json") as folder:
         fill(folder)
     assert names(tmp_path) == []

@@ -78,13 +78,31 @@ def test_several_people_ask():
 
 
 def test_members_are_told_where_moves_are_in_vain(files, tmp_path):
-    for goal, note in (("yes", "the goal is reached before anybody moves"), ("no", "does not reach its goal")):
-        row = int(people()["income"].idxmax())
-        asked = ("--target", "approved", "--goal", goal, "--query", row, "--budget", 0.001)
-        done("plan", files / "people.csv", *asked, "--out", tmp_path / goal)
-        page = (tmp_path / goal / "member.html").read_text()
-        assert note in page
-        assert '"outcome": "approved"' in page
+    asked = ("--target", "approved", "--goal", "no", "--query", int(people()["income"].idxmax()), "--budget", 0.001)
+    done("plan", files / "people.csv", *asked, "--out", tmp_path / "no")
+    page = (tmp_path / "no" / "member.html").read_text()
+    assert "does not reach its goal" in page
+    assert '"outcome": "approved"' in page
+
+
+def test_nobody_is_asked_to_move_where_the_goal_is_there_before(files, tmp_path):
+    asked = ("--target", "approved", "--goal", "yes", "--query", int(people()["income"].idxmax()), "--budget", 0.001)
+    told = done("plan", files / "people.csv", *asked, "--out", tmp_path / "yes")
+    assert "Nothing is needed" in told
+    assert "the goal is reached before anybody moves, so nobody is asked to move" in " ".join(told.split())
+    assert not (tmp_path / "yes" / "member.html").exists()
+    assert not (tmp_path / "yes" / "plan.json").exists()
+
+
+def test_a_probability_that_is_reached_is_told_as_one():
+    labels = np.repeat(["a", "b"], 20)
+    crowd = oar.Population(np.random.default_rng(0).normal(0, 1, (40, 2)) + 3.0 * (labels == "b")[:, None], labels)
+    query = oar.Query([1.8, 1.8], "b", probability=0.8)
+    result = oar.collective(oar.Problem(crowd, oar.models.SoftmaxRegression(), query, oar.Perturb(0.5)))
+    assert result.success
+    assert result.audit.prediction_before == "b"
+    said = "the retrained model gives the person who asks 'b' with probability at least 0.8, as it did not before."
+    assert answer(result).endswith(said)
 
 
 def test_settings_and_limits_on_others_are_told(files, tmp_path):
@@ -93,7 +111,7 @@ def test_settings_and_limits_on_others_are_told(files, tmp_path):
     facts = json.loads((tmp_path / "plan" / "audit.json").read_text())
     assert facts["asked"]["model_settings"] == {"l2": 0.01, "scaler_refitted": True}
     assert facts["asked"]["standardised"] == ["income", "age"]
-    assert facts["asked"]["keep"] == {"changed": 0.5, "worse": 0.4}
+    assert facts["asked"]["keep"] == {"changed": 0.5, "lost": None, "worse": 0.4}
     report = (tmp_path / "plan" / "report.html").read_text()
     assert "l2 = 0.01; numbers and ordered levels are standardised, flags and categories are not" in report
     assert "Limits that were asked for" in report

@@ -8,7 +8,7 @@ from oar.signals import GradientMatching, Implicit, Memory
 
 def test_its_signal_points_along_g_and_has_the_best_length():
     world = softmax_world(1)
-    exact = world.step(Implicit(1e-12))
+    exact = world.step(Implicit())
     step = world.step(GradientMatching(), Memory(exact.fit.parameters))
     pull = step.outcome.pull
     assert cosine(step.signal, pull) > 1 - 1e-12
@@ -25,7 +25,7 @@ def test_its_signal_points_along_g_and_has_the_best_length():
 def test_it_costs_two_passes_and_points_downhill():
     for seed in range(5):
         world = softmax_world(seed)
-        exact = world.step(Implicit(1e-12))
+        exact = world.step(Implicit())
         before = world.training.passes
         step = GradientMatching().differentiate(world.training, exact.outcome, None)
         assert world.training.passes - before == 2

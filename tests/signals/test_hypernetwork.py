@@ -34,7 +34,7 @@ def group_average(world, gradient):
 @settings(max_examples=6)
 def test_it_is_the_exact_gradient_averaged_over_groups(seed):
     world = softmax_world(seed)
-    expected = group_average(world, world.step(Implicit(1e-12)).gradient)
+    expected = group_average(world, world.step(Implicit()).gradient)
     step = world.step(Hypernetwork(groups=world.labels, radius=1e-3, tolerance=1e-12))
     np.testing.assert_allclose(step.gradient, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
     assert step.own_loss == pytest.approx(step.loss, rel=1e-6)
@@ -43,7 +43,7 @@ def test_it_is_the_exact_gradient_averaged_over_groups(seed):
 
 def test_the_default_radius_is_near_enough():
     world = softmax_world(1)
-    expected = group_average(world, world.step(Implicit(1e-12)).gradient)
+    expected = group_average(world, world.step(Implicit()).gradient)
     gradient = world.step(Hypernetwork(groups=world.labels)).gradient
     assert np.linalg.norm(gradient - expected) < 0.02 * np.linalg.norm(expected)
 
@@ -89,7 +89,7 @@ def test_hidden_units_follow_a_wide_bend_better_than_a_plane():
 
 def test_fewer_pairs_than_numbers_see_part_of_the_gradient():
     world = softmax_world(4)
-    expected = group_average(world, world.step(Implicit(1e-12)).gradient)
+    expected = group_average(world, world.step(Implicit()).gradient)
     partly = world.step(Hypernetwork(groups=world.labels, pairs=4)).gradient
     wholly = world.step(Hypernetwork(groups=world.labels)).gradient
     assert np.linalg.norm(wholly - expected) < np.linalg.norm(partly - expected) < 1.2 * np.linalg.norm(expected)

@@ -26,7 +26,7 @@ def hessian_at(world, fit):
 @settings(max_examples=6)
 def test_more_terms_are_nearer_to_the_exact_signal(seed):
     world = softmax_world(seed)
-    exact = world.step(Implicit(1e-12))
+    exact = world.step(Implicit())
     refitted = Memory(exact.fit.parameters)
     eigenvalues = np.linalg.eigvalsh(hessian_at(world, exact.fit))
     counts, step = (1, 10, 100, 500), 1.0 / eigenvalues[-1]
@@ -49,7 +49,7 @@ def test_it_is_the_series_that_it_says_it_is():
 
 def test_rounds_go_on_from_the_last_signal_unless_told_not_to():
     world = softmax_world(2)
-    exact = world.step(Implicit(1e-12))
+    exact = world.step(Implicit())
     for warm, better in ((True, True), (False, False)):
         maker = Neumann(terms=10, warm_start=warm)
         first = world.step(maker, Memory(exact.fit.parameters))
@@ -59,7 +59,7 @@ def test_rounds_go_on_from_the_last_signal_unless_told_not_to():
 
 def test_a_few_terms_already_point_the_right_way():
     world = softmax_world(6)
-    exact = world.step(Implicit(1e-12))
+    exact = world.step(Implicit())
     step = world.step(Neumann(terms=50), Memory(exact.fit.parameters))
     assert cosine(step.gradient, exact.gradient) > 0.9
 

@@ -59,7 +59,7 @@ def test_alternating_is_the_derivative_of_its_inner_steps(seed, inner):
 
 def test_longer_paths_are_nearer_to_the_implicit_gradient():
     world = softmax_world(1)
-    exact = world.step(Implicit(1e-12))
+    exact = world.step(Implicit())
     refitted = Memory(exact.fit.parameters)
     errors = []
     for steps in (25, 100, 400):

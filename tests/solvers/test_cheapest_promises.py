@@ -324,14 +324,14 @@ def test_a_column_that_must_go_too_far_does_not_hide_the_others():
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], 50)
     frame = pandas.DataFrame(
         {
-            "income": 1e4 * rng.normal(size=100) + 2e4 * labels,
+            "income": 1e5 * rng.normal(size=100) + 2e5 * labels,
             "visits": rng.integers(0, 6, 100) + labels,
             "label": np.array(["no", "yes"])[labels],
         }
     )
     people = oar.Population.from_frame(frame, target="label")
     query = oar.Query(frame.drop(columns="label").iloc[0], goal="yes")
-    limits = {"income": Limit(lower=-1e5, upper=1e5, cost=2.0)}
+    limits = {"income": Limit(lower=-1e6, upper=1e6, cost=2.0)}
     advice = oar.cheapest(people, oar.NearestCentroid(), query, limits, cost="l0")
     assert advice.success
     assert list(advice.changes["column"]) == ["income"]

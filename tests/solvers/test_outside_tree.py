@@ -248,7 +248,7 @@ def test_a_leaf_of_two_halves_is_called_a_tie():
 def test_what_is_not_one_tree_of_plain_features_is_left_to_others():
     twins = np.repeat(np.random.default_rng(0).normal(size=(20, 1)), 9, axis=1)  # any column splits as well
     codes = (twins[:, 0] > 0).astype(int)
-    table = oar.Population.from_frame(pandas.DataFrame({"age": np.arange(20.0), "y": codes}), target="y")
+    table = oar.Population.from_frame(pandas.DataFrame({"age": 20.5 + np.arange(20.0), "y": codes}), target="y")
     tree = DecisionTreeClassifier()
     people = oar.Population(twins[:, :1], codes)
     for population, model in (

@@ -192,4 +192,4 @@ def test_the_shortest_move_of_a_problem_ends_at_the_goals_edge(norm):
     short = oar.Problem(people, oar.NearestCentroid(), problem.query, oar.Perturb(0.999 * length, norm=norm))
     assert str(oar.individual(short).status) == "impossible"
     with pytest.raises(oar.errors.OptionError, match="NearestCentroid"):
-        oar.solvers.shortest_move(oar.Problem(people, oar.SoftmaxRegression(), problem.query, oar.Perturb(1.0)))
+        oar.solvers.shortest_move(oar.Problem(people, oar.models.MLP((2,)), problem.query, oar.Perturb(1.0)))

@@ -16,6 +16,7 @@ from part_worlds import asked, blobs, folder_of, moves_in, table_of
 
 import oar
 from oar.errors import DataError, OptionError, StorageError
+from oar.files import unfinished_name
 from oar.solvers import ProjectedGradient
 from oar.streaming import scratch
 
@@ -90,12 +91,14 @@ def test_a_wrong_checksum_is_seen_where_numbers_look_like_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("solve", [by_centroids, by_softmax])
-def test_a_part_that_goes_bad_leaves_no_half_of_its_moves(tmp_path, solve):
+def test_a_part_that_goes_bad_leaves_no_half_of_its_moves(tmp_path, monkeypatch, solve):
+    # A disk that goes bad changes no time, as whoever writes to a file does.
+    monkeypatch.setattr("oar.people.parquet._stamp", lambda about: (about.st_size, about.st_mtime_ns))
     folder = folder_of(tmp_path / "people", [FIRST, SECOND])
     whole, written = (folder / "01.parquet").read_bytes(), (folder / "01.parquet").stat().st_mtime_ns
     plan = solve(oar.Population.from_parquet(folder, "label")).plan
     garbled(folder / "01.parquet", 4, 1_500)
-    os.utime(folder / "01.parquet", ns=(written, written))  # as a disk does that goes bad
+    os.utime(folder / "01.parquet", ns=(written, written))
     with pytest.raises(DataError, match=r"01\.parquet, row group 0 cannot be read"):
         plan.write_moves(tmp_path / "moves")
     assert set(os.listdir(tmp_path / "moves")) <= {"part-000000.parquet"}
@@ -405,19 +408,19 @@ def test_tables_limits_are_for_tables(people):
 
 def full_disk(monkeypatch, on):
     """Have the n-th file that is replaced atomically be on a full disk: the kernel's own, /dev/full."""
-    import tempfile
+    from oar import files
 
-    made, count = tempfile.mkstemp, [0]
+    made, count = files._neighbour, [0]
 
-    def mkstemp(*arguments, **options):
-        descriptor, path = made(*arguments, **options)
+    def neighbour(path):
+        descriptor, temporary = made(path)
         count[0] += 1
         if count[0] == on:
             os.close(descriptor)
             descriptor = os.open("/dev/full", os.O_WRONLY)
-        return descriptor, path
+        return descriptor, temporary
 
-    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
+    monkeypatch.setattr(files, "_neighbour", neighbour)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -446,13 +449,13 @@ def test_what_a_killed_run_left_behind_is_removed(tmp_path):
     plan = by_centroids(in_folder(tmp_path, [FIRST, SECOND])).plan
     (first, second) = plan.write_moves(tmp_path / "moves")
     whole = first.read_bytes()
-    left, under_way = (tmp_path / "moves" / f".part-000000.parquet.{end}" for end in ("x7f_k2", "y8g_l3"))
-    for one in (left, under_way):
+    left, own = tmp_path / "moves" / unfinished_name(first.name, 0), tmp_path / "moves" / ".part-000000.parquet.x7f_k2"
+    for one in (left, own):
         one.write_bytes(whole[:100])
-    os.utime(left, (0, 0))  # the other one may be somebody's who is writing now
+        os.utime(one, (0, 0))
     first.write_bytes(whole[: len(whole) // 2])
     assert plan.write_moves(tmp_path / "moves") == [first, second]
-    assert sorted(os.listdir(tmp_path / "moves")) == [under_way.name, first.name, second.name]
+    assert sorted(os.listdir(tmp_path / "moves")) == [own.name, first.name, second.name]
     assert first.read_bytes() == whole
 
 
@@ -487,7 +490,7 @@ def test_scratch_on_a_full_disk_says_where_and_how_much(monkeypatch, tmp_path):
         patch.setattr(scratch.os, "replace", full)
         with pytest.raises(StorageError, match=r"is full: people in parts need .* set TMPDIR to a larger"):
             kept.write("moves", "key", np.zeros((5, 2)))
-    assert list(scratch.folder_of("full").iterdir()) == []
+    assert [path.name for path in scratch.folder_of("full").iterdir()] == [".oar-scratch"]  # whose folder it is
     scratch.clear("full")
 
 

@@ -181,3 +181,19 @@ def test_a_number_that_is_not_finite_is_told_with_its_column(tmp_path):
     write(tmp_path / "people.parquet", b=np.where(np.arange(2_000) == 1_234, np.inf, COLUMNS["b"]))
     with pytest.raises(DataError, match=r"must be finite, got inf in .*row group 0, row 1234, feature 'b';"):
         centroids(oar.Population.from_parquet(tmp_path, "label"))
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)], ids=lambda model: model.name)
+def test_a_file_of_the_same_size_and_time_is_not_taken_for_the_one_that_was_planned_for(tmp_path, model):
+    path = tmp_path / "people.parquet"
+    write(path)
+    people = oar.Population.from_parquet(path, "label", classes=[0, 1])
+    plan = oar.collective(oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0))).plan
+    oar.audit(plan)
+    about = path.stat()
+    write(path, a=COLUMNS["a"] + 0.5 * LABELS)
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (about.st_size, about.st_mtime_ns)
+    for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
+        with pytest.raises(DataError, match=r"path: files must stay as they are .*people\.parquet, which has changed"):
+            again()

@@ -156,3 +156,16 @@ def end_elsewhere(here):
         return people.features[:, 0] > -9
 
     return everyone
+
+
+def test_files_of_the_current_folder_are_not_run_by_workers(tmp_path, monkeypatch):
+    """Data may lie beside a struct.py; modules that this process finds there are found, and take nobody's place."""
+    for name in ("struct", "numpy", "calendar"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('run by accident')")
+    (tmp_path / "somebodys_members.py").write_text("def members(people):\n    return people.features[:, 0] > -9\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")  # as in a notebook
+    from somebodys_members import members
+
+    asked = problem(oar.SoftmaxRegression(), participants=members)
+    assert oar.study(asked, budgets=[0.1], solver=QUICK, store="other.db", workers=2).counts["done"] == 1

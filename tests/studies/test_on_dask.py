@@ -72,6 +72,19 @@ def test_a_worker_that_dies_costs_nothing_but_time(cluster, tmp_path):
     assert found.table().equals(expected)
 
 
+def test_a_problem_that_its_only_holder_took_along_is_sent_again(cluster):
+    """Copies may not have reached all workers, as where these are busy, when the one that has it dies."""
+    asked = problem(oar.SoftmaxRegression())
+    work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
+    (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2)
+        hands = OnDask(work, client)
+        client.cancel([hands._work], force=True)  # what the scheduler does with data that nobody has any more
+        assert hands.start(unit).result(60)[0]["loss"] > 0
+        hands.stop()
+
+
 def dies_once(path):
     """Return participants, a function that ends the first worker which asks it."""
 

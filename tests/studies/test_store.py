@@ -13,9 +13,9 @@ from study_worlds import QUERIES, people, problem
 
 import oar
 from oar.people import Population
+from oar.plans.behaviour import people_digest
 from oar.studies import claims
 from oar.studies.cells import Cell
-from oar.studies.fingerprint import people_digest
 from oar.studies.store import FORMAT, Store
 
 CELLS = [Cell("m", "q", 0.1 * number, 1.0, None) for number in range(4)]
@@ -45,7 +45,7 @@ def test_it_is_in_wal_mode_and_says_what_it_is(study, path):
     meta = {name: json.loads(value) for name, value in connection.execute("SELECT * FROM meta")}
     connection.close()
     assert (meta["format"], meta["version"]) == (FORMAT, oar.__version__)
-    assert set(meta["fingerprint"]) == {"people", "action", "solver", "models", "queries"}
+    assert set(meta["fingerprint"]) == {"kind", "people", "action", "solver", "models", "queries"}
 
 
 def test_one_of_a_newer_version_is_refused(study, path):

@@ -125,7 +125,7 @@ def test_a_changed_file_of_people_is_refused(folder):
         (('model = "nearest-centroid"', 'model = "centroid"'), "must be one of"),
         (("goal = 1", "goal = 9"), "goal: must be a value of 'kind'"),
         (("[axes]", "[[cells]]\nbudget = 1\n[axes]"), "leave one out"),
-        (("plain = true", "plain ="), "is no TOML file"),
+        (("plain = true", "plain ="), "must be a TOML file"),
         (("[3, 7]", "[3, 700]"), "query: must be a row from 0 to 59"),
         (("people.csv", "nobody.csv"), "nobody.csv"),
         (('model = "nearest-centroid"', "store = 3"), "store: must be a text"),

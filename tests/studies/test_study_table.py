@@ -167,3 +167,15 @@ def test_other_processes_join_once_that_pays(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "WORTH", 0.0)
     run_small(tmp_path / "long.db")
     assert started == [3]
+
+
+def test_a_csv_file_holds_no_formulas(tmp_path):
+    query = '=HYPERLINK("http://example.org","open me")'
+    values = oar.Population([[0.0], [1.0], [2.0]], [-3.0, -2.0, -1.5])
+    asked = oar.Problem(values, oar.models.Ridge(), oar.Query([1.0], goal=oar.Between(-9.0, -2.5)), oar.Perturb(0.1))
+    study = oar.study(asked, queries={query: asked.query}, store=tmp_path / "values.db", workers=1)
+    study.to_csv(tmp_path / "values.csv")
+    read = pd.read_csv(tmp_path / "values.csv")
+    assert read["query"].tolist() == [f"'{query}"]
+    assert read["prediction"].tolist() == [float(study.table()["prediction"].iloc[0])]  # a number is no formula
+    assert read["prediction"].iloc[0] < 0

@@ -8,10 +8,10 @@ from sklearn.neighbors import NearestCentroid as Centroids
 from oar.errors import DataError, OARError, OptionError
 from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import recognised
-from oar.models.autodiff_training import AutodiffTraining
 from oar.models.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.gaussian import GaussianNaiveBayes
+from oar.models.gaussian_training import GaussianTraining
 from oar.models.linear import SoftmaxRegression
 from oar.models.linear_training import LinearTraining
 from oar.models.mlp import MLP
@@ -111,7 +111,7 @@ def test_true_claims_pass_and_what_is_not_claimed_is_not_asked():
     said = details(softmax())
     assert said["convex"] == said["equivariant"] == "not claimed."
     assert "4 other starts end at the same risk" in details(softmax(convex=True))["convex"]
-    for model, training in ((SoftmaxRegression(), LinearTraining), (GaussianNaiveBayes(), AutodiffTraining)):
+    for model, training in ((SoftmaxRegression(), LinearTraining), (GaussianNaiveBayes(), GaussianTraining)):
         assert "shift of everyone changes" in details(model, training=training)["equivariant"]
 
 
@@ -278,3 +278,49 @@ def test_a_claim_that_nearly_holds_is_found():
 def test_estimators_are_refused_kindly(wrapped, estimator):
     with pytest.raises(OptionError, match="one of your own.*nothing to check of estimators.*by their own fit"):
         check_model(wrapped(estimator))
+
+
+def poisson(sign=1.0, **changes):
+    """Counts: the mean is exp(w·x + b), the loss is minus the log-likelihood, which is no function of y − ŷ."""
+
+    def line(own, x):
+        return own["w"] @ x + own["b"]
+
+    settings = {
+        "loss": lambda own, x, y: sign * (jnp.exp(line(own, x)) - y @ line(own, x)).sum(),
+        "init": lambda dimensions, outputs: {"w": np.zeros((outputs, dimensions)), "b": np.zeros(outputs)},
+        "outputs": lambda own, x: jnp.exp(line(own, x)),
+        "penalty": lambda own: 0.05 * (own["w"] ** 2).sum(),
+        "regresses": True,
+        "convex": True,
+    }
+    return Custom(**(settings | changes))
+
+
+def test_a_poisson_regression_passes_and_one_whose_outputs_are_logarithms_does_not():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40, 2))
+    people = {"features": features, "targets": rng.poisson(np.exp(0.5 + features @ [0.4, -0.3])).astype(float)}
+    assert check_model(poisson(), **people, goal=[3.0]).passed
+    failed, _ = failures(poisson(outputs=lambda own, x: own["w"] @ x + own["b"]), **people, goal=[3.0])
+    assert "look for a wrong sign" in failed["outputs fit losses"]
+
+
+def test_a_loss_that_learns_its_own_spread_passes():
+    """log s + (y − ŷ)²/2s² is least in y at the prediction, and not least in θ there."""
+
+    def loss(own, x, y):
+        return (own["log_s"] + 0.5 * (y - own["w"] @ x - own["b"]) ** 2 * jnp.exp(-2 * own["log_s"])).sum()
+
+    model = Custom(
+        loss=loss,
+        init=lambda dimensions, outputs: {
+            "w": np.zeros((outputs, dimensions)),
+            "b": np.zeros(outputs),
+            "log_s": np.zeros(1),
+        },
+        outputs=lambda own, x: own["w"] @ x + own["b"],
+        penalty=lambda own: 0.05 * (own["w"] ** 2).sum(),
+        regresses=True,
+    )
+    assert check_model(model).passed

@@ -204,6 +204,32 @@ def test_a_total_is_shared_over_rounds() -> None:
         simulate(made, greedy, rounds=4).table()
 
 
+@pytest.mark.parametrize("labels", ["oracle", "relabel"])
+def test_what_rounding_leaves_of_a_total_is_no_move(labels: str) -> None:
+    """0.9 − 0.3 − 0.3 − 0.3 is not 0, and whoever stays keeps its label."""
+    people = (np.random.default_rng(0).normal(size=(10, 2)), np.arange(10) % 2)
+    arrivals = FromBatches([people] * 6, persons=True, label=lambda rows: 1 - (rows[:, 0] > 0).astype(int))
+    actors = us(action=oar.Perturb(0.3), share=1.0, total=0.9)
+    made = world(actors, arrivals=arrivals, history=people, holdout=people, labels=labels)
+
+    def all_that_is_left(view: Any) -> Deed:
+        left = np.minimum(0.3, 0.9 - view.spent)
+        return Deed(moves=np.stack([left, np.zeros(view.mine.size)], axis=1))
+
+    for acts in (OneShot(), all_that_is_left):
+        rounds = list(simulate(made, acts, rounds=6))
+        assert [one.actors["us"].moved for one in rounds] == [10, 10, 10, 0, 0, 0]
+        assert rounds[-1].actors["us"].acting == 0
+        assert np.array_equal(rounds[-1].batch.codes(0, 10), rounds[-1].on_record.codes)
+
+
+def test_people_who_are_drawn_several_times_carry_no_more_than_the_budget_allows() -> None:
+    people = (np.random.default_rng(0).normal(size=(3, 2)), [0, 1, 1])
+    made = world(us(action=oar.Perturb(0.3), share=1.0), arrivals=FromPopulation(people, 12), history=people)
+    rounds = list(simulate(made, OneShot(), rounds=2))
+    assert_allclose([one.actors["us"].heaviest for one in rounds], [0.3, 0.6])
+
+
 def test_a_person_who_is_there_twice_has_one_total() -> None:
     people = (np.random.default_rng(0).normal(size=(3, 2)), [0, 1, 1])
     made = world(us(share=1.0, total=0.5), arrivals=FromPopulation(people, 12), history=people)

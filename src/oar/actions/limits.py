@@ -22,7 +22,6 @@ standard deviation of a number (or what `unit` says), one flip of a boolean, one
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,8 @@ from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
 from oar.actions.possible import Possible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
-from oar.errors import DataError, OptionError, StorageError, choose, with_near_names
+from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.opening import naming, read_toml
 from oar.people.encoding import LARGEST, Encoding
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
@@ -168,6 +168,8 @@ class Limits:
             that reads so ("17" for 17), because a TOML file has no other keys.
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
         plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
+        as_observed: columns whose limits were read off the data (`Limits.observed`): a query outside of these is not
+            refused.
     """
 
     columns: Mapping[str, Limit] = field(default_factory=dict)
@@ -175,6 +177,7 @@ class Limits:
     own: Mapping[Any, Mapping[str, Limit]] = field(default_factory=dict)
     rules: Any = ()
     plausible: Any = None
+    as_observed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
@@ -373,7 +376,7 @@ class Limits:
         """
         for name, limit in self.columns.items():
             column = encoding.schema[name]
-            if column.kind == "category":
+            if column.kind == "category" or name in self.as_observed:
                 continue
             value = float(row[encoding.places[name].start])
             for bound, word, outside in (
@@ -387,28 +390,50 @@ class Limits:
                     )
 
     @staticmethod
+    def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
+        """Return limits read off the data: nobody is sent where nobody is.
+
+        Numbers stay within the range of the people, at either end 0.5 % of them (at least five, where there are fifty)
+        aside; whole numbers stay whole, and counts do not become negative. Row numbers, dates written as whole numbers
+        and columns called age, sex, gender, race and the like are immutable. Where a few extreme values make most of a
+        standard deviation, a change by the standard deviation within the range costs 1. Who is outside the range may
+        stay, and not go further out.
+
+        Args:
+            people: people of a table, or a DataFrame of features.
+            limits: your own, whose columns are in place of the observed ones, with all else that they say.
+            schema: what the columns of a DataFrame are; None to infer it.
+        """
+        from oar.actions.observed import observed
+
+        return observed(people, limits, schema=schema)
+
+    @staticmethod
     def load(path: str | Path) -> Limits:
         """Read limits from a TOML file with `[columns.NAME]`, `[own.PERSON.NAME]`, `links`, `rules` and `plausible`."""
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
-        known = ("columns", "links", "own", "rules", "plausible")
-        for key, value in content.items():
-            if key not in known and isinstance(value, Mapping) and not nearest(key, known):
-                name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
-                raise OptionError(
-                    f"{path}: must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column "
-                    f"is said in [columns.{name}]."
-                )
-            choose(str(path), key, known)
-        return Limits(
-            content.get("columns", {}),
-            content.get("links", []),
-            content.get("own", {}),
-            content.get("rules", []),
-            content.get("plausible"),
-        )
+        content = read_toml(path, "limits", "a TOML file with [columns.NAME] tables")
+        with naming(path):
+            return _of_tables(content)
+
+
+def _of_tables(content: dict[str, Any]) -> Limits:
+    """Return what the tables of a TOML file say."""
+    known = ("columns", "links", "own", "rules", "plausible")
+    for key, value in content.items():
+        if key not in known and isinstance(value, Mapping) and not nearest(key, known):
+            name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
+            raise OptionError(
+                f"must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column is said in "
+                f"[columns.{name}]."
+            )
+        choose("keys", key, known)
+    return Limits(
+        content.get("columns", {}),
+        content.get("links", []),
+        content.get("own", {}),
+        content.get("rules", []),
+        content.get("plausible"),
+    )
 
 
 def as_limits(limits: Any) -> Limits | None:

@@ -22,6 +22,7 @@ from oar.people.schema import Column
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 FREE = Limit()
+ROUNDED = 1e-12  # share of a number that rounding may add to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +205,18 @@ class Rules:
 
 
 def measure(
-    limits: Limits, encoding: Encoding, features: Array, weights: Array, radii: Array, norm: Norm, index: Any = None
+    limits: Limits,
+    encoding: Encoding,
+    features: Array,
+    weights: Array,
+    radii: Array,
+    norm: Norm,
+    index: Any = None,
+    still: NDArray[np.bool_] | None = None,
 ) -> Measured:
     """Return what people with these features (n, d) may do; `limits` have been checked against the schema.
+
+    Values that are `still` (n, columns) stay as they are, whatever limits say: they were filled in, and are nobody's.
 
     A switch from one level to another changes two coordinates by 1, so that it costs ‖(c, c)‖_p, which is to be the
     category's cost.
@@ -231,6 +241,10 @@ def measure(
             bounds = _bounds(column, limit, features[row : row + 1, place])
             if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
+    for number, column in enumerate(encoding.schema if still is not None and still.any() else ()):
+        assert still is not None
+        lower[still[:, number], encoding.places[column.name]] = 0.0
+        upper[still[:, number], encoding.places[column.name]] = 0.0
     links, room = _links(limits, encoding, features)
     everywhere = np.arange(encoding.dimensions)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
@@ -239,6 +253,24 @@ def measure(
     ruled = Rules(limits.ruled(encoding.schema), encoding, costs, region)
     narrowed = ruled.narrowed(region, features, features)
     return Measured(narrowed, everywhere, costs, steps, ruled, features=features)
+
+
+def on_bounds(limits: Limits, encoding: Encoding, before: Array, moves: Array) -> Array:
+    """Return moves (n, d) of which none ends past a bound by what rounding adds: 0 is 0, and not -1e-16."""
+    moves = moves.copy()
+    for name, limit in limits.columns.items():
+        if encoding.schema[name].kind != "number":
+            continue
+        at = encoding.places[name].start
+        stood = before[:, at]
+        for bound, side in ((limit.lower, 1.0), (limit.upper, -1.0)):
+            if bound is not None:
+                beyond = side * (bound - stood - moves[:, at])
+                # Who goes further has a limit of its own.
+                past = (beyond > 0) & (beyond <= ROUNDED * (abs(bound) + np.abs(stood) + np.abs(moves[:, at])))
+                snapped = past & (side * (stood - bound) >= 0) & (moves[:, at] != 0)
+                moves[:, at] = np.where(snapped, bound - stood, moves[:, at])
+    return moves
 
 
 def distance_scales(limits: Limits, encoding: Encoding, spreads: Array) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions.group import check_group, group_mask
 from oar.actions.quota import brief
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
 from oar.people.tables import check_index, is_series
 
@@ -19,6 +19,7 @@ Mask = NDArray[np.bool_]
 Participants = None | float | NDArray[np.bool_] | Mapping[str, Any] | Callable[[Population], Any]
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Best:
     """The most useful members, as participants of `oar.Perturb`: whoever plans the moves chooses them.

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from oar.actions.limits import as_limits
 from oar.actions.norms import Norm
 from oar.actions.participation import Best, check_participants, participation_mask
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.people import Population
 from oar.people.tables import row_values
 
 LARGEST_BUDGET = 1e200  # past that, sums of moves overflow
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Perturb:
     """Bounded moves of the members' own features.
@@ -130,7 +131,7 @@ def check_budget(budget: Any, argument: str) -> float:
         if isinstance(budget, bool | str):
             raise TypeError
         value = float(budget)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{argument}: must be a number ≥ 0 (or one for each person), got {budget!r}.") from None
     if not 0.0 <= value <= LARGEST_BUDGET:
         raise DataError(f"{argument}: must be finite and ≥ 0 (and at most {LARGEST_BUDGET:g}), got {budget}.")

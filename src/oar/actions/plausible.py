@@ -66,7 +66,8 @@ class Plausible:
             raise OptionError(
                 f"plausible: must be a share such as 0.95, or oar.Plausible(neighbours=10, share=0.95), got {value!r}."
             )
-        return Plausible(share=float(value))
+        share: Any = value  # as it is: a whole number may be beyond any float, which is refused
+        return Plausible(share=share)
 
     def check(self, people: int) -> None:
         """Refuse more neighbours than there are others."""

@@ -36,7 +36,7 @@ class Possible:
             rows.append([factors.get(name, 0.0) / unit for name in names])
             rights.append(-constant / unit)
         bounds = [self._spans.get(name, (None, None)) for name in names]
-        whole = [int(name in self._whole) for name in names]
+        whole = np.array([name in self._whole for name in names], dtype=int)  # as a list, SciPy 1.13 does not take it
         found = linprog(np.zeros(len(names)), A_ub=rows, b_ub=rights, bounds=bounds, integrality=whole, method="highs")
         return found.status != 2
 

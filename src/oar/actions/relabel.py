@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import check_participants, participation_mask
 from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
 
 LARGEST_SOFT = 1e100  # past that, squares of targets overflow
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Relabel:
     """Other labels for some members. One of `most`, `share` and `soft` says how far it may go.

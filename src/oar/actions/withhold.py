@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import check_participants, participation_mask
 from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
+from oar.errors import with_near_names
 from oar.people import Population
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Withhold:
     """Leaving: at most so many members take their data away (a training weight of 0).

@@ -1,22 +1,26 @@
 """Retrain from scratch and check. The only place that may say "it worked".
 
-The audit takes a plan, has everyone make the very moves that the plan hands out, refits the model on the moved data
-and looks at the query. It shares no code with the solvers, and it measures every move again, against its own mover's
-limit.
+The audit takes a plan, or moves that somebody else computed, has everyone make the very moves that are handed out,
+refits the model on the moved data and looks at the query. It imports nothing of the solvers, measures every move again,
+against its own mover's limit, and says of each refit how independent it was of the solvers (`Audit.independence`).
 """
 
-from typing import overload
+from dataclasses import replace
+from typing import Any, overload
 
 from oar.audit.centroids import audit_centroids
 from oar.audit.online import audit_online
 from oar.audit.outside import audit_outside
 from oar.audit.retrained import audit_retrained
 from oar.audit.streamed import audit_streamed
+from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
 from oar.plans import Audit, Plan
+from oar.plans.given import given_plan, too_many
 from oar.plans.online_plan import OnlinePlan
 from oar.plans.online_result import OnlineAudit
+from oar.problem import Problem
 
 __all__ = ["audit"]
 
@@ -29,10 +33,59 @@ def audit(plan: Plan) -> Audit: ...
 def audit(plan: OnlinePlan) -> OnlineAudit: ...
 
 
-def audit(plan: Plan | OnlinePlan) -> Audit | OnlineAudit:
-    """Refit before and after the plan's moves, and report what the query gets; over time, after every round."""
+@overload
+def audit(
+    plan: Problem,
+    moves: Any = None,
+    *,
+    after: Any = None,
+    labels: Any = None,
+    leavers: Any = None,
+    query_move: Any = None,
+) -> Audit: ...
+
+
+def audit(
+    plan: Any,
+    moves: Any = None,
+    *,
+    after: Any = None,
+    labels: Any = None,
+    leavers: Any = None,
+    query_move: Any = None,
+) -> Audit | OnlineAudit:
+    """Refit before and after a plan's moves, or somebody else's, and report what the query gets; over time, each round.
+
+    Args:
+        plan: a plan, which says it all; or a problem, for which the others say what is done.
+        moves: by how much everyone moves: (n, d), a DataFrame with a column for each feature, a table of changes
+            (person, column, before, after), or a Parquet file or folder of either kind, as `plan.write_moves` and
+            `oar plan` write them.
+        after: in place of moves, everyone's features afterwards: (n, d), or a DataFrame in the words of the table.
+        labels: labels afterwards: one for each, or by name for some (a Series or a dict).
+        leavers: who takes its data away: n booleans, or names.
+        query_move: (d,), the query's own move.
+
+    In DataFrames people go by their index where they have one, and who is not there stays. What breaks a limit is told
+    in `violations`, and then there is no `success`.
+    """
+    given = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
+    if isinstance(plan, Problem):
+        made = given_plan(plan, **given)
+        found, many = _audited(made), too_many(plan, made)
+        return found if many is None else replace(found, violations=(*found.violations, many), success=False)
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name}: a plan says itself who does what; give its problem to audit other moves.")
     if isinstance(plan, OnlinePlan):
         return audit_online(plan)
+    if isinstance(plan, Plan):
+        return _audited(plan)
+    kind = type(plan).__name__
+    raise OptionError(f"plan: must be a plan, or an oar.Problem(…) with moves, got an object of type {kind}.")
+
+
+def _audited(plan: Plan) -> Audit:
     if plan.problem.people.streamed:
         return audit_streamed(plan)
     if isinstance(plan.problem.model, NearestCentroid):

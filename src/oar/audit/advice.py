@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
+from oar.actions.links import Linear, parse_links
 from oar.actions.perturb import LARGEST_BUDGET, Perturb
 from oar.actions.rules import Comparison, Rule
-from oar.audit.centroids import audit_centroids
+from oar.audit.centroids import audit_centroids, centroids_of
 from oar.audit.comparing import holds
 from oar.audit.places import Places
 from oar.audit.verdicts import TIE
@@ -32,10 +33,9 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 
 Array = NDArray[np.float64]
-SLACK = 1e-9  # share of the numbers in a limit by which rounding may miss it
-STEP_SLACK = 1e-6  # of a step
+SLACK = 1e-9  # share of the numbers in a link or a rule by which rounding may miss it; a column's own bounds are exact
 COST_SLACK = 1e-6  # share of a cost
-CONSTANT = 1e-13  # share of a column's values below which its spread is rounding: it never varies
+CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding: it never varies
 _BACKTICKED = re.compile(r"`([^`]+)`")
 _CHANGE = "_change_of"
 
@@ -63,6 +63,16 @@ class Judge:
     def _refit(self) -> Refit:
         assert isinstance(self.model, Differentiable)
         return refit(self.model, self.people, np.asarray(self.people.features, dtype=np.float64))
+
+    @cached_property
+    def centroids(self) -> tuple[Array, Array]:
+        """Class averages (k, d), and the sizes (k,) of the classes' values."""
+        assert isinstance(self.model, NearestCentroid)
+        return centroids_of(self.model, self.people)
+
+    def outputs(self, rows: Array) -> Array:
+        """Return the refit's outputs (m, o) for rows of coordinates (m, d)."""
+        return np.asarray(self._refit.outputs(rows), dtype=np.float64).reshape(len(rows), -1)
 
     def judge(self, problem: Problem, row: Any) -> Verdict:
         """Say what a row of the table is predicted to be, and whether that is strictly the goal."""
@@ -104,7 +114,9 @@ def broken_limits(
         old, new = before[column.name], after[column.name]
         if column.kind != "category":
             ranks_before[column.name], ranks_after[column.name] = _number(column, old), _number(column, new)
-        found += _broken_column(column, allowed.get(column.name, Limit()), old, new, people)
+        limit = allowed.get(column.name, Limit())
+        found += _broken_column(column, limit, old, new)
+        found += _unpriced(people, column, limit, old, new)
     for text in limits.links:
         found += _broken_link(text, ranks_before, ranks_after)
     for rule in limits.parsed_rules:
@@ -176,9 +188,7 @@ def _says(
     now, edge = _number(column, value), _number(column, said.value)
     size = max(abs(now), abs(_number(column, before[said.name])))
     size = max(size, _deviation(people, people.encoding.places[said.name].start))
-    slack = 0.0 if column.whole else 10 * SLACK * size
-    if isinstance(value, np.floating):
-        slack = max(slack, 4 * float(np.finfo(value.dtype).eps) * abs(now))
+    slack = 0.0 if column.whole else max(SLACK * size, 4 * _rounding(value) * abs(now))
     return bool(holds(said.operator, now, edge, slack, surely))
 
 
@@ -208,17 +218,23 @@ def total(costs: Mapping[str, float], kind: str) -> float:
 
 
 def _deviation(people: Population, place: int) -> float:
+    """Return what costs 1 in a column that has no unit."""
+    return _spread(people, place) or 1.0
+
+
+def _spread(people: Population, place: int) -> float:
+    """Return a column's standard deviation; 0 where it is rounding."""
     values = np.asarray(people.features[:, place], dtype=np.float64)
     middle = np.average(values, weights=people.weights)
     found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
-    return found if found > CONSTANT * float(np.abs(values).max()) else 1.0
+    return found if found > CONSTANT * abs(float(middle)) else 0.0
 
 
 def _number(column: Column, value: Any) -> float:
     return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
 
 
-def _broken_column(column: Column, limit: Limit, old: Any, new: Any, people: Population) -> list[str]:
+def _broken_column(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare one column's value before and after; who was outside a bound may stay there, or come nearer."""
     if old == new:
         return []
@@ -229,31 +245,44 @@ def _broken_column(column: Column, limit: Limit, old: Any, new: Any, people: Pop
         if new not in column.levels or (limit.levels is not None and new not in limit.levels):
             return [f"{name} may not be switched to {new!r}"]
         return []
+    return _broken_number(column, limit, old, new)
+
+
+def _unpriced(people: Population, column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
+    """A column that never varies may not change unless it has a unit."""
     assert people.encoding is not None
-    size = max(abs(_number(column, old)), abs(_number(column, new)))
-    slack = SLACK * max(size, _deviation(people, people.encoding.places[name].start))
-    if isinstance(new, np.floating):
-        slack = max(slack, 4 * float(np.finfo(new.dtype).eps) * size)
-    return _broken_number(column, limit, old, new, slack)
+    priced = old == new or column.kind in ("boolean", "category") or limit.unit is not None
+    if priced or _spread(people, people.encoding.places[column.name].start):
+        return []
+    return [f"{column.name} never varies, so nothing says what its change to {new!r} costs: set unit"]
 
 
-def _broken_number(column: Column, limit: Limit, old: Any, new: Any, slack: float) -> list[str]:
-    """Compare what is on a line with its direction, bounds and step."""
+def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
+    """Compare what is on a line with its direction, bounds and step: to the digit, as its own dtype has them."""
     name, start, end = column.name, _number(column, old), _number(column, new)
     found = []
-    if limit.direction is not None and (end - start) * {"up": 1, "down": -1}[limit.direction] < -slack:
+    if limit.direction is not None and (end - start) * {"up": 1, "down": -1}[limit.direction] < 0:
         found.append(f"{name} may only go {limit.direction} and changes from {old!r} to {new!r}")
     if column.kind == "boolean" and end not in (0.0, 1.0):
         found.append(f"{name} must be true or false and becomes {new!r}")
     for bound, sign, word in ((limit.lower, -1, "below"), (limit.upper, 1, "above")):
         if bound is not None:
             edge = _number(column, bound)
-            if sign * end > max(sign * edge, sign * start) + slack:
+            if isinstance(new, np.floating):  # which may have no such number, only one next to it
+                edge = sign * max(sign * edge, sign * float(new.dtype.type(edge)))
+            if sign * end > max(sign * edge, sign * start):
                 found.append(f"{name} goes {word} {bound!r}, to {new!r}")
     step = limit.step or (1.0 if column.whole else 0.0)
-    if step and abs((end - start) / step - round((end - start) / step)) > STEP_SLACK:
+    if step and abs((end - start) / step - round((end - start) / step)) > 4 * _rounding(new) * (
+        (abs(start) + abs(end)) / step
+    ):
         found.append(f"{name} must change by multiples of {step:g} and changes by {end - start:g}")
     return found
+
+
+def _rounding(value: Any) -> float:
+    """Return the share of a value by which it may be rounded."""
+    return float(np.finfo(value.dtype if isinstance(value, np.floating) else np.float64).eps)
 
 
 class _Value(float):
@@ -276,15 +305,19 @@ def _broken_link(text: str, before: Mapping[str, float], after: Mapping[str, flo
             node.func.id = _CHANGE  # a column may be called "change" too
     then, now = ({names.get(name, name): values[name] for name in values} for values in (before, after))
     evaluated = [(_evaluated(side, then, then), _evaluated(side, then, now)) for side in (tree.left, *tree.comparators)]
-    size = 1e-300 + sum(abs(value) for value in (*before.values(), *after.values()))
+    sizes = iter([_size(link.expression, before, after) for link in parse_links(text)])
     for (left_before, left), operator, (right_before, right) in zip(evaluated, tree.ops, evaluated[1:], strict=False):
         signs = {ast.LtE: (1,), ast.GtE: (-1,), ast.Eq: (1, -1)}[type(operator)]
         for sign in signs:
-            if sign * (left - right) > max(sign * (left_before - right_before), 0.0) + SLACK * (
-                abs(left) + abs(right) + 1e-3 * size
-            ):
+            if sign * (left - right) > max(sign * (left_before - right_before), 0.0) + SLACK * next(sizes):
                 return [f"link {text!r} is broken: {left:g} against {right:g}"]
     return []
+
+
+def _size(said: Linear, before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """Return how large what a link adds up is, before anything cancels."""
+    found = abs(said.constant) + sum(abs(by * after[name]) for name, by in said.values.items())
+    return found + sum(abs(by) * (abs(after[name]) + abs(before[name])) for name, by in said.changes.items())
 
 
 def _evaluated(side: ast.expr, then: Mapping[str, float], now: Mapping[str, float]) -> float:

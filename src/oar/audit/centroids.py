@@ -22,8 +22,10 @@ from oar.audit.limits import limits_of
 from oar.audit.verdicts import Judged, Together, of_logits
 from oar.estimators.centroid_twin import CentroidTwin
 from oar.goals import ClassWish
+from oar.models import NearestCentroid
 from oar.people import Chunk, Population
 from oar.plans import Audit, Plan
+from oar.plans.independence import Independence
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -31,6 +33,8 @@ Array = NDArray[np.float64]
 # In a duel of two classes, differences of distance below this share of their feature values (as they were before any
 # move) are ties, and a tie is not a success.
 TIE_SHARE = 1e-13
+# Nor is what rounding alone may have decided: distances are right to a few units in the last place.
+ROUNDED = 8 * np.finfo(np.float64).eps
 SIZED = 1 << 20  # people whose values are looked at to know how large a class's values are
 WITNESS = "class averages of the moved rows (numpy)"
 
@@ -69,7 +73,7 @@ def audit_centroids(plan: Plan) -> Audit:
 
     points, members = problem.asked.points, problem.asked.members
     moved = points + own if members is None else points + np.vstack(member_moves)[members]
-    scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
+    scales = _scales(before, sizes)
     told = Together(
         problem,
         agreed(problem, old, points, scales),
@@ -84,7 +88,33 @@ def audit_centroids(plan: Plan) -> Audit:
         residual=0.0,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
+        independence=Independence.IMPLEMENTATION,
     )
+
+
+def centroids_of(model: NearestCentroid, people: Population) -> tuple[Array, Array]:
+    """Return the class averages (k, d) of unmoved people, as an audit computes them, and the sizes (k,) of values."""
+    means, sizes = Means(len(people.classes), people.dimensions), Means(len(people.classes), people.dimensions)
+    for chunk in people.chunks():
+        by_class = ByClass(chunk, len(people.classes))
+        rows = by_class.sort(chunk.features)
+        means.add(by_class, rows)
+        if chunk.start < SIZED:
+            sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
+    scales = _scales(means, sizes)
+    if isinstance(model, CentroidTwin):
+        return _trained(model, people, np.asarray(people.features, dtype=np.float64)).centroids, scales
+    return means.centroids(), scales
+
+
+def _scales(means: Means, sizes: Means) -> Array:
+    """Return how large the values of each class (k,) are."""
+    return np.maximum(np.abs(means.centroids()).max(axis=1), sizes.centroids()[:, 0])
+
+
+def ties_of(scales: Array, goal: int, unmoved: Array) -> Array:
+    """Return how much farther (k,) a rival must be than the goal's centroid, whatever rounding does."""
+    return TIE_SHARE * np.maximum(np.maximum(scales, scales[goal]), np.abs(unmoved).max())
 
 
 class _Refit(NamedTuple):
@@ -178,6 +208,6 @@ def heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> l
         with np.errstate(invalid="ignore"):
             losses = [np.logaddexp.reduce([0.0, *(far - np.delete(distances, c))]) for c, far in enumerate(distances)]
         goal = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
-        ties = TIE_SHARE * np.maximum(np.maximum(scales, scales[goal]), np.abs(unmoved).max())
+        ties = np.maximum(ties_of(scales, goal, unmoved), ROUNDED * np.maximum(distances, distances[goal]))
         heard.append(of_logits(problem, wish, -distances, np.array(losses), ties))
     return heard

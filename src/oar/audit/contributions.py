@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.offences import Offences
 from oar.errors import DataError
 from oar.people import Population
 from oar.people.labels import label_array
@@ -15,7 +16,6 @@ from oar.problem import Problem
 
 Array = NDArray[np.float64]
 SLACK = 1e-9  # rounding in a soft label's shares, never more
-FEW = 5  # offenders that are put into words
 
 
 class Contributions:
@@ -127,5 +127,6 @@ class Contributions:
         return not empty.size and bool((after >= -SLACK).all())
 
     def _tell(self, offends: NDArray[np.bool_], what: str) -> None:
-        for person in np.flatnonzero(offends)[: max(0, FEW - len(self.violations))]:
-            self.violations.append(f"person {person} {what}")
+        told = Offences()
+        told.add_all((f"person {person} {what}" for person in np.flatnonzero(offends)), int(offends.sum()))
+        self.violations += told.told

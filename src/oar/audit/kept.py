@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.goals.keep import Seen
 from oar.plans import LeverPlan, Plan
 
 Array = NDArray[np.float64]
@@ -21,18 +22,31 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
     if problem.kept is None:
         return []
     features = np.asarray(people.features, dtype=np.float64)
-    stays = ~_acts(plan)
-    if problem.asked.among is not None:
-        stays[problem.asked.among] = False
     before, after = old(features), new(features)
-    differs = before != after if before.ndim == 1 else np.zeros(people.size, dtype=bool)
+    seen = _seen(plan, before, after, new)
     scored = problem.kept.scored
     if scored is None:
         rows = people.value_rows() if problem.regresses else people.class_rows()
         weights = np.ones(people.size) if people.weights is None else people.weights
     else:
         rows, weights, before, after = scored.rows, scored.weights, old(scored.features), new(scored.features)
-    return problem.kept.broken(differs, stays, *(_score(told, rows, weights) for told in (before, after)))
+    return problem.kept.broken(seen, *(_score(told, rows, weights) for told in (before, after)))
+
+
+def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> Seen:
+    """Return who stays and who acts, and who has or loses what is asked for; those who ask do not count."""
+    problem, acts = plan.problem, _acts(plan)
+    others = ~np.isin(np.arange(len(acts)), () if problem.asked.among is None else problem.asked.among)
+    if problem.regresses:
+        return Seen(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
+    there = after.copy()
+    assert problem.kept is not None
+    if problem.kept.limits.lost is not None and acts.any():
+        moved = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
+        there[acts] = new(moved[acts])
+    wanted = {code for wish in problem.wishes for code in wish.codes}  # type: ignore[union-attr]
+    had, has = (np.array([code in wanted for code in codes], dtype=bool) for codes in (before, there))
+    return Seen(others & ~acts, others & acts, before != after, had, has)
 
 
 def _acts(plan: Plan) -> NDArray[np.bool_]:

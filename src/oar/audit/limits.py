@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.audit.offences import Offences
 from oar.audit.table_limits import TableLimits, trainable
 from oar.people import Chunk
 from oar.problem import Problem
@@ -24,9 +25,10 @@ class Limits:
         """`called` says what a row is called; None means persons by number, or by the table's index."""
         self.problem, self._called = problem, called or self._person
         self.order = problem.allowance.norm.p
-        self.violations: list[str] = []
+        self._offences = Offences()
         self.movers = 0
         self.effort = 0.0
+        self._query: tuple[str, ...] = ()
 
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
@@ -37,10 +39,17 @@ class Limits:
             self.effort += float(lengths.sum())
         # NaN compares false, so "not within" also catches moves that are not numbers.
         beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))
-        for row in np.flatnonzero(beyond)[: max(0, 5 - len(self.violations))]:
-            who = self._called(chunk.start + int(row))
-            self.violations.append(f"{who} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}")
+        told = (
+            f"{self._called(chunk.start + int(row))} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
+            for row in np.flatnonzero(beyond)
+        )
+        self._offences.add_all(told, int(np.count_nonzero(beyond)))
         return trainable(moves, beyond) if beyond.any() else moves
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Who moves beyond its limit, in words: the first few, and how many more; and the query."""
+        return (*self._offences.told, *self._query)
 
     def _person(self, row: int) -> str:
         index = self.problem.people.index
@@ -53,7 +62,7 @@ class Limits:
         length, allowed = float(lengths_of(move[None], self.order)[0]), self.problem.query_budget
         if length <= allowed * (1 + LIMIT_SLACK):
             return move
-        self.violations.append(f"the query moves by {length:.6g}, limit {allowed:.6g}")
+        self._query = (f"the query moves by {length:.6g}, limit {allowed:.6g}",)
         return trainable(move[None])[0]
 
 

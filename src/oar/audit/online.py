@@ -6,16 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit.limits import LIMIT_SLACK, Limits
+from oar.audit.offences import Offences
 from oar.audit.online_replay import replay
 from oar.audit.verdicts import Together
 from oar.errors import DataError
 from oar.online import OnlineProblem
 from oar.online.stream import HISTORY, Stream
+from oar.plans.independence import Independence
 from oar.plans.online_plan import OnlinePlan
 from oar.plans.online_result import OnlineAudit, RoundOutcome
 
 Array = NDArray[np.float64]
-MOST_TOLD = 5
 
 
 def audit_online(plan: OnlinePlan) -> OnlineAudit:
@@ -51,6 +52,7 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
         witness=" and ".join(dict.fromkeys(one.witness for one in after)),
         residual=max(one.residual for one in replays),
         converged=all(one.converged for one in replays),
+        independence=Independence.weakest([one.independence for one in replays]),
     )
 
 
@@ -62,27 +64,27 @@ def _called(stream: Stream, row: int) -> str:
     return f"person {row if names is None else names[row]} in round {stream.when[row]}"
 
 
-def _shared(problem: OnlineProblem, moves: Array) -> list[str]:
+def _shared(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
     """Return in words who spends more over all rounds than it may, where budgets are shared."""
     who = problem.stream.who
     if problem.shared is False or who is None:
-        return []
+        return ()
     lengths = np.linalg.norm(moves, ord=problem.everyone.allowance.norm.p, axis=1)
     allowed = problem.everyone.allowance.everyones(who.size)
     if problem.shared is not True:
         allowed = np.where(allowed > 0, problem.shared, 0.0)
-    found = []
+    found = Offences()
     for person in np.unique(who[lengths > 0]):
         mine = who == person
         spent, most = float(lengths[mine].sum()), float(allowed[mine].max())
         if not spent <= most * (1 + LIMIT_SLACK):
-            found.append(f"person {person} moves by {spent:.6g} over all rounds, limit {most:.6g}")
-        if len(found) == MOST_TOLD:
-            break
-    return found
+            found.add(f"person {person} moves by {spent:.6g} over all rounds, limit {most:.6g}")
+    return found.told
 
 
-def _history(problem: OnlineProblem, moves: Array) -> list[str]:
+def _history(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
     """Return in words who moves that was there before the first round."""
     moving = np.flatnonzero((problem.stream.when == HISTORY) & moves.any(axis=1))
-    return [f"row {row} moves, which is of the history and cannot act" for row in moving[:MOST_TOLD]]
+    found = Offences()
+    found.add_all((f"row {row} moves, which is of the history and cannot act" for row in moving), moving.size)
+    return found.told

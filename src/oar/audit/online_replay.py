@@ -21,6 +21,7 @@ from oar.models import Centroids, Differentiable, NearestCentroid
 from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Walk, Window
 from oar.online.binding import update_of
 from oar.online.stream import HISTORY
+from oar.plans.independence import Independence
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -34,6 +35,7 @@ class Replayed(NamedTuple):
     witness: str
     residual: float
     converged: bool
+    independence: Independence
 
 
 def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
@@ -83,7 +85,8 @@ def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[
             running = running + rule.rate * (newest - running)
         else:
             running = newest
-        yield Replayed(heard_by_centroids(problem.everyone, running, points, scales), AVERAGES, 0.0, True)
+        heard = heard_by_centroids(problem.everyone, running, points, scales)
+        yield Replayed(heard, AVERAGES, 0.0, True, Independence.IMPLEMENTATION)
 
 
 def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
@@ -95,7 +98,8 @@ def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Rep
         features = np.asarray(stream.people.features[rows], dtype=np.float64) + moves[rows]
         fitted = refit(problem.model, stream.people.some(rows), features)
         said = fitted.testify(points[0], everyone.wishes[0].target)
-        yield Replayed(heard_by_refit(everyone, fitted, points), said.witness, said.residual, said.converged)
+        heard = heard_by_refit(everyone, fitted, points)
+        yield Replayed(heard, said.witness, said.residual, said.converged, said.independence)
 
 
 def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
@@ -109,7 +113,8 @@ def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterato
         before = np.asarray(rule.update(update), dtype=np.float64)
         fitted = _as_refit(update.training, before, f"{rule.name} itself, on the data as handed in")
         judged = heard_by_refit(problem.everyone, fitted, points)
-        yield Replayed(judged, f"{rule.name} itself, on the data as handed in", 0.0, bool(np.isfinite(before).all()))
+        witness, sound = f"{rule.name} itself, on the data as handed in", bool(np.isfinite(before).all())
+        yield Replayed(judged, witness, 0.0, sound, Independence.REPEATED)
 
 
 def _as_refit(training: object, parameters: Array, witness: str) -> Refit:

@@ -49,6 +49,7 @@ def audit_retrained(plan: Plan) -> Audit:
         converged=old.testify(asked.points[0], problem.goal_target).converged and witness.converged,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
+        independence=witness.independence,
     )
 
 

@@ -19,6 +19,7 @@ from oar.actions.perturb import Allowance
 from oar.audit.centroids import ByClass, Means
 from oar.audit.centroids import heard as heard_centroids
 from oar.audit.limits import LIMIT_SLACK, lengths_of
+from oar.audit.offences import MOST, Offences
 from oar.audit.retrained import heard
 from oar.audit.streamed_newton import Moments, Task, both_refitted
 from oar.audit.table_limits import trainable
@@ -32,10 +33,10 @@ from oar.people.labels import LabelCoding
 from oar.people.parts import Part
 from oar.people.streamed import StreamedPopulation, chunks_of
 from oar.plans import Audit, Plan
+from oar.plans.independence import Independence
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
-TOLD = 5  # offenders that are put into words
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"
 NEWTON = "Newton steps on sums over parts, to a gradient of norm 1e-10 (numpy)"
 EQUATIONS = "normal equations of sums over parts (numpy)"
@@ -47,6 +48,7 @@ def audit_streamed(plan: Plan) -> Audit:
     problem = plan.problem
     people = problem.people
     assert isinstance(people, StreamedPopulation)
+    plan.check_files()
     coding = None if problem.regresses else people.coding
     asked = _Asked(plan.mover(), coding, problem.allowance, problem.allowance.norm.p, plan.rows_at_a_time)
     if isinstance(problem.model, NearestCentroid):
@@ -77,11 +79,19 @@ class Limits:
 
     movers: int = 0
     effort: float = 0.0
-    violations: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    offenders: int = 0
 
     def __add__(self, other: Limits) -> Limits:
-        together = (*self.violations, *other.violations)[:TOLD]
-        return Limits(self.movers + other.movers, self.effort + other.effort, together)
+        first = (*self.first, *other.first)[:MOST]
+        return Limits(self.movers + other.movers, self.effort + other.effort, first, self.offenders + other.offenders)
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Who moves farther than it may, in words: the first few, and how many more."""
+        told = Offences()
+        told.add_all(self.first, self.offenders)
+        return told.told
 
 
 def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
@@ -90,9 +100,9 @@ def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
     beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))  # also of moves that are not numbers
     told = tuple(
         f"person {chunk.start + int(row)} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
-        for row in np.flatnonzero(beyond)[:TOLD]
+        for row in np.flatnonzero(beyond)[:MOST]
     )
-    found = Limits(int(np.count_nonzero(lengths)), float(lengths.sum()), told)
+    found = Limits(int(np.count_nonzero(lengths)), float(lengths.sum()), told, int(np.count_nonzero(beyond)))
     return (trainable(moves, beyond) if told else moves), found
 
 
@@ -149,6 +159,7 @@ def _report(
         witness=witness,
         residual=residual,
         converged=converged,
+        independence=Independence.IMPLEMENTATION,
     )
 
 

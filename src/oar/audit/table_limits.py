@@ -17,6 +17,7 @@ from oar.actions.limits import Limit
 from oar.actions.links import Link
 from oar.actions.rules import Comparison
 from oar.audit.comparing import holds
+from oar.audit.offences import Offences
 from oar.audit.places import Places
 from oar.people import Chunk, Population
 from oar.people.encoding import LARGEST, Encoding
@@ -27,7 +28,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SLACK = 1e-9  # of a budget, as for plain moves
 ROUNDING = 1e-9  # of the values that are compared
-MOST = 5  # offenders that are put into words
 FREE = Limit()
 
 
@@ -39,7 +39,7 @@ class TableLimits:
         assert problem.limits is not None
         self.problem, self.limits = problem, problem.limits
         self.encoding: Encoding = problem.people.encoding
-        self.violations: list[str] = []
+        self._offences = Offences()
         self.movers, self.effort = 0, 0.0
         self._units = {column.name: self._unit(column) for column in self.encoding.schema}
         self._own = self._own_limits()
@@ -79,13 +79,20 @@ class TableLimits:
                         own = replace(own, step=limit.step)  # steps are everybody's
                     self._check_column(column, own, was[alone], now[alone], names[alone])
             self._check_column(column, limit, was, now, names, everyone)
+            imputed = self.problem.people.imputed
+            if imputed is not None and people.start >= 0:
+                changed = (was != now).any(axis=1) & imputed[people.start : people.stop, number]
+                self._note(changed, names, f"changes {column.name!r}, which was missing and filled in")
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)
         self._check_rules(before, after, names)
         self._check_places(before, after, names, people)
         lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
-        for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK))):
-            self._say(f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}")
+        told = (
+            f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}"
+            for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK)))
+        )
+        self._offences.add_all(told, int(np.count_nonzero(~(lengths <= budgets * (1 + SLACK)))))
         return np.where(endless, np.nan, lengths)
 
     def _check_column(
@@ -230,12 +237,12 @@ class TableLimits:
         return found
 
     def _note(self, wrong: Mask, names: list[str], what: str) -> None:
-        for row in np.flatnonzero(wrong)[:MOST]:
-            self._say(f"{names[row]} {what}")
+        self._offences.add_all((f"{names[row]} {what}" for row in np.flatnonzero(wrong)), int(np.count_nonzero(wrong)))
 
-    def _say(self, sentence: str) -> None:
-        if len(self.violations) < MOST:
-            self.violations.append(sentence)
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Broken limits in words: the first few, and how many more."""
+        return self._offences.told
 
 
 def named(people: Population, chunk: Chunk) -> list[str]:

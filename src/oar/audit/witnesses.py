@@ -5,12 +5,17 @@ regression (`Ridge`), the linear SVM with a penalised intercept and hard labels 
 (`GaussianNB`). Soft labels are given to it as one weighted copy of a person for each class. Where a free intercept
 makes it all the same, features are given as distances from their mean; scikit-learn's solvers lose digits otherwise.
 
-`GaussianNB` adds var_smoothing times the largest variance of the features that it is given; `GaussianNaiveBayes` adds
-an ε that is settled before anyone moves. It is given the var_smoothing that makes the two the same.
+`GaussianNB` adds var_smoothing times the largest variance of the features that it is given. Where `GaussianNaiveBayes`
+is given ε itself, or soft labels make several rows of one person, it is given the var_smoothing that makes the two the
+same.
 
-Everything else is refitted by the model's own training, from its own start, to a tight tolerance; the witness says so.
-For networks that is not for want of an implementation: training has many minima, and another optimiser ends in another.
-Frozen prototypes are class means in an embedding, and `NearestCentroid` of scikit-learn knows no weights.
+SciPy minimises what scikit-learn has not, on a risk that is written out again (`other_optimisers`): the linear SVM with
+a free intercept or soft labels, softmax regression without a penalty, and both where scikit-learn's answer is no
+minimum. Class means of a frozen embedding are averaged here. An ensemble is refitted model by model.
+
+Everything else is refitted by the model's own training, from its own start, to a tight tolerance. For networks that is
+not for want of an implementation: training has many minima, and another optimiser ends in another. So SciPy is asked
+whether what training returned is a minimum; each testimony says how independent it is.
 """
 
 from __future__ import annotations
@@ -24,34 +29,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import batch_norm
+from oar.audit.other_optimisers import confirmation, fitted_by_scipy
+from oar.estimators.trained_training import TrainedCore
 from oar.estimators.twin import Twin
 from oar.models import (
     Differentiable,
+    Ensemble,
     GaussianNaiveBayes,
     LinearSVM,
+    PrototypeNetwork,
     Ridge,
     Scaled,
     SoftmaxRegression,
     TestTimeBatchNorm,
 )
+from oar.models.refitting import Refitting
 from oar.people import Population
+from oar.plans.independence import Independence
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
 SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' spreads, asks for another witness
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
+SCIPY = "SciPy, on the risk written out again in NumPy"
+AVERAGES = "class averages of the embedded rows (numpy)"
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
 @dataclass(frozen=True)
 class Testimony:
-    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, how tightly, and if at all."""
+    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, how tightly, and if at all.
+
+    `independence` is how little it shares with the solver.
+    """
 
     outputs: Array
     loss: float
     witness: str
     residual: float
     converged: bool
+    independence: Independence = Independence.IMPLEMENTATION
 
 
 class Refit(NamedTuple):
@@ -79,6 +96,10 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
         return _by_the_estimator(model, people, features)
     if isinstance(model, TestTimeBatchNorm):
         return _by_batch_statistics(model, people, features)
+    if isinstance(model, PrototypeNetwork) and not model.train_embedding:
+        return _by_averaging(model, people, features)
+    if isinstance(model, Ensemble):
+        return _one_by_one(model, people, features)
     from scipy.linalg import LinAlgWarning
     from sklearn.exceptions import ConvergenceWarning
 
@@ -88,17 +109,91 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
             warnings.simplefilter("ignore", kind)
         outside = _scikit_learn(model, people, features - centre)
     if outside is None:
-        return _own_refit(model, people, features)
+        return _by_scipy(model, people, features)
     estimator, name = outside
     residual = _residual(model, people, features - centre, estimator)
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
-        return _own_refit(model, people, features)
+        return _by_scipy(model, people, features)
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = _outputs(estimator, model, query[None] - centre)[0]
         return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
 
     return Refit(judged, lambda rows: _outputs(estimator, model, rows - centre))
+
+
+def _by_scipy(model: Differentiable, people: Population, features: Array) -> Refit:
+    """Minimise a linear model's risk, written out again, by SciPy; all others are refitted by their own training."""
+    if not isinstance(model, SoftmaxRegression | LinearSVM):
+        return _own_refit(model, people, features)
+    # Without a penalty there may be no minimum, or no single one: the model's own training refuses to be fitted then.
+    own = _own_refit(model, people, features) if model.l2 == 0 else None
+    matrix, residual = fitted_by_scipy(model, features, model.targets(people), _shares(people))
+    if residual > SETTLED:
+        return own or _own_refit(model, people, features)
+
+    def outputs(rows: Array) -> Array:
+        return rows @ matrix[:, :-1].T + matrix[:, -1]
+
+    def judged(query: Array, target: Array) -> Testimony:
+        found = outputs(query[None])[0]
+        return Testimony(found, _loss(model, found, target), SCIPY, residual, True)
+
+    return Refit(judged, outputs)
+
+
+def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> Refit:
+    """Average what people are embedded as, class by class; the embedding itself is given, and learns nothing."""
+
+    def embedded(rows: Array) -> Array:
+        return rows if model.embedding is None else model._embed_all(rows)
+
+    shares, seen = _shares(people)[:, None] * people.class_rows(), embedded(features)
+    means = np.array([np.average(seen, axis=0, weights=share) for share in shares.T])
+    means += [np.average(seen - mean, axis=0, weights=share) for mean, share in zip(means, shares.T, strict=True)]
+
+    def outputs(rows: Array) -> Array:
+        return -np.linalg.norm(embedded(rows)[:, None] - means, axis=2)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        found = outputs(query[None])[0]
+        return Testimony(found, _named_loss("", found, target), AVERAGES, 0.0, True)
+
+    return Refit(judged, outputs)
+
+
+def _one_by_one(model: Ensemble, people: Population, features: Array) -> Refit:
+    """Refit every model by its own witness, to those whom it draws, and average what they say."""
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    parts = []
+    for one, seed in zip(model.models, model.draws, strict=True):
+        drawn = people.with_features(people.features)
+        drawn.weights = weights * model._counts(people, seed)
+        parts.append(refit(one, drawn, features))
+    widths = np.cumsum([one.target_rows(np.eye(max(2, len(people.classes)))).shape[1] for one in model.models])[:-1]
+
+    def averaged(each: list[Array]) -> Array:
+        return np.mean(each if model.regresses else [_log_shares(one) for one in each], axis=0)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        targets = [target] * len(parts) if model.regresses else np.split(target, widths)
+        told = [part.testify(query, own) for part, own in zip(parts, targets, strict=True)]
+        return Testimony(
+            averaged([one.outputs[None] for one in told])[0],
+            float(np.mean([one.loss for one in told])),
+            " and ".join(dict.fromkeys(one.witness for one in told)),
+            max(one.residual for one in told),
+            all(one.converged for one in told),
+            Independence.weakest([one.independence for one in told]),
+        )
+
+    return Refit(judged, lambda rows: averaged([part.outputs(rows) for part in parts]))
+
+
+def _log_shares(outputs: Array) -> Array:
+    """Return log-probabilities (m, k) of outputs (m, o); a single one is measured against 0."""
+    logits = outputs if outputs.shape[1] > 1 else np.column_stack([np.zeros(len(outputs)), outputs])
+    return logits - np.logaddexp.reduce(logits, axis=1)[:, None]
 
 
 def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refit:
@@ -147,10 +242,13 @@ def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit
     original = model.original(people, features)
     settings = " ".join(repr(original.twin.estimator).split())  # pipelines are shown on several lines
     told = " (which warned that it had not converged)" if original.unfinished else ""
+    # Plans for an estimator whose own fit is the twin's refit were made by that fit.
+    shared = Independence.REPEATED if isinstance(model.core, TrainedCore) else Independence.IMPLEMENTATION
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = original.outputs(query[None])[0]
-        return Testimony(outputs, _named_loss(model.core.loss, outputs, target), f"{settings}.fit{told}", 0.0, True)
+        loss = _named_loss(model.core.loss, outputs, target)
+        return Testimony(outputs, loss, f"{settings}.fit{told}", 0.0, True, shared)
 
     return Refit(judged, original.outputs)
 
@@ -191,11 +289,16 @@ def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, we
     from sklearn.naive_bayes import GaussianNB
 
     rows, labels, weights = _labelled(people, features, weights)
-    added = model.settled(people.features, model.targets(people), _shares(people))["smoothing"]
+    rows, labels, weights = (part[weights > 0] for part in (rows, labels, weights))  # who has left is not there
     largest = float(np.var(rows, axis=0).max())  # what GaussianNB multiplies var_smoothing by
     if not largest > 0:
         return None  # nobody differs from anybody
-    estimator = GaussianNB(var_smoothing=added / largest)
+    share = model.var_smoothing
+    if model.smoothing is not None:
+        share = model.smoothing / largest
+    elif people.has_label_rows and _soft(people):
+        share *= float(np.var(features[_shares(people) > 0], axis=0).max()) / largest
+    estimator = GaussianNB(var_smoothing=share)
     # Times n, because GaussianNB takes a class whose weight is below 1e-8 for an empty one.
     return estimator.fit(rows, labels, sample_weight=people.size * weights), "scikit-learn GaussianNB"
 
@@ -262,11 +365,15 @@ def _own_refit(model: Any, people: Population, features: Array) -> Refit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
     name = getattr(training, "witness", f"{model.name}'s own training, from scratch")
-    converged = fit.residual <= CONVERGED
+    converged, independence = fit.residual <= CONVERGED, Independence.REPEATED
+    if converged and isinstance(training, Refitting) and getattr(model, "train", None) is None:
+        confirmed = confirmation(training, fit, model.convex)
+        name = f"{name}; {confirmed}" if confirmed else name
+        independence = Independence.OPTIMISER if confirmed else independence
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = training.outputs(fit.parameters, query)
         loss, _, _ = training.goal(fit.parameters, query, target)
-        return Testimony(outputs, loss, name, fit.residual, converged)
+        return Testimony(outputs, loss, name, fit.residual, converged, independence)
 
     return Refit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))

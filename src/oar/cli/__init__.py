@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from typing import Annotated
 
 import typer
 
 from oar.cli.audit import audit
-from oar.cli.endings import clear_endings, left_at_once
+from oar.cli.endings import ENDINGS, clear_endings, left_at_once
 from oar.cli.leverage import leverage
+from oar.cli.limits import limits
 from oar.cli.paper import embed_mnist, outside, reproduce
 from oar.cli.plan import plan
 from oar.cli.questions import questions
@@ -19,6 +18,7 @@ from oar.cli.schema import schema
 from oar.cli.simulate import simulate
 from oar.cli.study import EXAMPLE as STUDY_EXAMPLE
 from oar.cli.study import study
+from oar.interrupts import listen
 from oar.version import __version__
 
 __all__ = ["app", "main"]
@@ -35,8 +35,8 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command. Being told to end (SIGTERM) leaves as little behind as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    """Run the command. Being told to end (SIGTERM, SIGHUP) leaves as little behind as Ctrl-C does."""
+    listen(("SIGINT", *ENDINGS))
     with left_at_once(), clear_endings():
         app()
 
@@ -98,3 +98,7 @@ app.command(
     short_help="Show what the columns of a table are.",
     epilog="Example: oar schema people.csv --target approved --output schema.toml",
 )(schema)
+app.command(
+    short_help="Draft what may be done to the columns of a table.",
+    epilog="Example: oar limits people.csv --target approved --output limits.toml",
+)(limits)

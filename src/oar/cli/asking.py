@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
 MOST_CLASSES = 50  # different numbers; a target of more is values rather than classes
+NO_LIMITS = Path("none")
 # What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
 EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
@@ -42,6 +44,7 @@ class Asked:
     probability: float | None = None
     within: float | None = None
     changed: float | None = None
+    lost: float | None = None
     worse: float | None = None
     relabel: int | None = None
     withhold: int | None = None
@@ -67,8 +70,8 @@ class Asked:
         """What must not happen to others; None where nothing was said."""
         from oar.goals import Keep
 
-        limited = self.changed is not None or self.worse is not None
-        return Keep(changed=self.changed, worse=self.worse) if limited else None
+        limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
+        return Keep(**limits) if any(value is not None for value in limits.values()) else None
 
     def among(self, participants: str) -> Asked:
         """Return the same question with others taking part; people are read once."""
@@ -147,7 +150,7 @@ class Asked:
         parts: list[Any] = []
         budget = self.budget if self.budget is not None else self._example_says("budget")
         if budget is not None:
-            limits = self.limits if self.limits is not None else self.source.limits
+            limits = self.allowed
             norm = self.norm or ("2" if self.layout.plain else "1")
             choose("norm", norm, ("1", "2", "inf"))
             parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
@@ -163,6 +166,17 @@ class Asked:
         if not parts:
             raise OptionError("--budget: must say how far members may go, got none; or use --relabel or --withhold.")
         return parts[0] if len(parts) == 1 else parts
+
+    @property
+    def allowed(self) -> Any:
+        """What may be done to columns: as observed, with a file's columns in place of these; `none` lifts all."""
+        from oar.actions.limits import Limits
+
+        if self.limits == NO_LIMITS:
+            return None
+        if self.limits is None and (self.layout.plain or self.source.limits is not None):
+            return self.source.limits
+        return self.limits if self.layout.plain else Limits.observed(self.source.people, self.limits)
 
     def who_takes_part(self) -> dict[str, Any]:
         """Return `participants` for an action; of them who asks stays as it is, unless it moves too."""
@@ -239,7 +253,10 @@ def _value_or_range(goals: tuple[str, ...]) -> Any:
     low, dots, high = goals[0].partition("..")
     if len(goals) > 1 or not dots:
         return _number(goals)
-    return Between(*(_number((end,)) if end else None for end in (low, high)))
+    least, most = (_number((end,)) if end else None for end in (low, high))
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"goal: must be a range from the lower to the higher number, got {goals[0]!r}.")
+    return Between(least, most)
 
 
 def _share(text: str) -> float:
@@ -251,7 +268,7 @@ def _share(text: str) -> float:
 
 def _whole(text: str) -> int:
     number = _number((text.removeprefix("best:"),), "participants")
-    if number != int(number) or number < 1:
+    if not number.is_integer() or number < 1:
         raise OptionError(f"participants: must be a whole number of members after best:, got {text!r}.")
     return int(number)
 
@@ -259,6 +276,9 @@ def _whole(text: str) -> int:
 def _number(texts: tuple[str, ...], argument: str = "goal") -> float:
     try:
         (text,) = texts
-        return float(text)
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError
     except ValueError:
         raise OptionError(f"{argument}: must be one number, got {' '.join(texts)!r}.") from None
+    return number

@@ -12,17 +12,26 @@ from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.card_limits import BUDGET, TERMS, limits_of
 from oar.cli.endings import clear_endings
-from oar.cli.reading import Layout
-from oar.cli.respond import CardFile
+from oar.cli.reading import Layout, check_data
 from oar.cli.stages import stages
 from oar.cli.tabling import check_file
+from oar.cli.writing import Writing
 from oar.errors import OptionError
 
 if TYPE_CHECKING:
     from oar.plans import Audit, Card, Plan
     from oar.problem import Problem
 
-People = Annotated[Path, typer.Argument(metavar="DATA", help="The people, as for oar plan.", show_default=False)]
+Audited = Annotated[
+    Path,
+    typer.Argument(metavar="PLAN", help="The folder of a plan, or its card, plan.json.", show_default=False),
+]
+People = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATA", help="The people, as for oar plan; none for a plan of the example.", show_default=False
+    ),
+]
 Moves = Annotated[
     Path | None,
     typer.Option(help="A file of moves, as moves.csv, to be made in place of answers to the card.", show_default=False),
@@ -30,9 +39,10 @@ Moves = Annotated[
 Out = Annotated[Path | None, typer.Option(help="JSON file to write what was found to.", show_default=False)]
 
 
+@given.reads
 def audit(
-    card: CardFile,
-    data: People,
+    card: Audited,
+    data: People = None,
     target: given.Target = None,
     query: given.Queries = None,
     moves: Moves = None,
@@ -47,6 +57,7 @@ def audit(
     share: given.Share = None,
     move_too: given.MoveToo = False,
     changed: given.Changed = None,
+    lost: given.Lost = None,
     worse: given.Worse = None,
     missing: given.Missing = "refuse",
     name: given.Name = None,
@@ -54,24 +65,44 @@ def audit(
     weights: given.Weights = None,
     out: Out = None,
     force: given.Force = False,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
+    written: Writing = given.WRITTEN,
 ) -> None:
-    """Have everyone in DATA answer the card (or make the --moves), refit from scratch, and tell what the query gets.
+    """Check a plan's folder, have its moves made and its card answered, refit from scratch, and tell what comes of it.
 
-    Model, norm and budget are the card's, and so is the goal where it is one prediction; any other goal is said again
-    as it was for the plan. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input.
+    A folder says itself what was asked. Of a card alone, plan.json, model, norm and budget are known, and so is the
+    goal where it is one prediction; any other goal is said again as it was for the plan, and --moves are made in place
+    of answers. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input, for files that are
+    not as they were delivered, and for a folder's plan on other data than its own.
     """
+    if card.is_dir():
+        own = [target, query, moves, limits, participants, seed, goal, barred, probability, within, several, share]
+        own += [move_too, changed, lost, worse, missing, name, leave_out, weights]
+        usual = [None] * 4 + ["everyone", 0] + [None] * 6 + [False, None, None, None, "refuse", None, None, None]
+        _audit_folder(card, data, out, force, own == usual and not written.given)
+        return
     with clear_endings(), stages() as stage:
         from oar.audit import audit as audited
         from oar.plans import Card
+        from oar.report.arriving import finish
 
         check_file(out, force, endings=())
+        check_data(data, None)
         stage("reading")
+        finish(card.parent)
+        differs = _differs(card, moves)
         loaded = Card.load(card)
         schema = None if loaded.table is None else loaded.table.encoding.schema
-        left_out = tuple(leave_out or ())
-        layout = Layout(sep, encoding, target, name, left_out, weights, schema, missing, plain=schema is None)
+        layout = Layout(
+            written,
+            target,
+            given.by_place([name])[0] if name else None,
+            given.by_place(leave_out),
+            weights=weights,
+            schema=schema,
+            missing=missing,
+            plain=schema is None,
+            of_card=True,
+        )
         asked = Asked(
             data,
             layout,
@@ -88,6 +119,7 @@ def audit(
             probability=probability,
             within=within,
             changed=changed,
+            lost=lost,
             worse=worse,
             card_goal=_single(loaded),
         )
@@ -102,8 +134,48 @@ def audit(
         typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
     if loaded.participants == "selected" and moves is None:
         typer.echo(f"\n{_answered(problem)}")
+    _end(out, differs)
+
+
+def _audit_folder(folder: Path, data: Path | None, out: Path | None, force: bool, nothing_else: bool) -> None:
+    """Audit a plan by its folder alone."""
+    with clear_endings(), stages() as stage:
+        from oar.cli.audit_folder import audited_folder
+        from oar.files import replace_atomically
+        from oar.report.facts import FORMAT, VERSION
+        from oar.report.plain import json_text
+
+        check_file(out, force, endings=())
+        if not nothing_else:
+            raise OptionError(
+                f"PLAN: the folder {folder} says itself what was asked; leave all options but --out and --force out, "
+                f"or name {folder / 'plan.json'}."
+            )
+        found = audited_folder(folder, data, stage)
+        if out is not None:
+            with replace_atomically(out) as file:
+                file.write(json_text({"format": FORMAT, "version": VERSION, **found.to_json()}).encode())
+    typer.echo(found)
+    _end(out, found.differs if found.same_data else (*found.differs, "DATA is another file than it was made of"))
+
+
+def _end(out: Path | None, differs: tuple[str, ...]) -> None:
+    """Say where it is, and end with 1 where files are not as they were delivered."""
     if out is not None:
         typer.echo(f"\nDone. Written to {out}")
+    if differs:
+        typer.echo(f"oar: this is not the plan as it was delivered: {'; '.join(differs)}.", err=True)
+        raise SystemExit(1)
+
+
+def _differs(card: Path, moves: Path | None) -> tuple[str, ...]:
+    """Return what differs of the files that are used, where a manifest lies beside them."""
+    from oar.report.manifest import MANIFEST, check
+
+    used = [card, *([moves] if moves is not None and moves.parent.absolute() == card.parent.absolute() else [])]
+    if not (card.parent / MANIFEST).is_file():
+        return ()
+    return check(card.parent, tuple(path.name for path in used)).told
 
 
 def _single(card: Card) -> Any:
@@ -132,10 +204,11 @@ def _problem(asked: Asked, card: Card) -> Problem:
         )
     if asked.participants.startswith("best:"):
         raise OptionError("--participants: nobody is chosen in an audit; name who takes part, or use --moves.")
-    model: Any = NearestCentroid() if card.broadcast is None else card.broadcast.model
+    centroids = card.broadcast is None or (card.table is None and card.model == NearestCentroid().name)
+    model: Any = NearestCentroid() if centroids or card.broadcast is None else card.broadcast.model
     if card.table is not None and not isinstance(model, Scaled) and "scaled " in card.model:
         model = Scaled(model, frozen=card.model.startswith("frozen-"))
-    limits: Any = asked.limits if asked.limits is not None else limits_of(card)
+    limits = limits_of(card, asked.limits)
     moves = Perturb(card.budget, norm=card.norm, limits=limits, **asked.who_takes_part())
     problem = Problem(asked.source.people, model, asked.asking, moves, keep=asked.keep)
     if problem.published_goal != card.goal:
@@ -167,14 +240,16 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
     """Return everyone's answer to the card, or the moves of a file."""
     import numpy as np
 
+    from oar.people.spreadsheet import restored
+    from oar.plans.given import plan_from
+    from oar.plans.long_moves import COLUMNS
     from oar.plans.plan import MemberPlan
-    from oar.report.moves_out import COLUMNS, neutral, plan_from
 
     if moves is not None:
         parquet = moves.suffix.lower() in (".parquet", ".pq")
-        layout = Layout() if parquet else Layout(layout.sep, layout.encoding)
+        layout = Layout() if parquet else Layout(layout.written)
         made = layout.read(moves, COLUMNS)
-        return plan_from(problem, made.map(neutral) if parquet else made)
+        return plan_from(problem, made if parquet else made.map(restored))
     people = problem.people
     stay = MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
     return stay.followed(card)
@@ -194,7 +269,7 @@ def _save(found: Audit, card: Card, asked: Asked, out: Path) -> None:
         "oar": __version__,
         "asked": {"model": card.model, "goal": told(card.goal), "budget": card.budget, "norm": str(card.norm)},
         "outcome": {field.name: told(getattr(found, field.name)) for field in fields(found)},
-        "repeat": {"data": {"file": source.file, "sha256": source.sha256, "rows": len(source.frame)}},
+        "repeat": {"data": {"file": source.file, "rows": len(source.frame)}},
     }
     with replace_atomically(out) as file:
         file.write(json_text(content).encode())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from oar.cli.asking import NO_LIMITS
 
 if TYPE_CHECKING:
     from oar.actions.limits import Limit, Limits
@@ -16,15 +20,24 @@ TERMS = (
 BUDGET = "Limits: only the budget was checked, because a card of plain numbers has no other terms."
 
 
-def limits_of(card: Card) -> Limits | None:
-    """Return a card's terms as limits; None where it is of plain numbers, which have a budget alone."""
+def limits_of(card: Card, file: Path | None = None) -> Limits | None:
+    """Return a card's terms as limits, a file's columns being in place of the card's; None lifts all but the budget.
+
+    A card of plain numbers has no terms. Bounds of a card are about those who answer it, not about who asks.
+    """
     from oar.actions.limits import Limits
 
-    if card.table is None:
+    if file == NO_LIMITS:
         return None
+    said = None if file is None else Limits.load(file)
+    if card.table is None:
+        return said
     columns = {each.column.name: _limit(each) for each in card.table.columns}
-    links, rules = (tuple(dict.fromkeys(one.text for one in said)) for said in (card.table.links, card.table.rules))
-    return Limits(columns, links=links, rules=rules)
+    if said is not None:
+        rest = {name: limit for name, limit in columns.items() if name not in said.columns}
+        return replace(said, columns={**rest, **said.columns}, as_observed=tuple(rest))
+    links, rules = (tuple(dict.fromkeys(one.text for one in says)) for says in (card.table.links, card.table.rules))
+    return Limits(columns, links=links, rules=rules, as_observed=tuple(columns))
 
 
 def _limit(terms: ColumnTerms) -> Limit:
@@ -34,12 +47,17 @@ def _limit(terms: ColumnTerms) -> Limit:
     if not terms.movable:
         return Limit(immutable=True)
     if column.kind == "category":
+        if terms.pooled and len(terms.choices) == len(column.levels) - 1:  # what is not named is not forbidden
+            return Limit(cost=terms.cost)
         return Limit(levels=tuple(column.levels[place] for place in terms.choices), cost=terms.cost)
     if column.kind == "boolean":
         return Limit(direction=terms.direction, cost=terms.cost)
     lower, upper = (_value(terms, bound) for bound in (terms.lower, terms.upper))
     step = terms.step or None if column.kind != "ordinal" else None  # of an ordinal it is a level anyway
-    return Limit(False, lower, upper, terms.direction, step, cost=terms.cost, unit=1.0)
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper, "direction": terms.direction, "step": step}
+    if terms.per_spread is not None:  # the card's own cost is rounded up, and whoever has the data knows better
+        return Limit(**bounds, cost=terms.per_spread)
+    return Limit(**bounds, cost=terms.cost, unit=1.0)
 
 
 def _value(terms: ColumnTerms, bound: float | None) -> Any:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from oar.cli.words import in_options
 from oar.errors import OARError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+ENDINGS = ("SIGTERM", "SIGHUP")  # what a command is told to end with, beside Ctrl-C
 INTERRUPTED = 128 + signal.SIGINT  # what shells report for a command that Ctrl-C ended
 
 
@@ -31,12 +33,17 @@ def progress_bar() -> Progress:
 
 
 @contextmanager
-def clear_endings(interrupted: str = "nothing was written") -> Iterator[None]:
-    """Turn errors raised on purpose into one line and exit code 1, and Ctrl-C into exit code 130."""
+def clear_endings(
+    interrupted: str = "nothing was written", in_words: Callable[[str], str] = in_options
+) -> Iterator[None]:
+    """Turn errors raised on purpose into one line and exit code 1, and Ctrl-C into exit code 130.
+
+    `in_words` puts what an error says into the words of the command.
+    """
     try:
         yield
     except OARError as error:
-        typer.echo(f"oar: {error}", err=True)
+        typer.echo(f"oar: {in_words(str(error))}", err=True)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         typer.echo(f"oar: interrupted; {interrupted}.", err=True)
@@ -52,9 +59,13 @@ def left_at_once() -> Iterator[None]:
     try:
         yield
     except SystemExit as ending:
-        if ending.code not in (INTERRUPTED, 128 + signal.SIGTERM):
+        told: list[Any] = [128 + getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+        if ending.code not in (INTERRUPTED, *told):
             raise
+        scratch = sys.modules.get("oar.streaming.scratch")  # which cleans up where Python ends, and only then
+        if scratch is not None:
+            scratch.clear_all()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):  # a pipe that nobody reads any more
                 stream.flush()
-        os._exit(int(ending.code))
+        os._exit(int(ending.code or 0))

@@ -12,7 +12,7 @@ from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
 from oar.cli.reading import word
 from oar.cli.stages import stages
-from oar.cli.tabling import check_file, lined, save_rows
+from oar.cli.tabling import check_file, lined, save_rows, tell_limits
 from oar.errors import OptionError
 
 SHARES = "1%,5%,20%,100%"
@@ -52,6 +52,7 @@ def leverage(
         if out is not None:
             save_rows(rows, out)
     typer.echo(_shown(group or "share", rows))
+    tell_limits(asked.problem)
     if out is not None:
         typer.echo(f"\nDone. Written to {out}")
 

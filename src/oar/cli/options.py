@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -12,11 +13,14 @@ import typer
 
 from oar.cli.asking import Asked
 from oar.cli.reading import Layout
+from oar.cli.writing import Writing
 
+WRITTEN = Writing()
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
 
 Data = Annotated[
-    Path | None, typer.Argument(help="A .csv (also .csv.gz), .tsv or .parquet file, one row a person.", metavar="DATA")
+    Path | None,
+    typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
 ]
 Example = Annotated[
     str | None,
@@ -62,7 +66,13 @@ ModelName = Annotated[
 ]
 LimitsFile = Annotated[
     Path | None,
-    typer.Option("--limits", help="TOML file that says what may be done to the columns.", show_default=False),
+    typer.Option(
+        "--limits",
+        metavar="FILE|none",
+        help="TOML file that says what may be done to columns; others stay within what was observed (oar limits drafts "
+        "the file). none lifts all limits.",
+        show_default=False,
+    ),
 ]
 SchemaFile = Annotated[
     Path | None,
@@ -133,6 +143,14 @@ Changed = Annotated[
         help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
     ),
 ]
+Lost = Annotated[
+    float | None,
+    typer.Option(
+        help="Of those who have the goal's prediction, at most this share may lose it, such as 0.02: of the members "
+        "who move, where their moves take them, and of those who do nothing.",
+        show_default=False,
+    ),
+]
 Worse = Annotated[
     float | None,
     typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
@@ -154,13 +172,55 @@ Plain = Annotated[
         "scaler; no schema and no limits. Then plans for nearest-centroid are proved optimal.",
     ),
 ]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature",
+        help="A column that is a feature although it looks like row numbers or names; may be repeated.",
+        show_default=False,
+    ),
+]
 Sep = Annotated[
-    str | None, typer.Option(help="What is between cells.  [default: a comma; a tab in .tsv]", show_default=False)
+    str | None,
+    typer.Option(
+        help="What is between cells.  [default: a comma, or what the whole header has instead; a tab in .tsv]",
+        show_default=False,
+    ),
 ]
 Encoding = Annotated[
     str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
 ]
+Decimal = Annotated[
+    str | None, typer.Option(help="The decimal mark, such as a comma.  [default: a point]", show_default=False)
+]
+Thousands = Annotated[
+    str | None, typer.Option(help="The mark between thousands, as in 1,200 or 1'200.", show_default=False)
+]
+Na = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--na",
+        help="A word that stands for a missing value, such as unknown or ?, beside NA, NaN and empty cells; may be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="The sheet of an .xlsx file.  [default: the first]", show_default=False)
+]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there already.")]
+
+
+def about_files(
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    na: Na = None,
+    sheet: Sheet = None,
+) -> Writing:
+    """Return how files are written; its arguments are the options of every command that reads a table."""
+    return Writing(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
 
 
 def about_people(
@@ -168,12 +228,12 @@ def about_people(
     target: Target = None,
     name: Name = None,
     leave_out: LeftOut = None,
+    feature: Features = None,
     weights: Weights = None,
     schema: SchemaFile = None,
     missing: Missing = "refuse",
     plain: Plain = False,
-    sep: Sep = None,
-    encoding: Encoding = None,
+    written: Writing = WRITTEN,
     example: Example = None,
     query: Queries = None,
     goal: Goal = None,
@@ -191,11 +251,13 @@ def about_people(
     probability: Probability = None,
     within: Within = None,
     changed: Changed = None,
+    lost: Lost = None,
     worse: Worse = None,
     seed: Seed = 0,
 ) -> Asked:
     """Return what is asked; its arguments are the options of every command that asks about people."""
-    layout = Layout(sep, encoding, target, name, tuple(leave_out or ()), weights, schema, missing, plain)
+    out, seen = by_place(leave_out), by_place(feature)
+    layout = Layout(written, target, by_place([name])[0] if name else None, out, seen, weights, schema, missing, plain)
     return Asked(
         data=data,
         layout=layout,
@@ -216,26 +278,48 @@ def about_people(
         probability=probability,
         within=within,
         changed=changed,
+        lost=lost,
         worse=worse,
         seed=seed,
     )
 
 
+def by_place(names: list[str] | None) -> tuple[str, ...]:
+    """Return columns as they are called here: pandas' name of one that has none is its place.
+
+    >>> by_place(["Unnamed: 0", "age"])
+    ('column 1', 'age')
+    """
+    return tuple(re.sub(r"^Unnamed: (\d+)$", lambda place: f"column {int(place[1]) + 1}", name) for name in names or ())
+
+
 def asks(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command, whose first argument is an `Asked`, the options of `about_people` before its own."""
-    shared = inspect.signature(about_people).parameters
-    _, *own = inspect.signature(command).parameters.values()
+    return _composed(_composed(command, about_people, first=True), about_files)
+
+
+def reads(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that has an argument `written` the options of `about_files` in its place."""
+    return _composed(command, about_files)
+
+
+def _composed(command: Callable[..., None], maker: Callable[..., Any], first: bool = False) -> Callable[..., None]:
+    """Return a command with a maker's options in place of the argument that it makes: the first, or `written`."""
+    made = list(inspect.signature(maker).parameters.values())
+    own = list(inspect.signature(command).parameters.values())
+    place = 0 if first else [part.name for part in own].index("written")
+    name = own[place].name
 
     @functools.wraps(command)
     def parsed(**values: Any) -> None:
-        asked = about_people(**{name: values.pop(name) for name in shared})
-        command(asked, **values)
+        command(**{name: maker(**{part.name: values.pop(part.name) for part in made})}, **values)
 
     # Typer reads options off the signature and the annotations.
-    hints = get_type_hints(about_people, include_extras=True) | get_type_hints(command, include_extras=True)
+    hints = get_type_hints(maker, include_extras=True) | get_type_hints(command, include_extras=True)
     every = [
-        part.replace(kind=part.KEYWORD_ONLY, annotation=hints[part.name]) for part in (*shared.values(), *own)
-    ]  # fmt: skip
+        part.replace(kind=part.KEYWORD_ONLY, annotation=hints[part.name])
+        for part in (*own[:place], *made, *own[place + 1 :])
+    ]
     parsed.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     parsed.__annotations__ = {part.name: hints[part.name] for part in every}
     del parsed.__wrapped__  # whose signature is another

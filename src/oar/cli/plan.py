@@ -14,6 +14,7 @@ from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
 from oar.cli.reading import check_data
+from oar.cli.retelling import asked_to_json
 from oar.cli.stages import Stage, stages
 from oar.errors import NumericsError, OptionError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from oar.report.pooling import Pooled
 
 FOLDER = Path("oar-plan")
+DRAWS = 20  # refits in which some do nothing
 MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
 Out = Annotated[
     Path | None, typer.Option(help="Folder to write to; made if it is not there.  [default with --example: oar-plan]")
@@ -30,6 +32,13 @@ Out = Annotated[
 HeldOut = Annotated[
     Path | None,
     typer.Option(help="A file of people who are not trained on, laid out as DATA: how right is the model about them?"),
+]
+Whom = Annotated[
+    str | None,
+    typer.Option(
+        help="What members are told of who asks, on their page; nothing is said of that unless you say it here.",
+        show_default=False,
+    ),
 ]
 
 
@@ -39,14 +48,15 @@ def plan(
     out: Out = None,
     group: given.Group = None,
     held_out: HeldOut = None,
+    whom: Whom = None,
     force: given.Force = False,
 ) -> None:
     """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
 
     Writes plan.json (the card that members answer; nobody's data), moves.csv and moves.parquet (every change, in raw
-    units), audit.json, report.html for the organiser and member.html for members. They appear together when all is
-    done; a plan that was in the folder before is replaced, and other files there are not touched, unless with --force
-    where they have these names.
+    units), audit.json, report.html for the organiser, member.html for members, private.json for the auditor, and
+    manifest.json, by which all of them are checked. They appear together when all is done; a plan that was in the
+    folder before is replaced, and other files there are not touched, unless with --force where they have these names.
     """
     with clear_endings(), stages() as stage:
         check_data(asked.data, asked.example)
@@ -60,8 +70,9 @@ def plan(
         with staged(folder, REPORT, earlier) as unfinished:
             result, facts, published = _planned(asked, group, held_out, stage)
             stage("writing")
-            names = write_all(unfinished, result, facts, published)
-    typer.echo(_summary(facts, folder, names))
+            asks, sha256 = asked_to_json(asked), asked.source.sha256
+            name, files = write_all(unfinished, result, facts, published, asked=asks, sha256=sha256, whom=whom)
+    typer.echo(_summary(facts, folder, files, name))
 
 
 def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
@@ -74,7 +85,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     stage("reading")
     source, problem = asked.source, asked.problem
     groups = None if group is None else _groups(source, group)
-    others = None if held_out is None else source.others(held_out)
+    others, known = (None, 0) if held_out is None else source.others(held_out)
     if others is not None:  # a file that does not fit is told before the work begins
         held_out_people(problem.people, problem.regresses, others)
     stage("planning", own_line=True)
@@ -83,11 +94,10 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     published = publish(result)
     stage("power")
     power = _power(result, asked.seed)
-    stage("what happens to others")
+    stage("how few, and what happens to others")
     origin = Origin(
         command=shlex.join(["oar", *sys.argv[1:]]),
         file=source.file,
-        sha256=source.sha256,
         rows=len(source.frame),
         seed=asked.seed,
         settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
@@ -99,7 +109,10 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         power=power,
         collateral=_collateral(result, others, None if groups is None else groups.values),
         card=published.facts,
+        robustness=_robustness(result, asked.seed),
     )
+    facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
+    facts["held_out_left_out"] = known
     return result, facts, published
 
 
@@ -134,11 +147,39 @@ def _power(result: Result, seed: int) -> Any:
     return oar.power(result, shares, budgets, seed=seed)
 
 
-def _summary(facts: Any, folder: Path, names: list[str]) -> str:
+def _effects(found: Any) -> list[tuple[str, str]]:
+    """Return what becomes of members, of bystanders and of groups, a row each."""
+    from oar.report.organiser_effects import standing
+
+    if found is None:
+        return []
+    who = [("what it does to members", found["actors"]), ("to people who do nothing", found["bystanders"])]
+    who += [(f"to {found['grouped_by']} = {row['group']}", row) for row in found["everyone_by_group"] or ()]
+    goal = found["prediction"] or "the goal"
+    ways = ("lose", "gain") if found["prediction"] is not None else ("go away from", "come nearer to")
+    rows = []
+    for name, row in who:
+        people, away, towards, rate, right = standing(row, found["score"])
+        if row["people"]:
+            said = f"of {people}, {away} {ways[0]} {goal} and {towards} {ways[1]} it"
+            rows.append((name, f"{said}; predicted {goal}: {rate}; {found['score']}: {right}"))
+    return rows
+
+
+def _robustness(result: Result, seed: int) -> Any:
+    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long."""
+    people = result.problem.people
+    if not result.success or result.audit.success_before or people.size * people.dimensions > MANY:
+        return None
+    return result.plan.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
+
+
+def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
     from oar.pictures.numbers import loss, number, percent
     from oar.report.answer import in_words
+    from oar.report.organiser_outcome import SEARCHED
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
     predicted = found["prediction_before"], found["prediction"]
@@ -149,12 +190,25 @@ def _summary(facts: Any, folder: Path, names: list[str]) -> str:
     rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
+    if asked["limits"] is not None:
+        rows.append(("limits", asked["limits"]))
+    if asked["imputed"] is not None:
+        rows.append(("filled in", asked["imputed"]["told"]))
+    if asked.get("query_filled"):
+        rows.append(("filled in of who asks", ", ".join(asked["query_filled"])))
+    if facts.get("held_out_left_out"):
+        known = facts["held_out_left_out"]
+        rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))
+    rows += _effects(facts["collateral"])
     if least["budget_at_most"] is not None:
-        rows.append(("budget that suffices", f"at most {number(least['budget_at_most'])}"))
+        searched = "" if least["proved"] or not least["budget_at_most"] else f", by parts of this plan; {SEARCHED}"
+        rows.append(("budget that suffices", f"at most {number(least['budget_at_most'])}{searched}"))
     if least["people_at_most"] is not None:
-        rows.append(("people who suffice", f"at most {number(least['people_at_most'])}"))
+        told = f"at most {number(least['people_at_most'])}"
+        rows.append(("people who suffice", least["people_told"] or told))
     rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
     rows.append(("card", facts["card"]["worth"] or facts["card"]["told"]))
+    rows.append(("plan id", plan))
     if "moves.parquet" not in names:
         rows.append(("moves.parquet", "not written: it needs pyarrow; pip install 'oar-recourse[parquet]'"))
     return "\n".join([facts["answer"], "", lined_up(rows), "", f"Done. Files in {folder}: {', '.join(names)}"])

@@ -11,7 +11,7 @@ from oar.cli import options as given
 from oar.cli.asking import Asked
 from oar.cli.endings import clear_endings
 from oar.cli.stages import stages
-from oar.cli.tabling import check_file, save_rows
+from oar.cli.tabling import check_file, save_rows, tell_limits
 from oar.errors import OARError
 
 Out = Annotated[Path | None, typer.Option(help="File to write the answers to, .csv or .json.", show_default=False)]
@@ -41,6 +41,7 @@ def questions(asked: Asked, out: Out = None, force: given.Force = False) -> None
             save_rows(rows, out)
     for row in rows:
         typer.echo(f"{row['question'] + '?':<13}{row['answer']}")
+    tell_limits(problem)
     if out is not None:
         typer.echo(f"\nDone. Written to {out}")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.cli.writing import Writing
 from oar.errors import DataError, OptionError, choose
 from oar.people.wording import nearest, shown
 
@@ -21,33 +23,33 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is laid out, and what its columns are for."""
+    """How a file is laid out, and what its columns are for.
 
-    sep: str | None = None
-    encoding: str | None = None
+    Attributes:
+        written: how its cells are written. target: the column of labels. name: the column of people's names.
+        left_out: columns that the model does not see. features: those that it sees although they look like row numbers
+            or names. weights: the column of training weights. schema, missing, plain: as the options say. of_card:
+            whether a card says what the features are.
+    """
+
+    written: Writing = Writing()
     target: str | None = None
     name: str | None = None
     left_out: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     weights: str | None = None
     schema: Path | Schema | None = None
     missing: str = "refuse"
     plain: bool = False
+    of_card: bool = False
 
     def read(self, path: Path, texts: tuple[str, ...] = ()) -> pandas.DataFrame:
         """Return a file as a frame, its people called by the column of names if there is one.
 
         Names stay texts, as do the columns of `texts`: 004 is not 4.
         """
-        from oar.people import read_table
-
-        texts = texts if self.name is None else (*texts, self.name)
-        # Shells hand '\\t' on as two characters.
-        given: dict[str, Any] = {"sep": "\t" if self.sep == r"\t" else self.sep, "encoding": self.encoding}
-        if path.suffix.lower() not in (".parquet", ".pq"):
-            given["dtype"] = dict.fromkeys(texts, str) or None
-        elif self.sep is not None or self.encoding is not None:
-            raise OptionError(f"--sep and --encoding: are for texts, and {path.name} is Parquet; leave them out.")
-        frame = read_table(path, **{name: value for name, value in given.items() if value is not None})
+        frame = self.written.read(path, texts if self.name is None else (*texts, self.name))
+        self._check_nameless(frame, path)
         if self.name is None:
             return frame
         names = column_of(frame, self.name, "id").map(word).astype(object)
@@ -58,14 +60,52 @@ class Layout:
             raise DataError(f"id: every person must have a name of its own, got {shown(twice.iloc[0])} twice.")
         return frame.assign(**{self.name: names}).set_index(self.name)
 
+    def _check_nameless(self, frame: pandas.DataFrame, path: Path) -> None:
+        """Raise for a column without a name of which nobody has said what it is."""
+        from oar.people.identities import identities
+        from oar.people.reading import called_by_place
+
+        said = {self.target, self.name, self.weights, *self.left_out, *self.features}
+        for name in (name for name in frame.columns if called_by_place(name) and name not in said):
+            why = identities(frame[[name]]).get(name)
+            raise DataError(
+                f"{path.name}: every column must have a name, got none for {name}{f', which {why}' if why else ''}; "
+                f"{self._kept_out(name)}."
+            )
+
+    def check_features(self, features: pandas.DataFrame) -> None:
+        """Raise where a column counts rows or names people, unless a schema or an option says that it is a feature."""
+        from oar.people.identities import identities
+
+        if self.of_card:
+            return
+        known = () if self.schema is None else tuple(loaded(self.schema).names)
+        for name, why in identities(features, (*self.features, *known)).items():
+            raise DataError(
+                f"DATA: column {shown(name)} is no feature that people could change, it {why}; {self._kept_out(name)}, "
+                f"and if it is a feature all the same, --feature {shlex.quote(name)}."
+            )
+
+    @staticmethod
+    def _kept_out(name: str) -> str:
+        quoted = shlex.quote(name)
+        return f"use --id {quoted} if it names people (--query is such a name then), or --leave-out {quoted}"
+
     def without_left_out(self) -> Layout:
         """Return it with a schema of what is not left out: one schema serves with and without a column."""
         from oar.people import Schema
 
         if self.schema is None or not self.left_out or self.plain:
             return self
-        schema = self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
-        return replace(self, schema=Schema(tuple(column for column in schema if column.name not in self.left_out)))
+        kept = tuple(column for column in loaded(self.schema) if column.name not in self.left_out)
+        return replace(self, schema=Schema(kept))
+
+
+def loaded(schema: Path | Schema) -> Schema:
+    """Return a schema, read from its file if it is one."""
+    from oar.people import Schema
+
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +131,11 @@ class Source:
         values = column_of(self.frame, column, argument)
         return values.loc[self.people.index] if len(values) != self.people.size else values
 
-    def others(self, path: Path) -> Any:
-        """Return people of another file, laid out as this one, to whom the model is not fitted."""
+    def others(self, path: Path) -> tuple[Any, int]:
+        """Return people of another file, laid out as this one, to whom the model is not fitted.
+
+        Rows that are among those that it is fitted to, by their name or in every column, are left out, and counted.
+        """
         from oar.people import Population
         from oar.people.missing import filled_as
 
@@ -100,13 +143,32 @@ class Source:
         spare = {self.layout.weights, *self.layout.left_out} & set(frame.columns)
         frame = frame.drop(columns=list(spare))
         column_of(frame, self.target, "held-out: the target")
+        known = self._known(frame)
+        if known.all():
+            raise DataError(
+                f"held-out: must be people who are not trained on, but every row of {path.name} is among DATA; keep "
+                "some of DATA out of it, and give these."
+            )
+        frame = frame[~known]
         if self.layout.missing == "impute" and self.people.schema is not None:
             frame = filled_as(frame, self.frame.loc[self.people.index], self.people.schema, "held-out")
         elif self.layout.missing != "refuse":
             frame = frame.dropna()
         if not len(frame):
             raise DataError(f"held-out: every row of {path.name} has missing values; fill them in, or leave it out.")
-        return Population(frame.drop(columns=self.target), frame[self.target]) if self.layout.plain else frame
+        held = Population(frame.drop(columns=self.target), frame[self.target]) if self.layout.plain else frame
+        return held, int(known.sum())
+
+    def _known(self, frame: pandas.DataFrame) -> Any:
+        """Report which rows of another file are among those that are trained on."""
+        import numpy as np
+
+        trained = self.frame.loc[self.people.index]
+        named = np.zeros(len(frame), dtype=bool)
+        if self.layout.name is not None:
+            named = frame.index.isin(trained.index)
+        shared = [name for name in frame.columns if name in trained.columns]
+        return named | np.isin(_prints(frame[shared]), _prints(trained[shared]))
 
     def members(self, column: str, value: str) -> Any:
         """Return a mask of those who have a value in a column, which somebody must."""
@@ -156,15 +218,33 @@ class Source:
         return f"query: must be a row from 0 to {last} (the header not counted) or a file that exists, got {name!r}."
 
     def _from_file(self, path: Path) -> Any:
+        from oar.people.missing import filled_as
+
         frame = self.layout.read(path)
         spare = {self.target, self.layout.weights, *self.layout.left_out} & set(frame.columns)
         frame = frame.drop(columns=list(spare))
+        if self.layout.missing == "impute" and self.people.schema is not None:
+            frame = filled_as(frame, self.frame.loc[self.people.index], self.people.schema, "query")
         return frame.iloc[0].to_dict() if len(frame) == 1 else frame
+
+    def filled_of(self, asked: str) -> list[str]:
+        """Return which columns of those who ask were missing and filled in."""
+        import numpy as np
+
+        schema, found = self.people.schema, self.places(asked)
+        if schema is None or self.layout.missing != "impute":
+            return []
+        if not found:
+            frame = self.layout.read(Path(asked))
+            return [name for name in schema.names if name in frame and frame[name].isna().any()]
+        filled = self.people.imputed
+        return [] if filled is None else [schema.names[place] for place in np.flatnonzero(filled[found].any(axis=0))]
 
 
 def read_people(path: Path | None, example: str | None, layout: Layout) -> Source:
     """Read a file, or data that ship with the package."""
-    from oar.people import Population
+    from oar.people import Population, Schema
+    from oar.people.framing import features_of
 
     if example is not None:
         return _example(path, example, layout)
@@ -173,15 +253,23 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     layout = layout.without_left_out()
     if layout.target is None:
         raise OptionError("--target: must be the column that the model predicts, got none.")
+    layout.written.check(path)
     frame = layout.read(path)
     column_of(frame, layout.target, "target")
     for name in layout.left_out:
         column_of(frame, name, "leave-out")
     seen = frame.drop(columns=list(layout.left_out))
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    beside = [name for name in (layout.target, layout.weights) if name is not None]
+    features = seen.drop(columns=[name for name in beside if name in seen])
+    for name in layout.features:
+        column_of(features, name, "feature")
+    layout.check_features(features)
     if not layout.plain:
+        # A schema says that all its columns are features: what was to be refused has been.
+        schema = layout.schema or Schema.infer(features_of(seen, layout.target, layout.weights))
         people = Population.from_frame(
-            seen, layout.target, schema=layout.schema, weights=layout.weights, missing=layout.missing
+            seen, layout.target, schema=schema, weights=layout.weights, missing=layout.missing
         )
         return Source(frame, people, layout.target, layout, path.name, sha256)
     if layout.schema is not None:
@@ -215,8 +303,8 @@ def _example(path: Path | None, example: str, layout: Layout) -> Source:
         ("weights", layout.weights),
         ("plain", layout.plain),
         ("leave-out", layout.left_out),
-        ("sep", layout.sep),
-        ("encoding", layout.encoding),
+        ("feature", layout.features),
+        *((name, True) for name in layout.written.given),
         ("missing", layout.missing != "refuse"),
     ):
         if given:
@@ -234,6 +322,18 @@ def column_of(frame: pandas.DataFrame, name: str, argument: str) -> pandas.Serie
         hint = nearest(name, known) or f" Its columns are {', '.join(map(shown, known[:MOST_LISTED]))}."
         raise DataError(f"{argument}: must be a column of the data, got {shown(name)}.{hint}")
     return frame[name]
+
+
+def _prints(frame: pandas.DataFrame) -> Any:
+    """Return a number for each row that is the same for the same cells, whether read as 1 or as 1.0."""
+    import pandas
+
+    numeric = pandas.api.types.is_numeric_dtype
+    cells = {
+        name: frame[name].astype("float64") if numeric(frame[name].dtype) else frame[name].astype(str)
+        for name in frame.columns
+    }
+    return pandas.util.hash_pandas_object(pandas.DataFrame(cells), index=False).to_numpy()
 
 
 def word(value: Any) -> str:

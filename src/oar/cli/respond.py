@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from oar.cli import options as given
 from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout, column_of, word
 from oar.cli.tabling import check_file
+from oar.cli.writing import Writing
 from oar.errors import DataError, OARError, OptionError
 from oar.people.wording import nearest, shown
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from oar.plans import Card
 
+MOST_DOUBTS = 10
 CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
 Mine = Annotated[
     Path,
@@ -40,6 +43,7 @@ Willing = Annotated[
 Answers = Annotated[Path | None, typer.Option(help="CSV file to write the changes to.", show_default=False)]
 
 
+@given.reads
 def respond(
     card: CardFile,
     mine: Mine,
@@ -49,8 +53,7 @@ def respond(
     name: given.Name = None,
     out: Answers = None,
     force: given.Force = False,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
+    written: Writing = given.WRITTEN,
 ) -> None:
     """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
 
@@ -58,15 +61,31 @@ def respond(
     """
     with clear_endings():
         from oar.plans import Card
+        from oar.report.arriving import finish
         from oar.report.moves_out import write_csv
 
+        finish(card.parent)
         check_file(out, force, endings=())
         loaded = Card.load(card)
-        frame = Layout(sep, encoding, name=name).read(mine)
-        changes = answers(loaded, frame, target, tuple(keep or ()), budget)
+        written.check(mine)
+        frame = Layout(written, name=given.by_place([name])[0] if name else None).read(mine)
+        doubts: list[str] = []
+        changes, unanswered = answers(loaded, frame, target, tuple(keep or ()), budget, doubts)
+        if len(unanswered) == len(frame):
+            raise DataError(unanswered[0][1] + _more(len(frame) - 1))
         if out is not None:
             write_csv(changes, out)
-    typer.echo(_told(frame, changes))
+    typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
+    for _, why in unanswered:
+        typer.echo(f"no answer for {why}", err=True)
+    if unanswered:
+        some = f"{len(frame) - len(unanswered):,} of {len(frame):,} rows"
+        typer.echo(f"\nAnswered {some}; fill in the gaps of the others.", err=True)
+    for doubt in doubts[:MOST_DOUBTS]:
+        typer.echo(f"\n{doubt}", err=True, nl=False)
+    if doubts:
+        more = len(doubts) - MOST_DOUBTS
+        typer.echo(f"\n{more:,} more values may be mistakes, too." if more > 0 else "", err=True)
     if loaded.participants == "selected":
         typer.echo("\nThis card is for those who were asked to take part: everybody else stays.", err=True)
     if out is not None:
@@ -74,9 +93,18 @@ def respond(
 
 
 def answers(
-    card: Card, frame: pandas.DataFrame, target: str | None, keep: tuple[str, ...], budget: float | None
-) -> pandas.DataFrame:
-    """Return what everyone in the frame changes: person, column, before, after."""
+    card: Card,
+    frame: pandas.DataFrame,
+    target: str | None,
+    keep: tuple[str, ...],
+    budget: float | None,
+    doubts: list[str],
+) -> tuple[pandas.DataFrame, list[tuple[Any, str]]]:
+    """Return what everyone in the frame changes (person, column, before, after), and whose rows cannot be answered.
+
+    A card has nobody's values, and none that could stand in for a gap: who has one is told which column it is. Values
+    that may be mistakes go to `doubts`.
+    """
     import pandas
 
     columns = columns_of(card)
@@ -86,15 +114,27 @@ def answers(
     for name in keep:
         if name not in columns:
             raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
-    rows = []
+    rows: list[tuple[Any, ...]] = []
+    unanswered = []
     for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
+        gaps = [name for name in (*columns, label) if row[name] is None or row[name] != row[name]]
+        if gaps:
+            each = "column" if len(gaps) == 1 else "columns"
+            listed = ", ".join(map(shown, gaps))
+            unanswered.append((person, f"row {person}: {each} {listed}: must have a value, got an empty cell."))
+            continue
         try:
             mine = {name: _value(card, name, row[name]) for name in columns}
+            doubts += [f"row {person}: {doubt}" for doubt in card.doubts(mine)]
             told = _change(card, mine, _class(card, row[label]), keep, budget)
         except OARError as error:
             raise DataError(f"row {person}: {error}") from None
         rows += [(person, *change) for change in told]
-    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object)
+    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object), unanswered
+
+
+def _more(others: int) -> str:
+    return f" (The {others:,} other rows cannot be answered either.)" if others else ""
 
 
 def columns_of(card: Card) -> tuple[str, ...]:
@@ -131,8 +171,6 @@ def _class(card: Card, label: Any) -> Any:
 
 def _value(card: Card, name: str, value: Any) -> Any:
     """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
-    if value is None or value != value:
-        raise DataError(f"column {shown(name)}: must have a value, got an empty cell.")
     column = None if card.table is None else card.table.encoding.schema[name]
     kind = "number" if column is None else column.kind
     if kind in ("category", "ordinal"):
@@ -150,22 +188,24 @@ def _change(
     card: Card, row: dict[str, Any], label: Any, keep: tuple[str, ...], budget: float | None
 ) -> list[tuple[str, Any, Any]]:
     """Return the columns that one member changes, with their values before and after."""
+    with warnings.catch_warnings():  # which are told once for all rows
+        warnings.simplefilter("ignore")
+        answer = card.respond(row, label, budget, keep)
     if card.table is not None:
-        return card.respond(row, label, budget, keep).changes
-    move = card.respond(row, label, budget, keep)
+        return answer.changes
     return [
         (name, value, value + float(step))
-        for (name, value), step in zip(row.items(), move, strict=True)
+        for (name, value), step in zip(row.items(), answer, strict=True)
         if step != 0.0
     ]  # fmt: skip
 
 
-def _told(frame: pandas.DataFrame, changes: pandas.DataFrame) -> str:
-    """Return everyone's changes as a table, and who stays."""
+def _told(frame: pandas.DataFrame, changes: pandas.DataFrame, without: set[Any]) -> str:
+    """Return everyone's changes as a table, and who stays; nothing of those without an answer."""
     from oar.cli.tabling import lined
 
     rows = [(str(p), str(c), _said(b), _said(a)) for p, c, b, a in changes.itertuples(index=False)]
-    moving = set(changes["person"])
+    moving = set(changes["person"]) | without
     rows += [(str(person), "stay as you are", "", "") for person in frame.index if person not in moving]
     return lined(("row", "column", "now", "then"), rows)
 

@@ -68,6 +68,7 @@ def simulate(
     """
     given = {"rounds": rounds, "people": people, "repeats": repeats, "share": share, "budget": budget, "model": model}
     with clear_endings(), progress_bar() as progress:
+        from oar.report.arriving import finish
         from oar.report.outputs import staged
         from oar.worlds.scenario import scenario_called
         from oar.worlds.scenario_files import RESULTS, check_folder, write_files
@@ -76,6 +77,7 @@ def simulate(
         story = scenario_called(scenario, SCENARIOS)
         settings = story.with_settings(given, quick)
         folder = Path(f"oar-{story.name}") if out is None else out
+        finish(folder)
         earlier = check_folder(folder, story, force)
         bar = progress.add_task("loading", total=None)
         with staged(folder, RESULTS, earlier) as unfinished:

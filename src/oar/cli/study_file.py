@@ -6,8 +6,8 @@ models and seeds, or [[cells]] a list of cells in place of a grid. Files are loo
 
 from __future__ import annotations
 
+import inspect
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,22 +15,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.cli.asking import MODELS, Asked, model_called
-from oar.cli.options import about_people
+from oar.cli.asking import MODELS, NO_LIMITS, Asked, model_called
+from oar.cli.options import about_files, about_people
+from oar.cli.words import in_options
 from oar.errors import DataError, OptionError, StorageError, choose
+from oar.opening import read_toml
 from oar.studies.cells import AXES as PARTS
 
 if TYPE_CHECKING:
     from oar.problem import Problem
 
 FILES = ("data", "schema", "limits")
-LISTS = ("leave-out", "goal", "not")
-TEXTS = ("target", "id", "weights", "missing", "sep", "encoding", "example", "query", "norm", "model", "participants",
+LISTS = ("leave-out", "feature", "goal", "not", "na")
+TEXTS = ("target", "id", "weights", "missing", "sep", "encoding", "decimal", "thousands", "sheet",
+         "example", "query", "norm", "model", "participants",
          "several")  # fmt: skip
-NUMBERS = ("budget", "share", "probability", "within", "changed", "worse")
+NUMBERS = ("budget", "share", "probability", "within", "changed", "lost", "worse")
 WHOLE = ("relabel", "withhold", "seed")
 FLAGS = ("plain", "move-too")
 OPTIONS = (*FILES, *LISTS, *TEXTS, *NUMBERS, *WHOLE, *FLAGS)
+FILE_OPTIONS = tuple(inspect.signature(about_files).parameters)
 AXES = ("budgets", "participation", "queries", "models", "seeds")
 SETTINGS = ("store", "solver")
 CALLED = {"id": "name", "not": "barred", "leave-out": "leave_out", "move-too": "move_too"}  # as `about_people` does
@@ -86,9 +90,7 @@ class StudyFile:
     @property
     def _models(self) -> list[str]:
         named = self.axes.get("models") or [one["model"] for one in self._told_cells or () if "model" in one]
-        names = list(dict.fromkeys(named or [self.asked.model]))
-        for name in names:
-            choose("models", name, MODELS)
+        names = list(dict.fromkeys(choose("models", name, MODELS) for name in named or [self.asked.model]))
         if "ridge" in names and len(names) > 1:
             raise OptionError("models: ridge predicts values, and the others classes; give them studies of their own.")
         return names
@@ -112,7 +114,7 @@ def _same(truths: Iterable[bool]) -> bool:
 
 def read_study(path: Path) -> StudyFile:
     """Read a study's file; raise for what it cannot say, with the nearest word that it can."""
-    said = _toml(path)
+    said = read_toml(path, "STUDY")
     axes, cells = said.pop("axes", {}), said.pop("cells", None)
     for name in said:
         if name in AXES:
@@ -124,7 +126,9 @@ def read_study(path: Path) -> StudyFile:
             raise OptionError("cells: are a list in place of a grid, and [axes] are a grid; leave one out.")
         cells = _read_cells(cells)
     options = {name: _option(name, said[name], path.parent) for name in OPTIONS if name in said}
-    asked = about_people(**{CALLED.get(name, name): value for name, value in options.items()})
+    called = {CALLED.get(name, name): value for name, value in options.items()}
+    written = about_files(**{name: called.pop(name) for name in FILE_OPTIONS if name in called})
+    asked = about_people(**called, written=written)
     store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
     for name, value in (("store", store), ("solver", solver)):
         if not isinstance(value, str):
@@ -179,23 +183,13 @@ def in_its_own_words() -> Iterator[None]:
     try:
         yield
     except (DataError, OptionError) as error:  # no others: what storage says has paths in it
-        text = re.sub(r"(?<!\S)--(example|missing|model) ([a-z-]+)", r'\1 = "\2"', str(error))
+        text = re.sub(r"(?<!\S)--(example|missing|model|encoding) ([\w-]+)", r'\1 = "\2"', in_options(str(error)))
+        text = re.sub(r"(?<!\S)--(id|leave-out|feature|sep|na) '?([^',;.]+)'?", r'\1 = "\2"', text)
         text = re.sub(rf"(?<!\S)--({'|'.join(OPTIONS)})\b", r"\1", text)
         text = re.sub(r"^DATA(?=:)|(?<= of )DATA\b", "data", text)
         if text == str(error):
             raise
         raise type(error)(text) from error
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StorageError(f"STUDY: must be a TOML file, got {path}, which does not exist.") from None
-    except OSError as error:
-        raise StorageError(f"STUDY: cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"STUDY: {path.name} is no TOML file: {error}") from None
 
 
 def _option(name: str, value: Any, folder: Path) -> Any:
@@ -214,6 +208,8 @@ def _option(name: str, value: Any, folder: Path) -> Any:
         value = str(value) if known else value
     if not known:
         raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    if name == "limits" and value == str(NO_LIMITS):
+        return NO_LIMITS
     if name in ("limits", "schema") and not (folder / value).is_file():
         raise StorageError(f"{name}: must be a TOML file, got {value!r}, which is not there ({folder / value}).")
     return folder / value if name in FILES else value

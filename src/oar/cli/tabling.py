@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from oar.errors import OptionError
 from oar.files import replace_atomically
+
+if TYPE_CHECKING:
+    from oar.problem import Problem
 
 
 def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -26,21 +31,23 @@ def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def check_file(path: Path | None, force: bool, endings: tuple[str, ...] = (".csv", ".json")) -> None:
+def check_file(
+    path: Path | None, force: bool, endings: tuple[str, ...] = (".csv", ".json"), option: str = "out"
+) -> None:
     """Raise for a file that is there already or ends otherwise, and for a --force that forces nothing."""
     if path is None:
         if force:
-            raise OptionError("--force: is for a file that is written, and none is; leave it out, or add --out.")
+            raise OptionError(f"--force: is for a file that is written, and none is; leave it out, or add --{option}.")
         return
     if endings and path.suffix.lower() not in endings:
-        raise OptionError(f"out: must end in {' or '.join(endings)}, got {path.name!r}.")
+        raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
     if path.exists() and not force:
-        raise OptionError(f"out: {path} is there already; choose another name, or add --force.")
+        raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
 
 
 def save_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write rows as CSV or JSON, as the name says."""
-    from oar.report.moves_out import harmless_csv
+    from oar.people.spreadsheet import harmless_csv
 
     if path.suffix.lower() == ".json":
         text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
@@ -50,3 +57,12 @@ def save_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
         text = harmless_csv(pandas.DataFrame(rows))
     with replace_atomically(path) as file:
         file.write(text.encode())
+
+
+def tell_limits(problem: Problem) -> None:
+    """Say in one line, beside the answer, what keeps columns where they may be."""
+    from oar.report.facts import limits_told
+
+    told = limits_told(problem)
+    if told is not None:
+        typer.echo(f"\nLimits: {told}", err=True)

@@ -11,12 +11,14 @@ import hashlib
 import math
 import struct
 import zlib
+from io import BufferedReader, BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import StorageError
+from oar.opening import Bounded, opened
 
 UNSIGNED_BYTES = 0x08
 TYPE_NAMES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
@@ -25,13 +27,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 def read_content(path: Path) -> bytes:
     """Return a file's bytes, unzipped where they are zipped (by what they are, not by the file's name)."""
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-    return unzip(content, str(path))
+    with opened(path) as file:
+        return unzip(file.read(), str(path))
 
 
 def unzip(content: bytes, origin: str) -> bytes:
@@ -39,7 +36,10 @@ def unzip(content: bytes, origin: str) -> bytes:
     if not content.startswith(GZIP_MAGIC):
         return content
     try:
-        return gzip.decompress(content)
+        with gzip.open(BytesIO(content)) as file, BufferedReader(Bounded(file, origin, len(content))) as unpacked:
+            return unpacked.read()
+    except StorageError:
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise StorageError(f"{origin} is a damaged gzip file ({error}); get it anew.") from error
 

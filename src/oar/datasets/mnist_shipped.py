@@ -8,7 +8,6 @@ files that do not match those checksums.
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from oar.datasets.dataset import Dataset
 from oar.errors import StorageError
-from oar.files import read_npz
+from oar.opening import read_json, read_npz, regular
 
 EMBEDDING_FILE = "mnist_embedding.npz"
 DECODER_FILE = "mnist_decoder.npz"
@@ -78,11 +77,9 @@ def mnist_provenance(folder: str | Path | None = None) -> dict[str, Any]:
     """
     path = _place(folder) / PROVENANCE_FILE
     try:
-        provenance = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist. {REMEDY}") from None
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} is damaged ({error}). {REMEDY}") from error
+        provenance = read_json(path)
+    except StorageError as error:
+        raise StorageError(f"{error} {REMEDY}") from None
     got = provenance.get("format") if isinstance(provenance, dict) else None
     if got != PROVENANCE_FORMAT:
         raise StorageError(f"{path} must be a provenance file of format {PROVENANCE_FORMAT}, got {got!r}. {REMEDY}")
@@ -100,11 +97,12 @@ def _place(folder: str | Path | None) -> Path:
 
 
 def _read_checked(path: Path, provenance: dict[str, Any], names: tuple[str, ...]) -> dict[str, NDArray]:
-    expected = provenance.get("outputs", {}).get(path.name)
+    outputs = provenance.get("outputs")
+    expected = outputs.get(path.name) if isinstance(outputs, dict) else None
     try:
-        got = file_sha256(path)
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist. {REMEDY}") from None
+        got = file_sha256(regular(path))
+    except StorageError as error:
+        raise StorageError(f"{error} {REMEDY}") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}. {REMEDY}") from error
     if got != expected:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -68,6 +68,7 @@ class Defence:
         return True
 
 
+@with_near_names
 @dataclass(frozen=True, init=False)
 class Together(Defence):
     """Several defences, one after the other: each prepares what the one before it left.

@@ -12,8 +12,10 @@ import numpy as np
 
 from oar.defences.base import Defence
 from oar.defences.settings import check_number, check_whole
+from oar.errors import with_near_names
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Delayed(Defence):
     """A refit only in every so many rounds: in the last one of them.
@@ -37,6 +39,7 @@ class Delayed(Defence):
         return (number + 1) % self.every == 0
 
 
+@with_near_names
 @dataclass(frozen=True)
 class RandomRetraining(Defence):
     """A refit in a round with some probability, drawn anew in every round.

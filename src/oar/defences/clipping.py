@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from oar.defences.base import Array, Defence, Prepared, weights_of
 from oar.defences.settings import check_number
+from oar.errors import with_near_names
 from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear import Linear
 from oar.models.nearest_centroid import Centroids
@@ -31,6 +32,7 @@ from oar.models.scaled_training import ScaledParameters
 from oar.people import Population
 
 
+@with_near_names
 @dataclass(frozen=True)
 class ClippedInfluence(Defence):
     """Weighs people down whose loss at the deployed model has a gradient above `most` times the median.

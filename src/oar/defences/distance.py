@@ -9,10 +9,11 @@ import numpy as np
 
 from oar.defences.base import Defence, Prepared, weights_of
 from oar.defences.settings import check_number
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.people import Population
 
 
+@with_near_names
 @dataclass(frozen=True)
 class DistanceFilter(Defence):
     """Leaves out those who are farthest from the weighted mean of their class, in the features' own units.

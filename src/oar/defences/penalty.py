@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from oar.defences.base import Defence
 from oar.defences.settings import check_number
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models import Scaled
 
 
+@with_near_names
 @dataclass(frozen=True)
 class StrongerPenalty(Defence):
     """The same model with `l2` times `factor`; of a scaled model, of the model behind the scaler.

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oar.defences.base import Defence
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models import NearestCentroid
 from oar.models.class_means import ClassMean, MedianOfBlocks, TrimmedMean
 from oar.models.robust_centroids import RobustCentroids
 
 
+@with_near_names
 @dataclass(frozen=True)
 class TrimmedCentroids(Defence):
     """Nearest centroid with trimmed class means: of each class and coordinate, both ends are left out.
@@ -34,6 +35,7 @@ class TrimmedCentroids(Defence):
         return _robust(self, model, TrimmedMean(self.share))
 
 
+@with_near_names
 @dataclass(frozen=True)
 class MedianOfMeans(Defence):
     """Nearest centroid with the coordinate-wise median of the means of random blocks of each class.

@@ -17,12 +17,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, EstimatorError, OptionError, choose
+from oar.errors import DataError, EstimatorError, OptionError, choose, with_near_names
 from oar.estimators.calls import Calls
 from oar.estimators.fitting import last_step, weight_argument
 from oar.estimators.handing import Array, Handed, Handing
 from oar.estimators.rate import Rate
 from oar.estimators.seeding import seed_names, takes
+from oar.interrupts import check_interrupted
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
 
@@ -44,6 +45,7 @@ class Said:
     values: Array | None = None
 
 
+@with_near_names
 class BlackBox:
     """Anything with `fit` and `predict_proba` or `predict`, or a function that trains: only called, and counted.
 
@@ -184,7 +186,7 @@ class BlackBox:
         width = people.value_rows().shape[1]
         try:
             value = np.atleast_1d(np.asarray(goal, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             value = np.empty(0)
         if value.shape != (width,) or not np.isfinite(value).all():
             raise DataError(f"goal: must be {width} finite number(s) for {self.name}, got {goal!r}.")
@@ -216,9 +218,11 @@ class BlackBox:
         before = copy.deepcopy(handed) if watched else None
         self.calls.fits += 1
         began = time.perf_counter()
+        check_interrupted()
         try:
             fitted = self._trained(handed, seed)
         except Exception as reason:
+            check_interrupted()  # which may be what made it fail
             self.calls.failures += 1
             raise EstimatorError(
                 f"estimator: training {self.name} failed at training number {self.calls.fits}, with "

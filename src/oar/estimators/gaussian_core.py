@@ -28,7 +28,7 @@ from oar.errors import DataError
 from oar.estimators.core import Array, Core
 from oar.estimators.fitting import up_to_last
 from oar.estimators.twin import TwinParameters
-from oar.models.gaussian import class_weights
+from oar.models.gaussian import Smoothing, class_weights
 from oar.models.training import Columns, Fit
 from oar.people import Population
 
@@ -54,15 +54,6 @@ class Gaussians(NamedTuple):
         """Return log p(x, y = c) for rows (m, d): (m, k)."""
         away = (rows[:, None] - self.means) ** 2 / self.variances
         return self.log_shares - 0.5 * (np.log(2 * np.pi * self.variances) + away).sum(axis=-1)
-
-
-class _Smoothing(NamedTuple):
-    """ε, the feature whose variance it is a share of, and that feature's mean and variance."""
-
-    added: float
-    feature: int
-    mean: float
-    variance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +140,9 @@ class GaussianTraining:
         features[:, columns] += moves
         return features
 
-    def _smoothing(self, features: Array) -> _Smoothing:
+    def _smoothing(self, features: Array) -> Smoothing:
         """Return what is added to every variance."""
-        there = features[self.weights > 0]
-        variances = there.var(axis=0)
-        widest = int(variances.argmax())
-        largest = float(variances[widest])
-        return _Smoothing(self.core.var_smoothing * largest, widest, float(there[:, widest].mean()), largest)
+        return Smoothing.of(features, self.weights, self.core.var_smoothing)
 
     def _learned(self, features: Array) -> Gaussians:
         """Return S: one pass."""

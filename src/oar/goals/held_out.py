@@ -67,7 +67,7 @@ def _of_frame(people: Population, regresses: bool, frame: Any) -> HeldOut:
         return HeldOut(features, _shares(people, labels), np.ones(len(frame)))
     try:
         values = np.asarray(labels, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"held_out: column {people.target!r} must be numbers, got {labels.iloc[0]!r}.") from None
     return HeldOut(features, values[:, None], np.ones(len(frame)))
 

@@ -1,4 +1,4 @@
-"""What a plan must not do to others: how many predictions may change, and how much worse the model may get."""
+"""What a plan must not do to people: which predictions may change or be lost, and how much worse models may get."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from oar.people import Population
 from oar.people.grouping import grouped
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @with_near_names
@@ -25,50 +26,74 @@ class Keep:
     Args:
         changed: the share of the bystanders whose predicted class may change, at most. Bystanders are the people whose
             own data stay as they are, and who do not ask as `oar.Members`.
-        groups: with `changed`: a column's name, several names, or one value for each person; then the limit holds for
-            every group by itself.
+        lost: of those who have a prediction that is asked for, the share who may lose it, at most: of the movers, each
+            predicted where its own move takes it, and of the bystanders, each of the two by itself.
+        groups: with `changed` or `lost`: a column's name, several names, or one value for each person; then the limit
+            holds for every group by itself.
         worse: by how much accuracy may fall, or the mean squared error rise where values are predicted.
         held_out: with `worse`: the people by whom the model is scored, an `oar.Population` or of a table a DataFrame
             with its target; None means the people themselves, as they were before any move.
 
     >>> Keep(changed=0.01, worse=0.005)
     Keep(changed=0.01, worse=0.005)
+    >>> Keep(lost=0.05)
+    Keep(lost=0.05)
     """
 
     changed: float | None = None
     worse: float | None = None
     groups: Any = None
     held_out: Any = None
+    lost: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be, and settings that would do nothing."""
-        if self.changed is None and self.worse is None:
-            raise OptionError("Keep: must limit something, got neither changed nor worse.")
-        if self.changed is not None and not (is_number(self.changed) and 0 <= self.changed <= 1):
-            raise DataError(f"changed: must be a share between 0 and 1, got {self.changed!r}.")
+        if self.changed is None and self.worse is None and self.lost is None:
+            raise OptionError("Keep: must limit something, got neither changed nor lost nor worse.")
+        for name in ("changed", "lost"):
+            share = getattr(self, name)
+            if share is not None and not (is_number(share) and 0 <= share <= 1):
+                raise DataError(f"{name}: must be a share between 0 and 1, got {share!r}.")
         if self.worse is not None and not (is_number(self.worse) and 0 <= self.worse < np.inf):
             raise DataError(f"worse: must be a number ≥ 0, got {self.worse!r}.")
-        for name, needed in (("groups", "changed"), ("held_out", "worse")):
-            if getattr(self, name) is not None and getattr(self, needed) is None:
-                raise OptionError(f"{name}: is only used with {needed}; give that too, or leave it out.")
+        for name, needed in (("groups", ("changed", "lost")), ("held_out", ("worse",))):
+            if getattr(self, name) is not None and all(getattr(self, one) is None for one in needed):
+                raise OptionError(f"{name}: is only used with {' or '.join(needed)}; give that too, or leave it out.")
 
     def resolved(self, people: Population, regresses: bool) -> Kept:
         """Read groups and held-out people; raise where they do not fit the people."""
-        if regresses and self.changed is not None:
-            raise OptionError("changed: counts predicted classes, and values are predicted here; use worse.")
+        for name in ("changed", "lost"):
+            if regresses and getattr(self, name) is not None:
+                raise OptionError(f"{name}: counts predicted classes, and values are predicted here; use worse.")
         group = None if self.groups is None else grouped(people, self.groups)
         scored = None if self.held_out is None else held_out_people(people, regresses, self.held_out)
         return Kept(self, group, scored)
 
     def __repr__(self) -> str:
         """Show what was set, data by their size."""
-        said = {"changed": self.changed, "worse": self.worse}
+        said = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
         parts = [f"{name}={value}" for name, value in said.items() if value is not None]
         if self.groups is not None:
             parts.append(f"groups={self.groups!r}" if isinstance(self.groups, str) else "groups=…")
         if self.held_out is not None:
             parts.append("held_out=…")
         return f"Keep({', '.join(parts)})"
+
+
+class Seen(NamedTuple):
+    """What is predicted of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
+
+    Attributes:
+        stays, moves: (n,) who is a bystander, and whose data change.
+        changed: (n,) whose predicted class changes, at their own features as they were.
+        had, has: (n,) who is predicted what is asked for: before, and after it where their own moves take them.
+    """
+
+    stays: Mask
+    moves: Mask
+    changed: Mask
+    had: Mask
+    has: Mask
 
 
 class Kept(NamedTuple):
@@ -78,29 +103,39 @@ class Kept(NamedTuple):
     group: Any
     scored: HeldOut | None
 
-    def broken(self, changed: NDArray[np.bool_], stays: NDArray[np.bool_], before: float, after: float) -> list[str]:
-        """Return what is broken, in words, from whose predicted class changes (n,) and who is a bystander (n,).
+    def broken(self, seen: Seen, before: float, after: float) -> list[str]:
+        """Return what is broken, in words, from everyone's predictions.
 
         Scores before and after are accuracies, or mean squared errors with their signs turned: higher is better.
         """
-        found, limits = [], self.limits
+        limits, stays = self.limits, seen.stays
+        found = []
         if limits.changed is not None:
-            for name, inside in self._parts(stays):
-                share = float(changed[inside].mean()) if inside.any() else 0.0
-                if share > limits.changed:
-                    found.append(
-                        f"predictions of {share:.2%} of the bystanders{name} change, limit {limits.changed:.2%}"
-                    )
+            found += self._over(limits.changed, stays, seen.changed, "the bystanders", "change")
+        if limits.lost is not None:
+            loses = seen.had & ~seen.has
+            for who, inside in (("movers", seen.moves), ("bystanders", stays)):
+                named = f"the {who} who had a prediction that is asked for"
+                found += self._over(limits.lost, inside & seen.had, loses, named, "are lost")
         if limits.worse is not None and before - after > limits.worse:
             found.append(f"the model gets worse by {before - after:.4g}, limit {limits.worse:g}")
         return found
 
-    def _parts(self, stays: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:
+    def _over(self, limit: float, inside: Mask, hit: Mask, who: str, what: str) -> list[str]:
+        """Say which groups of those inside (n,) are hit (n,) in a larger share than the limit."""
+        found = []
+        for name, part in self._parts(inside):
+            share = float(hit[part].mean()) if part.any() else 0.0
+            if share > limit:
+                found.append(f"predictions of {share:.2%} of {who}{name} {what}, limit {limit:.2%}")
+        return found
+
+    def _parts(self, inside: Mask) -> list[tuple[str, Mask]]:
         if self.group is None:
-            return [("", stays)]
+            return [("", inside)]
         values = self.group.to_numpy(dtype=object)
         named = f"{self.group.name} = " if self.group.name else ""
-        return [(f" with {named}{value}", stays & (values == value)) for value in self.group.unique()]
+        return [(f" with {named}{value}", inside & (values == value)) for value in self.group.unique()]
 
 
 class Anchors(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 from oar.errors import DataError, with_near_names
 
 
+@with_near_names
 @dataclass(frozen=True, init=False)
 class AnyBut:
     """A goal: any class but these.
@@ -29,6 +30,7 @@ class AnyBut:
         return f"AnyBut({', '.join(map(repr, self.labels))})"
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Between:
     """A goal for models that predict values: a range, its ends included; None is an open end.

@@ -1,11 +1,7 @@
 """Any differentiable model bound to data: everything that planning asks for, by automatic differentiation.
 
-A model may offer two things beyond `Differentiable`:
-
-* `closed_form(features, targets, weights) -> parameters`: the minimum itself (class means, variances). A refit is then
-  exact, and where it starts makes no difference;
-* `settled(features, targets, weights) -> {field: number}`: settings that it derives from the data once, when it is
-  bound to them. The model must be a dataclass; these fields are replaced before its functions are called.
+A model may offer one thing beyond `Differentiable`, `closed_form(features, targets, weights) -> parameters`: the
+minimum itself (class means, variances). A refit is then exact, and where it starts makes no difference.
 """
 
 from __future__ import annotations
@@ -56,8 +52,7 @@ class AutodiffTraining(Refitting):
         self._runs: dict[str, Any] = {}
         self._targets = self._pack(self.targets)
         self._weights = self._packed_weights()
-        settled = getattr(model, "settled", None)
-        self._constants = {} if settled is None else settled(self._features, self.targets, self.weights)
+        self._constants: dict[str, Any] = {}
         self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
         self._check_functions()
 
@@ -132,11 +127,16 @@ class AutodiffTraining(Refitting):
             self._runs[kind] = compiled(self.model, self.dimensions, self.output_count, kind)
         return self._runs[kind]
 
+    def _settings(self, features: Any) -> dict[str, Any]:
+        """Return fields that are replaced in the model before its functions are called, for people who have moved."""
+        return self._constants
+
     def _over_people(self, kind: str, parameters: Array, features: Any, *directions: Array) -> Any:
         """Run one pass over everyone."""
         self.passes += 1
         run, data = self._pass(kind), (features, self._targets, self._weights)
-        return self._trace("loss", lambda: run(parameters, self._constants, *directions, *data))
+        settings = self._settings(features)
+        return self._trace("loss", lambda: run(parameters, settings, *directions, *data))
 
     # -- what planning asks for --------------------------------------------------------------------------------------
 
@@ -165,10 +165,7 @@ class AutodiffTraining(Refitting):
         return self._pack(features)
 
     def contributing(self, targets: Array, weights: Array) -> AutodiffTraining:
-        """Return the same training for other targets (n, o) and weights (n,) that sum to 1.
-
-        What the model settled before anybody changed anything stays settled.
-        """
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
         other = copy.copy(self)
         other.targets, other.weights, other.passes = targets, weights, 0
         other._targets, other._weights = other._pack(targets), other._packed_weights()
@@ -178,8 +175,8 @@ class AutodiffTraining(Refitting):
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""
         self.passes += 1
-        run, rows = self._pass("values"), self._pack(targets)
-        found = self._trace("loss", lambda: run(parameters, self._constants, signal, features, rows))
+        run, rows, settings = self._pass("values"), self._pack(targets), self._settings(features)
+        found = self._trace("loss", lambda: run(parameters, settings, signal, features, rows))
         return np.asarray(found).ravel()[: self.size]
 
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
@@ -232,7 +229,7 @@ class AutodiffTraining(Refitting):
 
     def _closed_fit(self, features: Any, tolerance: float) -> Fit:
         rows = np.asarray(features).reshape(-1, self.dimensions)[: self.size]
-        model = with_settings(self.model, self._constants)
+        model = with_settings(self.model, self._settings(features))
         parameters = self.flat(model.closed_form(rows, self.targets, self.weights))
         if parameters.size != self.parameter_count:
             raise DataError(
@@ -261,8 +258,8 @@ class AutodiffTraining(Refitting):
 
     def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
         """Return the gradient of penalty and gauge: the risk's where nobody weighs anything, to the last bit."""
-        run, nobody = self._pass("risk"), np.zeros_like(self._weights)
-        found = self._trace("loss", lambda: run(parameters, self._constants, features, self._targets, nobody))
+        run, nobody, settings = self._pass("risk"), np.zeros_like(self._weights), self._settings(features)
+        found = self._trace("loss", lambda: run(parameters, settings, features, self._targets, nobody))
         return np.asarray(found[1])
 
     def _penalty_at(self, parameters: Array) -> float:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.models.batch_norm_layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag
@@ -45,6 +45,7 @@ class Batch(NamedTuple):
         return np.array([model.batch_outputs(np.vstack([self.features, row]), shares)[-1] for row in rows])
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False, repr=False)
 class TestTimeBatchNorm(Differentiable):
     """A fixed network that normalises by the test batch.

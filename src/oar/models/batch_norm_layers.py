@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 
 Array = NDArray[np.float64]
 SMOOTH = ("tanh", "sigmoid", "softplus")
 ACTIVATIONS = (*SMOOTH, "relu")
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Dense:
     """W h + b.
@@ -46,6 +47,7 @@ class Dense:
         return f"Dense({self.weights.shape[1]} → {self.weights.shape[0]})"
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class BatchNorm:
     """γ (h − μ) / √(σ² + ϵ) + β, unit by unit.
@@ -91,7 +93,7 @@ def finite(argument: str, value: Any, axes: int) -> Array:
     """Return a float64 copy with so many axes, none of them empty, or raise a DataError."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{argument}: must be numbers, got an object of type {type(value).__name__}.") from None
     if array.ndim != axes or 0 in array.shape or not np.isfinite(array).all():
         got = f"shape {array.shape}" if array.ndim != axes or 0 in array.shape else "others"

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.parameters import float_tree
 from oar.models.settings import check_seed
 from oar.people import Population
 
 
+@with_near_names
 class Custom(Differentiable):
     """A model given by functions. Its training minimises Σ_i w̄_i loss(θ; x_i, y_i) + penalty(θ).
 
@@ -96,6 +97,10 @@ class Custom(Differentiable):
         self._penalty, self._gauge, self._query_loss = penalty, gauge, query_loss
         self._seed = seed
         self._with_outputs: dict[int, Custom] = {}  # one for each number of classes, so that it is compiled once
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what was made for each number of classes: it is made anew elsewhere."""
+        return self.__dict__ | {"_with_outputs": {}}
 
     def __repr__(self) -> str:
         """Show what it claims to be."""

@@ -93,7 +93,7 @@ class Differentiable:
         width = 1 if people.streamed else people.value_rows().shape[1]
         try:
             value = np.atleast_1d(np.asarray(goal, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"goal: must be {width} number(s) for {self.name}, got {goal!r}.") from None
         if value.shape != (width,) or not np.isfinite(value).all():
             raise DataError(f"goal: must be {width} finite number(s) for {self.name}, got {goal!r}.")

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_seed
 from oar.models.training import Array, Columns, Fit, Training
 from oar.people import Population
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Ensemble(Differentiable):
     """Models that are trained side by side and judged by the mean of their losses.

@@ -5,10 +5,10 @@
 Training minimises −log p(x, y), which has a closed form: shares, means and variances of the classes. The query is
 judged by −log p(goal | x). With soft labels a person counts for each class by its share.
 
-As in scikit-learn, variances are smoothed: ε = var_smoothing · (largest variance of any feature) is added to each. In
-terms of the loss that is a term ε / 2σ² for each class and feature, so that training stays the minimum of a sum over
-people, and can be differentiated. ε is computed once, from the data that training is bound to, and does not follow the
-moves (scikit-learn's would, by a share var_smoothing of the change).
+As in scikit-learn, variances are smoothed: ε = var_smoothing · (largest variance of any feature) is added to each, with
+the plain variance of all who are there, whatever they weigh. In terms of the loss that is a term ε / 2σ² for each class
+and feature, so that training stays the minimum of a sum over people, given ε. ε itself follows the moves, as
+scikit-learn's does; `gaussian_training` differentiates through both.
 
 Parameters are means, log σ² and log π up to a constant: unbounded, and with a Hessian that is positive definite at the
 minimum: in the units of (μ_cj, log σ²_cj) it is diag(π_c / σ²_cj, π_c / 2).
@@ -17,25 +17,44 @@ minimum: in the units of (μ_cj, log σ²_cj) it is diag(π_c / σ²_cj, π_c / 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_not_negative
 from oar.models.training import Array
 
 
+class Smoothing(NamedTuple):
+    """ε, the feature whose variance it is a share of, and that feature's mean and variance."""
+
+    added: float
+    feature: int
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, features: Array, weights: Array, share: float) -> Smoothing:
+        """Return what scikit-learn adds to every variance: a share of the largest among all who weigh something."""
+        there = features if (weights > 0).all() else features[weights > 0]
+        variances = there.var(axis=0, dtype=np.float64)
+        widest = int(variances.argmax())
+        largest = float(variances[widest])
+        return cls(share * largest, widest, float(there[:, widest].mean(dtype=np.float64)), largest)
+
+
+@with_near_names
 @dataclass(frozen=True)
 class GaussianNaiveBayes(Differentiable):
     """The same as scikit-learn's `GaussianNB(var_smoothing=var_smoothing)`, weights and soft labels included.
 
     Args:
         var_smoothing: share of the largest feature variance that is added to every variance.
-        smoothing: ε itself; None to derive it from the data, which is what training does. Where it is given,
-            var_smoothing has nothing to do.
+        smoothing: ε itself; None for the share of the data as they are at each refit. Where it is given, var_smoothing
+            has nothing to do.
     """
 
     var_smoothing: float = 1e-9
@@ -56,11 +75,17 @@ class GaussianNaiveBayes(Differentiable):
         shape = (outputs, dimensions)
         return {"mean": np.zeros(shape), "log_variance": np.zeros(shape), "log_share": np.zeros(outputs)}
 
-    def settled(self, features: Array, targets: Array, weights: Array) -> dict[str, float]:
-        """Return ε for these people."""
+    def bound(self, features: Any, targets: Any, weights: Any) -> Any:
+        """Bind the model to features (n, d), class shares (n, k) and weights (n,) that sum to 1."""
+        from oar.models.gaussian_training import GaussianTraining
+
+        return GaussianTraining(self, features, targets, weights)
+
+    def smoothed(self, features: Array, weights: Array) -> GaussianNaiveBayes:
+        """Return the model with the ε that these people give it."""
         if self.smoothing is not None:
-            return {"smoothing": self.smoothing}
-        return {"smoothing": self.var_smoothing * float(np.var(features, axis=0, dtype=np.float64).max())}
+            return self
+        return replace(self, smoothing=Smoothing.of(features, weights, self.var_smoothing).added)
 
     def closed_form(self, features: Array, targets: Array, weights: Array) -> Any:
         """Return the weighted shares, means and smoothed variances of the classes."""

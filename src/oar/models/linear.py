@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import with_near_names
 from oar.models.array_library import library_of
 from oar.models.dependence import dependent
 from oar.models.differentiable import Differentiable, need_jax
@@ -143,6 +144,7 @@ class Linear(Differentiable):
         return LinearTraining(self, features, self.targets(people), weights / weights.sum())
 
 
+@with_near_names
 @dataclass(frozen=True)
 class SoftmaxRegression(Linear):
     """Multinomial logistic regression: mean cross-entropy + l2/2 ‖W‖², free intercept.
@@ -206,6 +208,7 @@ class SoftmaxRegression(Linear):
         return library_of(shares).eye(len(shares))[..., None] * shares - shares[:, None] * shares[None]
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Ridge(Linear):
     """Linear regression on real vectors: mean ½‖z − y‖² + l2/2 ‖W‖², free intercept.
@@ -242,6 +245,7 @@ class Ridge(Linear):
         return library.broadcast_to(library.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
 
 
+@with_near_names
 @dataclass(frozen=True)
 class LinearSVM(Linear):
     """Linear support vector machine with the squared hinge, one against the rest: differentiable everywhere.

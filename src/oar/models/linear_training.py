@@ -141,6 +141,11 @@ class LinearTraining:
         """Under which messages know the model."""
         return self.model.name
 
+    @property
+    def factors(self) -> bool:
+        """Whether `solve` factors H, so that a tolerance makes no difference."""
+        return self._quick
+
     def start(self) -> Array:
         """Start from zero."""
         return np.zeros(self.parameter_count)

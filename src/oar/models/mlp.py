@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose
+from oar.errors import OptionError, choose, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_not_negative, check_seed
 
@@ -29,6 +29,7 @@ ACTIVATIONS = (*SMOOTH, "relu")
 LOSSES = ("cross-entropy", "squared")
 
 
+@with_near_names
 @dataclass(frozen=True)
 class MLP(Differentiable):
     """A feed-forward network.

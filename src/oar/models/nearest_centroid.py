@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.people import Population
 
 EXACT_SIZES = 1 << 15
@@ -33,6 +33,7 @@ class Centroids:
     sizes: NDArray[np.float64]
 
 
+@with_near_names
 @dataclass(frozen=True)
 class NearestCentroid:
     """Nearest centroid with distances as logits.

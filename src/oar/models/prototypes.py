@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.gaussian import class_weights
 from oar.models.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
@@ -40,6 +40,7 @@ from oar.models.settings import check_not_negative, check_seed
 from oar.models.training import Array
 
 
+@with_near_names
 @dataclass(frozen=True)
 class PrototypeNetwork(Differentiable):
     """Nearest centroid in an embedding.
@@ -128,11 +129,12 @@ class PrototypeNetwork(Differentiable):
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return prototypes drawn from a standard normal distribution (and the network, if it is trained)."""
-        width = self._width(dimensions)
+        width = self.width(dimensions)
         parameters = {"prototypes": np.random.default_rng(self.seed + 1).standard_normal((outputs, width))}
         return parameters | {"network": self._network(dimensions)} if self.train_embedding else parameters
 
-    def _width(self, dimensions: int) -> int:
+    def width(self, dimensions: int) -> int:
+        """Return how many numbers an embedded person has."""
         if isinstance(self.embedding, tuple):
             return self.embedding[-1]
         if self.embedding is None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.scaled_training import FLAT, ScaledParameters, ScaledTraining
 from oar.models.settings import check_flag
 from oar.people import Population
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Scaled(Differentiable):
     """Standardise features, then train: scikit-learn's `make_pipeline(StandardScaler(), model)`.

@@ -57,13 +57,23 @@ def from_spec(spec: dict[str, Any]) -> Differentiable:
 
 
 def parameter_count(model: Differentiable, dimensions: int, outputs: int) -> int:
-    """Return how long θ is; without JAX."""
-    return _count(model.initial(dimensions, outputs))
+    """Return how long θ is; without JAX, and without making one: sizes may be somebody else's claim."""
+    if isinstance(model, MLP):
+        return _layers((dimensions, *model.hidden, outputs))
+    if isinstance(model, GaussianNaiveBayes):
+        return outputs * (2 * dimensions + 1)
+    if isinstance(model, PrototypeNetwork):
+        width = model.width(dimensions)
+        # The embedding's last layer has no bias: only differences to prototypes count.
+        return outputs * width + (drawn_count(model, dimensions) - width if model.train_embedding else 0)
+    return outputs * (dimensions + 1)
 
 
-def _count(tree: Any) -> int:
-    if isinstance(tree, dict):
-        return sum(_count(part) for part in tree.values())
-    if isinstance(tree, list):
-        return sum(_count(part) for part in tree)
-    return tree.size
+def drawn_count(model: Differentiable, dimensions: int) -> int:
+    """Return how many weights a model draws from its seed and keeps beside θ, or begins training with."""
+    widths = getattr(model, "embedding", None)
+    return _layers((dimensions, *widths)) if isinstance(widths, tuple) else 0
+
+
+def _layers(widths: tuple[int, ...]) -> int:
+    return sum(outputs * (inputs + 1) for inputs, outputs in zip(widths, widths[1:], strict=False))

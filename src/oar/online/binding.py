@@ -54,7 +54,7 @@ def flat_form(training: Any, given: Any, argument: str) -> Array:
     if isinstance(given, np.ndarray | list) or not hasattr(training, "flat"):
         try:
             array = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"{argument}: must be numbers, got an object of type {type(given).__name__}.") from None
         flat = array.ravel()
         if array.ndim > 1 and flat.size == training.parameter_count:

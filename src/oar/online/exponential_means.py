@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oar.errors import with_near_names
 from oar.online.needs import check_every_class
 from oar.online.refits import Array, check_present, fitted, pulled_through
 from oar.online.rule import PulledBack, Update
@@ -22,6 +23,7 @@ from oar.online.settings import CENTROIDS, check_share
 from oar.online.stream import Stream
 
 
+@with_near_names
 @dataclass(frozen=True)
 class ExponentialMeans:
     """θ_t = (1 − rate) θ_{t−1} + rate θ*(batch t).

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError
+from oar.errors import NumericsError, with_near_names
 from oar.models.conjugate_gradients import conjugate_gradients
 from oar.models.minimise import minimise
 from oar.models.objective import Objective
@@ -31,6 +31,7 @@ MOST_PRODUCTS = 2_000
 ROUNDING = 1e-7  # the residual of (H + μ I) v = λ that is taken for a solution, as a share of ‖λ‖
 
 
+@with_near_names
 @dataclass(frozen=True)
 class FineTune:
     """Fit each new batch, held back by a pull towards the last θ, to the minimum of both.

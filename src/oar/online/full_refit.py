@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models.settings import check_flag
 from oar.online.needs import check_every_class
 from oar.online.refits import Array, check_present, pulled_through, refitted
@@ -59,6 +59,7 @@ class _Refit:
         return PulledBack(np.zeros_like(adjoint), moves, ((after, signal),))
 
 
+@with_near_names
 @dataclass(frozen=True)
 class FullRefit(_Refit):
     """Refit from everything so far, history included.
@@ -81,6 +82,7 @@ class FullRefit(_Refit):
         return self.warm
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Window(_Refit):
     """Refit from the newest batches; the history counts as the batch before round 0.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError
+from oar.errors import NumericsError, with_near_names
 from oar.online.refits import Array, moved_by
 from oar.online.rule import PulledBack, Update
 from oar.online.settings import check_begun, check_count, check_positive, last_or_start
@@ -23,6 +23,7 @@ from oar.online.stream import Stream
 RUNAWAY = 1e30  # no model's parameters are this large
 
 
+@with_near_names
 @dataclass(frozen=True)
 class GradientSteps:
     """Gradient steps on the risk of each new batch, penalty included.

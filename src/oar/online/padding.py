@@ -39,9 +39,7 @@ def gains(model: Any, size: int) -> bool:
     """Report whether a model is compiled for this many people, and takes no notice of some who weigh nothing."""
     if isinstance(model, Linear):
         return size > FEW
-    # what a model settles from the data it may settle from everybody, whatever they weigh
-    differentiated = isinstance(model, Differentiable) and model.by_jax and not isinstance(model, Scaled)
-    return differentiated and not hasattr(model, "settled")
+    return isinstance(model, Differentiable) and model.by_jax and not isinstance(model, Scaled)
 
 
 def padded(people: Population) -> Population:

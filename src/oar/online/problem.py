@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Scaled
 from oar.online.acting import everyones_action
 from oar.online.binding import bind, flat_form, shares_units
@@ -21,6 +21,7 @@ from oar.problem import Problem, Query
 GOAL_FOR = ("last", "every")
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class OnlineProblem:
     """Everything that planning over time needs; checked when it is made.
@@ -197,7 +198,7 @@ def _as_shared(shared: Any, size: int) -> Any:
         return bool(shared)
     try:
         given = np.array(shared, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.array(np.nan)
     if given.shape not in ((), (size,)) or not (np.isfinite(given) & (given >= 0)).all():
         shown = repr(shared) if given.ndim == 0 else f"shape {given.shape}"

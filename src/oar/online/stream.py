@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.online.batches import as_batch, joined
 from oar.people import Population
 
 HISTORY = -1
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Everyone, and the round in which each arrives.

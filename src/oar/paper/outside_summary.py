@@ -12,6 +12,7 @@ import numpy as np
 
 from oar.paper.outside import WAYS, Cell, Outside
 from oar.paper.outside_cases import SHARE
+from oar.people.spreadsheet import neutral
 from oar.report.tables import markdown_table
 from oar.version import __version__
 
@@ -46,7 +47,7 @@ def outside_csv(found: Outside) -> str:
     rows = [asdict(one) for one in found.attempts]
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: neutral(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -29,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError, StorageError
-from oar.files import read_npz, replace_atomically
+from oar.files import replace_atomically
+from oar.opening import Fields, read_npz
+from oar.opening.documents import parsed_json
 
 Parameters = dict[str, NDArray[np.float32]]
 PIXELS = 28 * 28
@@ -263,12 +265,12 @@ def load_checkpoint(path: Path, settings: VAESettings, images_sha256: str = "") 
     """
     arrays = read_npz(path)
     try:
-        stored = json.loads(str(arrays["settings"]))
-        losses = arrays["losses"].tolist()
+        stored = Fields(parsed_json(str(arrays["settings"])))
+        losses = _numbers(arrays, "losses", (arrays["losses"].size,)).tolist()
         expected = initial_state(settings).parameters
         _refuse_other_settings(path, stored, _resumable(settings))
-        parameters = {name: arrays[f"parameter_{name}"] for name in expected}
-        velocity = {name: arrays[f"velocity_{name}"] for name in expected}
+        parameters = {name: _numbers(arrays, f"parameter_{name}", value.shape) for name, value in expected.items()}
+        velocity = {name: _numbers(arrays, f"velocity_{name}", value.shape) for name, value in expected.items()}
     except (KeyError, ValueError) as error:
         raise StorageError(f"checkpoint: {path} is not a checkpoint of this training ({error}).") from error
     known = str(arrays.get("images_sha256", ""))
@@ -282,7 +284,15 @@ def load_checkpoint(path: Path, settings: VAESettings, images_sha256: str = "") 
     return TrainingState(parameters, velocity, epoch=len(losses), losses=losses)
 
 
-def _refuse_other_settings(path: Path, stored: dict[str, float], wanted: dict[str, float]) -> None:
+def _numbers(arrays: dict[str, NDArray], name: str, shape: tuple[int, ...]) -> NDArray:
+    """Return an array of a checkpoint; raise a ValueError where it is not of this shape, or not of finite numbers."""
+    found = arrays[name]
+    if found.shape != shape or found.dtype.kind != "f" or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite numbers of shape {shape}, got {found.dtype} of shape {found.shape}")
+    return found
+
+
+def _refuse_other_settings(path: Path, stored: Fields, wanted: dict[str, float]) -> None:
     different = [name for name in wanted if stored.get(name) != wanted[name]]
     if different:
         changes = ", ".join(f"{name} {stored.get(name)}, now {wanted[name]}" for name in sorted(different))

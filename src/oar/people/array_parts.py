@@ -11,6 +11,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.opening import regular
 from oar.people.parts import Rows, as_numbers, checked_weights, sliced
 from oar.people.streamed import StreamedPopulation
 
@@ -88,7 +89,7 @@ def _on_disk(values: Any, argument: str) -> Any:
     if not isinstance(values, str | Path):
         return values
     try:
-        with open(values, "rb") as file:
+        with open(regular(values), "rb") as file:
             first = file.read(len(MAGIC_PREFIX))
     except OSError as error:
         raise DataError(f"{argument}: must be a .npy file, got {str(values)!r} ({error}).") from None
@@ -99,7 +100,7 @@ def _on_disk(values: Any, argument: str) -> Any:
         )
     try:
         return np.load(values, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
+    except Exception:  # a head is read as Python's own text, and damaged ones fail in as many ways as that can
         raise DataError(
             f"{argument}: must be a .npy file of numbers or texts of one length, got {str(values)!r}, which cannot be "
             "mapped into memory; save it again with astype(float), or astype(str) for labels."

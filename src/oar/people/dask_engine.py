@@ -64,6 +64,9 @@ def _current_or_local() -> Any:
         flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD['XLA_FLAGS']}".strip()
         environment = ONE_THREAD | {"XLA_FLAGS": flags}
     try:
+        # Processes that are started, also in the place of some that died, shall not look for modules in the current
+        # folder first, where data may lie: they get this process's own list of folders.
+        os.environ["PYTHONSAFEPATH"] = "1"
         client = Client(LocalCluster(threads_per_worker=1, dashboard_address=":0", env=environment))
     except RuntimeError as error:
         raise EngineError(

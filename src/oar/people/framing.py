@@ -9,19 +9,23 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.people.encoding import Encoding
+from oar.people.foreign import in_memory
+from oar.people.identities import identities
+from oar.people.labels import label_array
 from oar.people.missing import without_missing
 from oar.people.schema import Schema
-from oar.people.tables import is_frame
+from oar.people.tables import check_index, is_frame, is_series
 from oar.people.wording import nearest, repeated, shown
 
 
 class Framed(NamedTuple):
-    """Coordinates as a frame with the caller's index, labels and weights as Series, and the encoding."""
+    """Coordinates as a frame with the caller's index, labels and weights as Series, the encoding, what was imputed."""
 
     features: Any
     labels: Any
     weights: Any
     encoding: Encoding
+    imputed: Any
 
 
 def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missing: str) -> Framed:
@@ -39,8 +43,12 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
         )
     if schema is not None and target in schema.names:
         raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
-    if missing == "impute":
-        schema = schema or Schema.infer(columns)
+    if schema is None:
+        check_identities(columns)
+        schema = Schema.infer(columns) if missing == "impute" else None
+    gaps = None
+    if missing == "impute" and schema is not None:
+        gaps = columns[[name for name in schema.names if name in columns]].isna().to_numpy()
     frame = without_missing(frame, schema, missing, [target] if weights is None else [target, weights])
     _check_target(frame[target], target)
     features = features_of(frame, target, weights)
@@ -50,7 +58,40 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
     coordinates = pandas.DataFrame(
         encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
     )
-    return Framed(coordinates, frame[target], None if weights is None else frame[weights], encoding)
+    given = None if weights is None else frame[weights]
+    return Framed(coordinates, frame[target], given, encoding, gaps if gaps is not None and gaps.any() else None)
+
+
+def with_labels(frame: Any, target: Any) -> tuple[Any, Any]:
+    """Return a frame with a column of labels, and its name, where labels are given beside the frame."""
+    labels = in_memory(target, "target")
+    listed = isinstance(labels, list) or is_series(labels) or (isinstance(labels, np.ndarray) and labels.ndim > 0)
+    if not listed or not is_frame(frame):
+        return frame, target
+    if is_series(labels):
+        check_index(labels, frame.index, "target")
+    name = getattr(target, "name", None) or "target"
+    if name in frame.columns:
+        raise DataError(
+            f"target: labels are given beside the frame, which has a column {shown(name)}, too; give target={name!r} "
+            f"if these are the labels, or drop the column (df.drop(columns={name!r}))."
+        )
+    values = label_array(labels, "target")
+    if len(values) != len(frame):
+        raise DataError(f"target: must be one label for each of the {len(frame)} rows, got {len(values)}.")
+    return frame.assign(**{str(name): values}), str(name)
+
+
+def check_identities(features: Any) -> None:
+    """Raise where a column counts rows or names people: nobody can change it, and a model should not learn it.
+
+    A schema says what the features are, so that columns of a schema are not looked at.
+    """
+    for name, why in identities(features).items():
+        raise DataError(
+            f"frame: column {shown(name)} is no feature, it {why}; make it the index (df.set_index({name!r})) or drop "
+            f"it (df.drop(columns={name!r})), and if it is one all the same, describe it in a schema (schema=…)."
+        )
 
 
 def features_of(frame: Any, target: str | None, weights: str | None = None) -> Any:

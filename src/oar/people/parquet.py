@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.opening import regular
 from oar.people.parts import Rows, checked_weights
 from oar.people.wording import nearest, repeated
 
@@ -26,7 +27,6 @@ SUFFIXES = (".parquet", ".parq", ".pq")
 NUMERIC = ("whole number", "number", "truth value")
 MOST_FOOTERS = 64
 Stamp = tuple[int, ...]
-SIZE_AND_TIME = slice(2, 4)  # of a stamp
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ParquetPart:
         from pyarrow.parquet import ParquetFile
 
         try:
-            with open(self.path, "rb") as file:
+            with open(regular(self.path), "rb") as file:
                 # Opened once, so that the footer is that of the very file that is read, whoever puts another one there.
                 # Mapped, so that pages are decoded from where the system keeps them and not copied first.
                 source = pyarrow.BufferReader(mmap(file.fileno(), 0, access=ACCESS_READ))
@@ -87,7 +87,7 @@ class ParquetPart:
             return opened.read_row_group(self.group, columns=columns, use_threads=False)
         except DataError:
             raise
-        except (pyarrow.ArrowException, OSError, KeyError, ValueError) as error:  # an empty file cannot be mapped
+        except (pyarrow.ArrowException, OSError, LookupError, ValueError, MemoryError) as error:  # empty ones too
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
 
     def stamp(self) -> tuple[str, Stamp]:
@@ -261,10 +261,10 @@ def _opened(file: Path) -> _Opened:
     from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(file) as opened:
+        with ParquetFile(regular(file)) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             groups = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, LookupError, ValueError, MemoryError) as error:
         remedy = "write it again, or take it out of the folder"
         if file.suffix.lower() not in SUFFIXES:
             remedy = "write it as Parquet, or use oar.Population.read for tables that fit into memory"

@@ -95,7 +95,7 @@ def as_numbers(values: Any, name: str) -> NDArray:
     if found.dtype.kind not in "biuf" and hasattr(values, "columns"):
         try:
             found = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"features: must be numbers, got others in {name} ({error}); encode them first.") from None
     if found.dtype.kind not in "biuf":
         raise DataError(

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, with_near_names
 from oar.people.class_sums import Sums, added, of_rows
 from oar.people.encoding import Encoding
-from oar.people.framing import read_frame
+from oar.people.foreign import in_memory
+from oar.people.framing import read_frame, with_labels
 from oar.people.labels import Codes, LabelCoding, label_array
 from oar.people.reading import read_table
 from oar.people.schema import Schema
-from oar.people.tables import CHUNK_ROWS, Table, as_table, as_vector, check_index, is_frame, is_series, row_values
+from oar.people.tables import CHUNK_ROWS, Table, as_table, as_vector, check_index, is_frame, is_series, weight_values
 
 if TYPE_CHECKING:
     from oar.people.streamed import StreamedPopulation
@@ -40,6 +41,7 @@ class Chunk:
         return self.start + len(self.features)
 
 
+@with_near_names
 class Population:
     """The people whose data the operator trains on.
 
@@ -65,6 +67,7 @@ class Population:
     def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
         """Check everything once; a mistake raises here and changes nothing."""
         self._table = as_table(features)
+        labels = in_memory(labels, "labels")
         if is_series(labels):
             check_index(labels, self._table.index, "labels")
         self._rows = _target_table(labels, self._table.index)
@@ -80,17 +83,18 @@ class Population:
             self._codes = None
         if len(self._labels) != self.size:
             raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
-        self.weights = None if weights is None else row_values(weights, self.size, self._table.index, "weights")
+        self.weights = None if weights is None else weight_values(weights, self.size, self._table.index)
         self._classes_have_weight = self.weights is None and self._rows is None
         self._encoding: Encoding | None = None
         self._target: str | None = None
+        self._imputed: NDArray[np.bool_] | None = None
         self._first_weights: NDArray[np.float64] | None = None
 
     @classmethod
     def from_frame(
         cls,
         frame: Any,
-        target: str,
+        target: Any,
         *,
         schema: Schema | str | Path | None = None,
         weights: str | None = None,
@@ -101,16 +105,19 @@ class Population:
         Features are the table's coordinates (`people.encoding`); `people.schema` says what the columns are.
 
         Args:
-            frame: a DataFrame, one row a person.
-            target: the column of labels, or of values to be regressed.
+            frame: a DataFrame, one row a person; polars' and pyarrow's tables are read by way of pandas.
+            target: the column of labels, or of values to be regressed; or these themselves, one for each row, where the
+                frame has none: a Series, an array or a list.
             schema: what the other columns are, as `oar.Schema` or its TOML file; None to infer it (print
                 `people.schema`, and correct it).
             weights: a column of training weights; None means that all weigh 1.
-            missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes.
+            missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes,
+                which plans leave as they are (`people.imputed`).
         """
+        frame, target = with_labels(in_memory(frame, "frame"), target)
         framed = read_frame(frame, target, schema, weights, missing)
         people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding, people._target = framed.encoding, target
+        people._encoding, people._target, people._imputed = framed.encoding, target, framed.imputed
         return people
 
     @classmethod
@@ -268,7 +275,7 @@ class Population:
             return self._rows.rows(0, self.size)
         try:
             values = np.asarray(self._labels, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"labels: must be numbers to be regressed, got {self._labels[0]!r}.") from None
         return values[:, None]
 
@@ -292,13 +299,14 @@ class Population:
             other._rows = Table(self._rows.values[rows], self._rows.names, index)
         other.weights = None if self.weights is None else self.weights[rows]
         other._first_weights = None if self._first_weights is None else self._first_weights[rows]
+        other._imputed = None if self._imputed is None else self._imputed[rows]
         other._classes_have_weight = False
         return other
 
     def with_arrays(self, change: Callable[[NDArray], NDArray]) -> Population:
         """Return the same people with every array of theirs put in place by `change`, which keeps all values."""
         other = copy.copy(self)
-        for part in ("_labels", "_codes", "weights", "_first_weights"):
+        for part in ("_labels", "_codes", "weights", "_first_weights", "_imputed"):
             values = getattr(self, part)
             setattr(other, part, None if values is None else change(values))
         other._table = replace(self._table, values=change(self._table.values))
@@ -374,6 +382,14 @@ class Population:
         for person in np.flatnonzero(codes != self.codes(0, self.size)):
             labels[person] = self.classes[codes[person]]
         return labels
+
+    @property
+    def imputed(self) -> NDArray[np.bool_] | None:
+        """Which values of a table, (n, columns), were missing and filled in; None where none was.
+
+        Plans leave them as they are: nobody can be asked to change a value that nobody has given.
+        """
+        return self._imputed
 
     @property
     def first_weights(self) -> NDArray[np.float64] | None:

@@ -16,16 +16,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, StorageError, choose
+from oar.errors import DataError, OptionError, StorageError, choose, with_near_names
 from oar.files import replace_atomically
+from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.wording import repeated, shown
 
@@ -43,6 +43,7 @@ GAPS = frozenset({"", "?", "-", "--", "."})  # what files say for a missing valu
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d*)?")
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Column:
     """One column.
@@ -61,6 +62,11 @@ class Column:
         """Refuse a column that cannot be."""
         choose(f"columns.{self.name} kind", self.kind, KINDS)
         object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
+        for level in self.levels:
+            if not isinstance(level, Hashable):
+                raise OptionError(
+                    f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}."
+                )
         if self.kind not in WITH_LEVELS:
             if self.levels:
                 raise OptionError(f"columns.{self.name} levels: are for ordinals and categories, not a {self.kind}.")
@@ -82,6 +88,7 @@ class Column:
         return self.kind != "number"
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Schema:
     """The columns of a table, in order.
@@ -149,9 +156,9 @@ class Schema:
         """Return the schema as TOML."""
         blocks = []
         for column in self.columns:
-            lines = [f"[columns.{_key(column.name)}]", f"kind = {_value(column.kind)}"]
+            lines = [f"[columns.{toml_key(column.name)}]", f"kind = {toml_value(column.kind)}"]
             if column.levels:
-                lines.append(f"levels = [{', '.join(_value(level) for level in column.levels)}]")
+                lines.append(f"levels = [{', '.join(toml_value(level) for level in column.levels)}]")
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks) + "\n"
 
@@ -168,11 +175,9 @@ class Schema:
     @staticmethod
     def load(path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise StorageError(f"{path}: must be a TOML file with [columns.NAME] tables ({error}).") from None
-        return Schema.from_tables(content.get("columns", {}))
+        content = read_toml(path, "schema", "a TOML file with [columns.NAME] tables")
+        with naming(path):
+            return Schema.from_tables(content.get("columns", {}))
 
     @staticmethod
     def from_tables(tables: dict[str, dict[str, Any]]) -> Schema:
@@ -187,7 +192,10 @@ class Schema:
                 choose(f"columns.{name}", key, ("kind", "levels"))
             if "kind" not in table:
                 raise DataError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
-            columns.append(Column(name, table["kind"], tuple(table.get("levels", ()))))
+            levels = table.get("levels", [])
+            if not isinstance(levels, list | tuple):
+                raise DataError(f"columns.{name} levels: must be a list, got {shown(levels)}.")
+            columns.append(Column(name, table["kind"], tuple(levels)))
         return Schema(tuple(columns))
 
     @staticmethod
@@ -305,6 +313,11 @@ def _check_texts(name: str, levels: list[str]) -> None:
         )
 
 
+def is_amount(text: str) -> bool:
+    """Report whether a text reads like a number or a date."""
+    return _NUMBER.fullmatch(text.strip()) is not None or _DATE.fullmatch(text.strip()) is not None
+
+
 def _family(kind: type) -> str:
     if issubclass(kind, bool | np.bool_):
         return "boolean"
@@ -313,15 +326,16 @@ def _family(kind: type) -> str:
     return "text" if issubclass(kind, str) else kind.__name__
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML."""
     return (
         name
         if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
-        else _value(name)
+        else toml_value(name)
     )
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Return a TOML value; JSON's strings, numbers and booleans are TOML's too."""
     if not isinstance(value, str | bool | int | float):
         raise DataError(f"levels: only text, numbers and booleans can be written to a file, got {value!r}.")

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.people.foreign import in_memory
 from oar.people.wording import repeated, shown
 
+HEAVIEST = 1e100  # weight
 CHUNK_ROWS = 1 << 15  # 32,768 rows of ten float64 features are 2.6 MB: inside the second-level cache.
 
 
@@ -30,7 +32,7 @@ class Table:
 
 def is_frame(features: Any) -> bool:
     """Report whether this is a pandas DataFrame, without importing pandas."""
-    return hasattr(features, "columns") and hasattr(features, "to_numpy") and hasattr(features, "dtypes")
+    return hasattr(features, "columns") and hasattr(features, "iloc") and hasattr(features, "dtypes")
 
 
 def is_series(values: Any) -> bool:
@@ -41,6 +43,7 @@ def is_series(values: Any) -> bool:
 def as_table(features: Any, argument: str = "features") -> Table:
     """Check shape, kind and finiteness, and return the table."""
     names, index = None, None
+    features = in_memory(features, argument)
     if is_frame(features):
         names, index = _frame_names(features, argument), features.index
         values = features.to_numpy()
@@ -92,7 +95,7 @@ def _as_numbers(values: NDArray, argument: str) -> NDArray:
             raise DataError(f"{argument}: must be numbers, got text; convert or encode it first.")
         try:
             return values.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{argument}: must be numbers ({error}); encode categories first.") from None
     raise DataError(f"{argument}: must be real numbers, got an array of type {values.dtype}; encode it first.")
 
@@ -167,10 +170,23 @@ def row_values(values: Any, size: int, index: Any, argument: str) -> NDArray[np.
     return array
 
 
+def weight_values(values: Any, size: int, index: Any) -> NDArray[np.float64]:
+    """Return one weight a person; only their ratios count, and their sums and squares must be numbers."""
+    array = row_values(values, size, index, "weights")
+    largest = float(array.max(initial=0.0))
+    if largest > 0 and not 1 / HEAVIEST <= largest <= HEAVIEST:
+        raise DataError(
+            f"weights: the largest must be between {1 / HEAVIEST:.0e} and {HEAVIEST:.0e}, so that sums of them hold, "
+            f"got {largest:.3g}; only their ratios count: divide all of them by the largest."
+        )
+    return array
+
+
 def _floats(values: Any, argument: str) -> NDArray[np.float64]:
     """Return a copy as float64; text is not parsed, and masked values are not dropped."""
     if np.ma.is_masked(values):
         raise DataError(f"{argument}: must not be masked; drop or impute the masked values.")
+    values = in_memory(values, argument)
     try:
         raw = np.asarray(values)
         if raw.dtype.kind not in "biufO" or (
@@ -178,7 +194,7 @@ def _floats(values: Any, argument: str) -> NDArray[np.float64]:
         ):
             raise TypeError(f"got {raw.dtype if raw.dtype.kind != 'O' else 'text'}")
         return np.array(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{argument}: must be numbers ({error}).") from None
 
 

@@ -1,6 +1,7 @@
 """WHAT COMES OUT: plans, the cards published from them, and results."""
 
 from oar.plans.card import Card
+from oar.plans.independence import Independence
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
 from oar.plans.result import Audit, Proposal, QueryOutcome, Result
@@ -12,6 +13,7 @@ __all__ = [
     "Audit",
     "Card",
     "ClassPlan",
+    "Independence",
     "LeverPlan",
     "MemberPlan",
     "Plan",

@@ -12,6 +12,7 @@ import numpy as np
 from oar.errors import Status
 from oar.people.encoding import Row
 from oar.people.labels import plain
+from oar.plans.certificate import Certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +32,11 @@ class Advice:
         prediction: what the refit predicts for `row`.
         margin: by how much the goal leads there, or how far inside the wanted range the prediction is (audited).
         witness: what did the refit.
-        because: where it is impossible: limits that together rule it out, none of which could be left out.
+        because: where it is impossible: limits that together rule it out; without any one of them nothing proves it.
         violations: every broken limit, in words; always empty unless something is wrong with this package.
         note: a sentence on how it was found.
+        certificate: what proves `bound`; `certificate.bound` computes it again without the solver. None where nothing
+            is proved, or where nothing needs to change.
     """
 
     before: Row
@@ -50,6 +53,7 @@ class Advice:
     because: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
     note: str = ""
+    certificate: Certificate | None = None
 
     @property
     def row(self) -> Any:

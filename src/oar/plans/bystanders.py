@@ -1,4 +1,4 @@
-"""What is done to people whose own data stay as they are, by predictions before and after.
+"""What is done to people who did not ask, bystanders and movers, by predictions before and after.
 
 Planners keep a problem's limits on that (`oar.Keep`) by it; whether they are kept is for the audit to say.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.goals.keep import Seen
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -26,27 +27,32 @@ class Effects:
 
     Attributes:
         before, after: (n,) class codes, or (n, o) values, of everyone at their own features as they were.
-        stays: (n,) who is a bystander.
+        there: (n,) class codes after, of everyone where their own moves take them; values as `after`.
+        places: (n, d) where that is.
+        seen: who is a bystander, who moves, and who loses what.
         scored: of those by whom the model is scored: features (m, d), labels (m, k), and predictions before and after.
         broken: the limits that are broken, in words.
     """
 
     before: NDArray[Any]
     after: NDArray[Any]
-    stays: Mask
+    there: NDArray[Any]
+    places: Array
+    seen: Seen
     scored: tuple[Array, Array, NDArray[Any], NDArray[Any]]
     broken: list[str]
 
 
-def measured_effects(problem: Problem, acts: Mask, old: Predict, new: Predict) -> Effects:
-    """Compare a model with the one before it, where some people (n,) act; the problem has limits on that."""
+def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Predict, new: Predict) -> Effects:
+    """Compare a model with the one before it, where some people (n,) act, by moves (n, d); the problem limits that."""
     assert problem.kept is not None
     people, others = problem.people, problem.kept.scored
     features = np.asarray(people.features, dtype=np.float64)
     before, after = old(features), new(features)
-    stays = ~acts
-    if problem.asked.among is not None:
-        stays[problem.asked.among] = False
+    there, places = after, features
+    if problem.kept.limits.lost is not None and moves is not None:
+        places = features + moves
+        there = new(places)
     if others is None:
         rows = people.value_rows() if problem.regresses else people.class_rows()
         weights = np.ones(people.size) if people.weights is None else people.weights
@@ -55,8 +61,20 @@ def measured_effects(problem: Problem, acts: Mask, old: Predict, new: Predict) -
         weights = others.weights
         scored = (others.features, others.rows, old(others.features), new(others.features))
     scores = [_score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
-    changed = before != after if before.ndim == 1 else np.zeros(len(before), dtype=bool)
-    return Effects(before, after, stays, scored, problem.kept.broken(changed, stays, *scores))
+    seen = _seen(problem, acts, before, after, there)
+    return Effects(before, after, there, places, seen, scored, problem.kept.broken(seen, *scores))
+
+
+def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any], there: NDArray[Any]) -> Seen:
+    """Return who counts, and what becomes of them."""
+    counts = np.ones(len(acts), dtype=bool)
+    if problem.asked.among is not None:
+        counts[problem.asked.among] = False
+    nobody = np.zeros(len(acts), dtype=bool)
+    if problem.regresses:
+        return Seen(counts & ~acts, counts & acts, nobody, nobody, nobody)
+    had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, there))
+    return Seen(counts & ~acts, counts & acts, before != after, had, has)
 
 
 def _score(regresses: bool, predicted: NDArray[Any], rows: Array, weights: Array) -> float:

@@ -6,6 +6,7 @@ signal (θ, v), from which each member finds the move that suits its own data. `
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from oar.errors import DataError
 from oar.models import Differentiable
 from oar.models.score import Score, score_of
 from oar.people.labels import plain
-from oar.people.tables import as_vector, is_series
+from oar.people.tables import as_vector, is_frame, is_series
 from oar.plans.response import People, best_responses
 from oar.plans.table_response import Members, TableResponse
 from oar.plans.table_score import TableScore
 from oar.plans.table_terms import Answer, Room, TableTerms
+from oar.plans.usual import doubt
 
 Array = NDArray[np.float64]
 
@@ -63,6 +65,9 @@ class Card:
         broadcast: θ and v; None for nearest centroid, but of a table. There they are the model's behind the scaler.
         outputs: how many values are predicted; 0 for classes.
         table: of a table, its columns and what may be done to them; else None.
+        digits: how many its numbers have, of the largest effect of their kind; None where nobody counted.
+        usual: of each column (or feature) a range in which most people's values are, or None: by it members are asked
+            back who may have mistyped. None where the card says nothing of that.
     """
 
     model: str
@@ -76,12 +81,14 @@ class Card:
     broadcast: Broadcast | None = None
     outputs: int = 0
     table: TableTerms | None = None
+    digits: int | None = None
+    usual: tuple[tuple[float, float] | None, ...] | None = None
 
     def respond(self, features: Any, label: Any, budget: float | None = None, keep: Any = ()) -> Any:
         """Return the move of one member, in the units of its features; of a table, an `Answer` in its own values.
 
         For members who take part; where `participants` is "selected" those are the ones who were asked. Linear models
-        need no JAX here; other trained models do.
+        need no JAX here; other trained models do. A value that may be a mistake (see `doubts`) is warned of.
 
         Args:
             features: the member's own (d,) features; a Series or a dict is matched by name. Of a table, its row: a
@@ -92,10 +99,9 @@ class Card:
                 change.
         """
         keep = (keep,) if isinstance(keep, str) else tuple(keep)
-        if self.table is None:
-            row = as_vector(features, self.features, self.directions.shape[1], "features")
-        else:
-            row = self.table.encoding.encode_row(features, "features")
+        row = self._row(features)
+        for words in self._doubts(row):
+            warnings.warn(f"features: {words}", stacklevel=2)
         target = self._target(label)
         if budget is None:
             if self.budget is None:
@@ -108,13 +114,39 @@ class Card:
                 "going farther than planned can miss the goal."
             )
         if self.table is not None:
-            return self._answer(row, target, budget, keep)
+            return self._answer(features, row, target, budget, keep)
         move = self.responses(row[None], target[None], np.array([budget]), self._stays(keep))[0]
         if self.features is not None and is_series(features):
             import pandas
 
             return pandas.Series(move, index=list(self.features))
         return move
+
+    def doubts(self, features: Any) -> list[str]:
+        """Return which of a member's values may be mistakes, in words: beyond what is usual and what the plan allows.
+
+        Such a member gets an answer all the same: somebody does have an unusual value.
+        """
+        return self._doubts(self._row(features))
+
+    def _row(self, features: Any) -> Array:
+        if self.table is None:
+            return as_vector(features, self.features, self.directions.shape[1], "features")
+        return self.table.encode_row(features, "features")
+
+    def _doubts(self, row: Array) -> list[str]:
+        size = self.directions.shape[1]
+        usual = self.usual or (None,) * (size if self.table is None else len(self.table.columns))
+        if self.table is None:
+            names = self.features or tuple(f"feature {place}" for place in range(size))
+            found = [doubt(*one) for one in zip(names, row, usual, strict=True)]
+        else:
+            found = [
+                doubt(each.column.name, row[place.start], around, each.lower, each.upper)
+                for each, place, around in zip(self.table.columns, self.table.places, usual, strict=True)
+                if each.column.kind in ("number", "integer")
+            ]
+        return [words for words in found if words]
 
     def _stays(self, keep: tuple) -> NDArray[np.bool_]:
         """Return which features (d,) a member keeps as they are."""
@@ -154,11 +186,16 @@ class Card:
         moves, gains = response.of(Members(rows, wanted, radii, room))
         return moves, response.lengths(moves), gains
 
-    def _answer(self, row: Array, target: Array, budget: float, keep: tuple) -> Answer:
+    def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Answer:
         assert self.table is not None
         room = self.table.room(row[None], keep)
         moves, costs, gains = self.table_responses(row[None], target[None], np.array([budget]), room)
         before, after = self.table.values_of(row), self.table.values_of(row + moves[0])
+        for each in self.table.columns:  # a level that the card does not name is the member's own
+            name, others = each.column.name, each.column.levels[-1] if each.pooled else None
+            if each.pooled and before[name] == others:
+                mine = plain(features[name].iloc[0] if is_frame(features) else features[name])
+                before[name], after[name] = mine, mine if after[name] == others else after[name]
         return Answer(before, after, moves[0], float(costs[0]), float(gains[0]))
 
     def _target(self, label: Any) -> Array:
@@ -205,7 +242,7 @@ def _numbers(label: Any, size: int, what: str) -> Array:
         if isinstance(label, str | bytes):
             raise TypeError
         values = np.atleast_1d(np.asarray(label, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"label: must be {size} {what}, got {label!r}.") from None
     if values.shape != (size,) or not np.isfinite(values).all():
         raise DataError(f"label: must be {size} finite {what}, got {label!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from oar.errors import Status
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
 ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may be below a bound
-TIGHT = 1e-9  # a tolerance at which estimators come as near to a minimum as they can
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
 
 
@@ -57,21 +57,45 @@ class Judged:
             told = (
                 f"The refit's goal loss of {loss:.6g} is below {bound:.6g}, which the solver takes for a proved bound"
             )
-        elif not getattr(self.proposal, "estimated", False) and abs(loss - expected) > self._slack(expected, *MUCH):
+        elif self._unexpected and not self.stopped_early:
             told = f"The refit's goal loss is {loss:.6g}, and the solver expects {expected:.6g}"
         return told and f"{told}: the audit counts, and nothing that the solver proved. {self._advice}"
 
     @property
+    def _unexpected(self) -> bool:
+        """Whether the refit's goal loss is another than the solver claims."""
+        expected = self.proposal.claimed_loss
+        if getattr(self.proposal, "estimated", False) or self.audit.violations:
+            return False
+        return bool(abs(self.loss - expected) > self._slack(expected, *MUCH))
+
+    @cached_property
+    def stopped_early(self) -> str:
+        """A sentence where an estimator stopped so far from its minimum that its goal loss is another, or "".
+
+        The plan is made for the minimum. The estimator's own fit counts, and contradicts nothing: with a smaller `tol`
+        it finds what the solver expects.
+        """
+        model, expected = self.proposal.plan.problem.model, self.proposal.claimed_loss
+        tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
+        if tolerance is None or not (np.isfinite(self.loss) and np.isfinite(expected)) or not self._unexpected:
+            return ""
+        from oar.plans.stopping import settled_loss  # which reads plans, as results do
+
+        settled = settled_loss(self.proposal.plan)
+        if not abs(settled - expected) <= self._slack(expected, *MUCH):
+            return ""
+        return (
+            f"The plan is made for the exact minimum, where the goal loss is {settled:.6g}, and {model.name} stops "
+            f"before it, at tol={tolerance:g}, where it is {self.loss:.6g}: give it a smaller tol, and as large a "
+            "max_iter as that takes."
+        )
+
+    @property
     def _advice(self) -> str:
         model = self.proposal.plan.problem.model
-        tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
         if "warned that it had not converged" in getattr(self.audit, "witness", ""):
             return f"{model.name} warned that it had not converged: give it a larger max_iter, or scale its features."
-        if tolerance is not None and tolerance > TIGHT:
-            return (
-                f"The plan is made for the exact minimum, and {model.name} stops before it, at tol={tolerance:g}: give "
-                "it a smaller tol, and as large a max_iter as that takes."
-            )
         return "Try another solver, or standardised features and a larger penalty, which make refits agree."
 
     def _slack(self, claimed: float, share: float, least: float) -> float:

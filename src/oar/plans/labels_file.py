@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from oar.errors import DataError
+from oar.opening.fields import Fields, said
 
 
 def label_to_json(label: Any) -> Any:
@@ -23,7 +24,7 @@ def label_to_json(label: Any) -> Any:
 def label_from_json(label: Any) -> Any:
     """Return the label; raise a ValueError for what is none."""
     if isinstance(label, dict):
-        return tuple(label_from_json(part) for part in label["tuple"])
+        return tuple(label_from_json(part) for part in Fields(label, "label").listed("tuple"))
     if isinstance(label, list) or label is None:
-        raise ValueError(f"a label cannot be {label!r}")
+        raise ValueError(f"a label cannot be {said(label)}")
     return label

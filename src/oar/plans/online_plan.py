@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, StorageError
-from oar.files import read_npz, replace_atomically
+from oar.files import replace_atomically
 from oar.online.problem import OnlineProblem
+from oar.opening import Fields, read_npz
+from oar.opening.documents import parsed_json
+from oar.opening.fields import said
 from oar.people.wording import counted
 from oar.plans.online_fingerprint import fingerprint
 from oar.version import __version__
 
 Array = NDArray[np.float64]
-FORMAT = "oar online plan 1"
+FORMAT = "oar online plan 2"  # 1 knew functions by their names alone
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +46,7 @@ class OnlinePlan:
         people = self.problem.stream.people
         try:
             each = np.asarray(self.each, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(
                 f"each: must be numbers, one row for each of {people.size}, got others ({error})."
             ) from None
@@ -113,7 +116,14 @@ class OnlinePlan:
 
     def save(self, path: Any) -> None:
         """Write moves and signals to an npz file, with what tells the problem that they are for."""
-        head = json.dumps({"format": FORMAT, "version": __version__, "problem": fingerprint(self.problem)})
+        found = fingerprint(self.problem)
+        if found.unknown is not None:
+            raise StorageError(
+                f"save: the problem could not be known again, because of {found.unknown}; keep plan.moves() yourself, "
+                "or make model and rule of Python functions."
+            )
+        told = {"problem": found.digest, "compiled_by": found.compiled_by}
+        head = json.dumps({"format": FORMAT, "version": __version__} | told)
         arrays: dict[str, Any] = {"head": np.array(head), "each": self.each}
         for number, pairs in enumerate(self.signals):
             for place, (parameters, signal) in enumerate(pairs):
@@ -128,19 +138,31 @@ class OnlinePlan:
         """Read a plan that was saved, for the problem that it was made for; another problem's is refused."""
         arrays = read_npz(Path(path))
         try:
-            head = json.loads(str(arrays["head"]))
-            known = head["format"] == FORMAT
-            made_for, each = head["problem"], arrays["each"]
-        except (KeyError, ValueError, TypeError):
+            head = Fields(parsed_json(str(arrays["head"])))
+            form, made_for, compiled_by = head.any("format"), head.get("problem"), head.get("compiled_by")
+            each, signals = arrays["each"], _signals(arrays, problem.stream.rounds)
+        except (KeyError, ValueError):
             raise StorageError(f"{path} is no plan over time; save one with plan.save(path).") from None
-        if not known:
-            raise StorageError(f"{path} is of the format {head['format']!r}, and this version reads {FORMAT!r}.")
-        if made_for != fingerprint(problem):
+        if form != FORMAT:
+            raise StorageError(f"{path} is of the format {said(form)}, and this version reads {FORMAT!r}.")
+        found = fingerprint(problem)
+        if made_for != found.digest or found.unknown is not None:
+            other = (
+                f" (or the same under another Python: {said(compiled_by)} then)"
+                if compiled_by != found.compiled_by
+                else ""
+            )
             raise DataError(
                 f"problem: must be the one that the plan in {path} was made for, got one with other people, "
-                "model, rule, query, goal or limits."
+                f"model, rule, query, goal or limits{other}."
             )
-        return cls(problem, each, _signals(arrays, problem.stream.rounds))
+        people = problem.stream.people
+        if each.shape != (people.size, people.dimensions) or each.dtype.kind != "f" or not np.isfinite(each).all():
+            raise StorageError(
+                f"{path} is damaged: its moves must be {people.size:,} × {people.dimensions:,} finite numbers, got "
+                f"{each.dtype} of shape {each.shape}."
+            )
+        return cls(problem, each, signals)
 
     def __repr__(self) -> str:
         """Show who acts when, in one line."""
@@ -154,8 +176,13 @@ class OnlinePlan:
 
 
 def _signals(arrays: dict[str, NDArray], rounds: int) -> tuple[tuple[tuple[Array, Array], ...], ...]:
+    """Return the pairs θ, v of every round; raise a ValueError where there are other rounds, or no pairs."""
     found: list[list[tuple[Array, Array]]] = [[] for _ in range(rounds)]
     names = sorted((tuple(map(int, name.split("_")[1:])), name) for name in arrays if name.startswith("signal_"))
-    for (number, _), name in names:
-        found[number].append((arrays[name][0], arrays[name][1]))
+    for place, name in names:
+        pair = arrays[name]
+        known = len(place) == 2 and 0 <= place[0] < rounds
+        if not known or pair.dtype.kind != "f" or pair.ndim != 2 or len(pair) != 2 or not np.isfinite(pair).all():
+            raise ValueError(f"{name} is no signal")
+        found[place[0]].append((pair[0], pair[1]))
     return tuple(map(tuple, found)) if names else ()

@@ -12,6 +12,7 @@ from oar.errors import Status
 from oar.online.problem import OnlineProblem
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans.independence import Independence
 from oar.plans.judged import Judged
 from oar.plans.online_plan import OnlinePlan
 from oar.plans.result import QueryOutcome
@@ -100,6 +101,7 @@ class OnlineAudit(ShownAsText):
         violations: every broken limit, in words.
         witness: what retrained. residual: the largest norm of a training gradient that a refit left, where told.
         converged: whether every refit came to an end.
+        independence: how little the replay shares with the solver; of several refits, the least.
     """
 
     rounds: tuple[RoundOutcome, ...]
@@ -108,6 +110,7 @@ class OnlineAudit(ShownAsText):
     witness: str
     residual: float = 0.0
     converged: bool = True
+    independence: Independence = Independence.REPEATED
 
     @property
     def _counted(self) -> tuple[RoundOutcome, ...]:
@@ -174,6 +177,7 @@ class OnlineAudit(ShownAsText):
             ("acts", f"{counted(self.movers, 'row moves', 'rows move')} (effort {self.effort:.4g})"),
             ("limits", "; ".join(self.violations) if self.violations else "all kept"),
             ("retrained by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
+            ("that is", self.independence.value),
         ]
         return lined_up(rows)
 

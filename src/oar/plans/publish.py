@@ -8,14 +8,15 @@ With the first PULL, 10⁻⁴, the pull on a typical member at the end of its bu
 score: enough to decide where the score is level, and too little to matter elsewhere. Everyone's answers are then tried
 by a refit. Where they lose more than a hundredth of the plan's gain (the signal is nearly nothing, or that of a kink)
 stronger pulls are tried, up to one that leaves little but the directions, and the best card counts. Unless it keeps
-nine tenths of the gain there is none.
+nine tenths of the gain there is none. At last its numbers are rounded to the fewest digits that keep ENOUGH of what
+the card gains, and its success, if it has any (`digits`): the more digits, the more is told of single people.
 
 These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,18 +26,23 @@ from oar.errors import DataError
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.models import Differentiable, NearestCentroid
-from oar.models.autodiff_passes import with_settings
 from oar.models.prototypes import PrototypeNetwork
 from oar.models.scaled import Scaled
 from oar.models.score import score_of
 from oar.models.spec import to_spec
 from oar.plans.card import Array, Broadcast, Card
+from oar.plans.digits import FEWEST_FIRST, rounded, sizes_of
+from oar.plans.usual import usual_ranges
 
 if TYPE_CHECKING:
-    from oar.plans.plan import MemberPlan
+    from oar.plans.plan import MemberPlan, Plan
     from oar.plans.refits import Verdict
 
 FEWEST = 5  # people behind any average that is published
+MORE_ROOM = (
+    ", which would tell what single people's data change in it, so it has no card; plan with a little more budget than "
+    "is just enough, or hand members their rows of plan.moves()."
+)
 PULLS = (1e-4, 1.0, 100.0)
 ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
 
@@ -63,25 +69,20 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
         from oar.plans.publish_table import grown_cards, table_cards
 
         return _best(plan, table_cards(plan), grown_cards(plan))
-    assert isinstance(model, Differentiable)
     if isinstance(model, Scaled):
         raise DataError(
             "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
             "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
         )
-    model = _written(plan, model)
+    model = table_model(plan)
     to_spec(model)
     targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
-    if model.holds_class_means:
-        refuse_small_classes(people.classes, weights[:, None] * targets)
-    settled = getattr(model, "settled", None)
-    if settled is not None:
-        model = with_settings(model, settled(people.features, model.target_rows(targets), weights / weights.sum()))
+    refuse_small_classes(plan)
     shares = np.ones((people.size, 1)) if problem.regresses else targets
     radii = allowance.everyones(people.size)
     broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
     card = Card(
-        model=model.name,
+        model=problem.model.name if isinstance(problem.model, NearestCentroid) else model.name,
         directions=_directions(plan.each, weights[:, None] * shares, radii),
         broadcast=broadcast,
         **common_fields(plan),
@@ -91,7 +92,7 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
 
 
 def table_model(plan: MemberPlan) -> Differentiable:
-    """Return the model that a plan on a table was made with: nearest centroid is a prototype network there."""
+    """Return the model that a plan was made with: nearest centroid that is differentiated is a prototype network."""
     model = plan.problem.model
     if isinstance(model, BlackBox):
         raise DataError(
@@ -106,7 +107,7 @@ def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
     return model.written_down(plan.problem.people) if isinstance(model, Twin) else model
 
 
-def common_fields(plan: MemberPlan) -> dict[str, Any]:
+def common_fields(plan: Plan) -> dict[str, Any]:
     """Return what every card says."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     return {
@@ -117,6 +118,7 @@ def common_fields(plan: MemberPlan) -> dict[str, Any]:
         "classes": None if problem.regresses else people.classes,
         "features": people.names,
         "outputs": people.value_rows().shape[1] if problem.regresses else 0,
+        "usual": usual_ranges(people),
     }
 
 
@@ -151,15 +153,24 @@ def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 
 
-def refuse_small_classes(classes: tuple, shares: Array) -> None:
-    """Raise where an average over a class would be that of fewer than FEWEST people."""
-    numbers = effective_number(shares)
+def refuse_small_classes(plan: MemberPlan) -> None:
+    """Raise where what a card says of a class, or of everyone, would be that of fewer than FEWEST people."""
+    people = plan.problem.people
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    shares = weights[:, None] * (np.ones((people.size, 1)) if plan.problem.regresses else given_targets(plan))
+    refuse_few(None if plan.problem.regresses else people.classes, shares.sum(axis=0), (shares**2).sum(axis=0))
+
+
+def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:
+    """Raise where fewer than FEWEST people stand behind sums (k,) of weights, by those of their squares."""
+    numbers = sums**2 / np.where(squares > 0, squares, 1.0)
     least = int(np.argmin(numbers))
     if numbers[least] < FEWEST - 1e-6:
+        where, merge = ("", "") if classes is None else (f" in class {classes[least]!r}", "merge small classes, or ")
         raise DataError(
-            f"plan: its card would publish averages over each class, which need at least {FEWEST} people who count "
-            f"alike so that they are nobody's own data, got {numbers[least]:.3g} in class {classes[least]!r}; "
-            "merge small classes, or hand members their rows of plan.moves()."
+            f"plan: its card says what is learned from {'everyone' if classes is None else 'the people of a class'}, "
+            f"and needs at least {FEWEST} people who count alike so that it is nobody's own data, got "
+            f"{numbers[least]:.3g}{where}; {merge}hand members their rows of plan.moves()."
         )
 
 
@@ -199,23 +210,55 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
             f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned.loss:.4g}. Where the goal "
             "is reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
-            "early, allow more steps. Or hand members their rows of plan.moves()."
+            f"early, allow more steps. {_to_rare(plan)}Or hand members their rows of plan.moves()."
         )
     _, _, card, worth = best()
-    _refuse_harm(plan, card, worth)
-    return card, worth
+    harm = _harm(plan, card, worth)
+    if harm:
+        raise DataError(
+            "plan: it has no card, because members who answer one do not keep the limits on what may change for "
+            f"others ({harm}); hand members their rows of plan.moves(), or allow more."
+        )
+    return _fewest_digits(plan, card, worth, before, told)
 
 
-def _refuse_harm(plan: MemberPlan, card: Card, worth: Verdict) -> None:
-    """Raise where members who answer a card do not keep the plan's limits on what may change for others."""
+def _to_rare(plan: MemberPlan) -> str:
+    """Say where the plan has people switch to levels that a card must not name."""
+    from oar.plans.rare import rare_levels  # which needs this file's FEWEST
+
+    people = plan.problem.people
+    rare = [] if people.encoding is None else [one.coordinates for one in rare_levels(people) if one.pool.size]
+    if not rare or not (plan.each[:, np.concatenate(rare)] > 0).any():
+        return ""
+    return (
+        f"The plan has people switch to levels that fewer than {FEWEST} have, which a card does not name: leave them "
+        "out of the limits' `levels`. "
+    )
+
+
+def _fewest_digits(
+    plan: MemberPlan, card: Card, worth: Verdict, before: float, told: Callable[[Array], Verdict]
+) -> tuple[Card, Verdict]:
+    """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
+    encoding = plan.problem.people.encoding
+    places = None if card.table is None or encoding is None else card.table.places_in(encoding)
+    sizes = sizes_of(plan.problem, card, places)
+    for digits in FEWEST_FIRST:
+        short = rounded(card, digits, sizes)
+        found = told(plan.followed(short).each)
+        enough = before - found.loss >= ENOUGH * (before - worth.loss)
+        if enough and found.success >= worth.success and not _harm(plan, short, found):
+            return short, found
+    raise DataError(
+        f"plan: members' answers would need more than {FEWEST_FIRST[-1].numbers} digits of its signal{MORE_ROOM}"
+    )
+
+
+def _harm(plan: MemberPlan, card: Card, worth: Verdict) -> str:
+    """Say which of the plan's limits on what may change for others are broken by members who answer a card."""
     from oar.plans.refits import effects
 
     if plan.problem.keep is None or worth.success:
-        return
+        return ""
     harm = effects(plan.followed(card))
-    if harm is None or harm.broken:
-        raise DataError(
-            "plan: it has no card, because members who answer one do not keep the limits on what may change for "
-            f"others ({'; '.join(harm.broken) if harm else 'the model cannot be refitted'}); hand members their "
-            "rows of plan.moves(), or allow more."
-        )
+    return "the model cannot be refitted" if harm is None else "; ".join(harm.broken)

@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.actions.limits import Limit
+from oar.actions.limits import Limit, Limits
 from oar.actions.measured import spreads_of
-from oar.errors import DataError, NumericsError
-from oar.models import NearestCentroid, Scaled
+from oar.actions.rules import Ruled
+from oar.errors import DataError, NumericsError, OptionError
+from oar.models import Scaled
+from oar.models.gaussian_training import GaussianTraining
 from oar.models.scaled import unscaled
 from oar.models.spec import to_spec
-from oar.people.schema import Column
+from oar.people import Population
+from oar.people.schema import Column, Schema
 from oar.plans.card import Array, Broadcast, Card
-from oar.plans.publish import FEWEST, common_fields, effective_number, given_targets, refuse_small_classes, table_model
-from oar.plans.rare import rare_levels, without_rare
+from oar.plans.digits import averages
+from oar.plans.layout import Sent, in_units, is_laid_out, kept
+from oar.plans.publish import FEWEST, common_fields, refuse_small_classes, table_model
+from oar.plans.rare import Named, named, rare_levels, without_rare
 from oar.plans.table_score import Scaler, linear_in_features
 from oar.plans.table_terms import ColumnTerms, Room, TableTerms
 from oar.problem import Problem
@@ -50,7 +55,7 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
         )
     model = table_model(plan)
     to_spec(unscaled(model))
-    _refuse_few(plan, unscaled(model))
+    refuse_small_classes(plan)
     training = _asked(plan).training()
 
     first = _card(plan, training, plan.parameters, plan.signal)
@@ -97,28 +102,60 @@ def _between(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Arra
 
 def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> Card:
     problem, model = plan.problem, table_model(plan)
-    scaler = Scaler.none(problem.people.dimensions)
+    people, scaler = problem.people, Scaler.none(problem.people.dimensions)
     if isinstance(model, Scaled):
         parameters, signal, *rest = training.published(parameters, signal)
         scaler = Scaler(*rest)
-    inner, rare = unscaled(model), rare_levels(problem.people)
-    parameters = np.zeros(0) if linear_in_features(inner) else parameters
-    parameters, signal = (
-        without_rare(inner, vector, problem.people.dimensions, rare) for vector in (parameters, signal)
-    )
-    broadcast = Broadcast(inner, parameters, signal, 0.0)
-    fields = common_fields(plan)
-    rows = 1 if problem.regresses else len(problem.people.classes)
+    scaler = _with_smoothing(training, parameters, signal, scaler)
+    inner, rare = unscaled(model), rare_levels(people)
+    sent = Sent(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
+    if is_laid_out(inner):
+        sent = in_units(inner, sent, *_round_units(people))
+    theta, along = (without_rare(inner, vector, people.dimensions, rare) for vector in sent[:2])
+    names = named(people, rare)
+    if not np.array_equal(names.coordinates, np.arange(people.dimensions)):
+        theta, along = (kept(inner, vector, people.dimensions, names.coordinates) for vector in (theta, along))
+    by = (getattr(sent.scaler, name)[names.coordinates] for name in ("centres", "scales", "shift", "spread"))
+    table = terms_of(problem, names, Scaler(*by))
     return Card(
         model=problem.model.name,
-        directions=np.zeros((rows, problem.people.dimensions)),
-        broadcast=broadcast,
-        table=terms_of(problem, scaler),
-        **fields,
+        directions=np.zeros((1 if problem.regresses else len(people.classes), table.encoding.dimensions)),
+        broadcast=Broadcast(inner, theta, along, 0.0),
+        table=table,
+        **(common_fields(plan) | {"features": table.encoding.names}),
     )
 
 
-def terms_of(problem: Problem, scaler: Scaler) -> TableTerms:
+def _with_smoothing(training: Any, parameters: Array, signal: Array, scaler: Scaler) -> Scaler:
+    """Return what members do through averages, through the ε of Gaussian naive Bayes too: a parabola in one coordinate.
+
+    ε counts people, whatever they weigh; a card takes everyone to weigh the same.
+    """
+    inner = getattr(training, "inner", training)
+    if not isinstance(inner, GaussianTraining):
+        return scaler
+    own = inner.parameters(parameters)
+    shares = np.exp(own["log_share"] - np.logaddexp.reduce(own["log_share"]))
+    means = shares @ own["mean"]
+    widest = int((shares @ (np.exp(own["log_variance"]) + own["mean"] ** 2) - means**2).argmax())
+    rate = inner.size * inner.widening(parameters, signal)
+    shift, spread = scaler.shift.copy(), scaler.spread.copy()
+    shift[widest] -= 2 * rate * means[widest]
+    spread[widest] += rate
+    return replace(scaler, shift=shift, spread=spread)
+
+
+def _round_units(people: Population) -> tuple[Array, Array]:
+    """Return centres and scales that are powers of ten, and multiples of them, near everyone's; 0 and 1 of levels."""
+    assert people.encoding is not None
+    means, spreads = averages(people)
+    places = np.rint(np.log10(spreads)).astype(int)
+    centres = [round(float(mean), -place) for mean, place in zip(means, places, strict=True)]
+    numbers = people.encoding.scaled
+    return np.where(numbers, centres, 0.0), np.where(numbers, [float(f"1e{place}") for place in places], 1.0)
+
+
+def terms_of(problem: Problem, names: Named, scaler: Scaler) -> TableTerms:
     """Return what everybody may do to a table's columns."""
     people, limits = problem.people, problem.limits
     assert people.encoding is not None
@@ -126,53 +163,87 @@ def terms_of(problem: Problem, scaler: Scaler) -> TableTerms:
     weights = np.ones(people.size) if people.first_weights is None else people.first_weights
     spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
     columns = tuple(
-        _terms(column, limits.columns.get(column.name, FREE), float(spreads[people.encoding.places[column.name].start]))
-        for column in people.encoding.schema
+        _terms(
+            column,
+            _common(column, limits.columns.get(column.name, FREE), people),
+            float(spreads[people.encoding.places[column.name].start]),
+            pooled=column != full,
+        )
+        for column, full in zip(names.columns, people.encoding.schema, strict=True)
     )
     model = problem.model
     scaled = ("frozen" if model.frozen else "refitted") if isinstance(model, Scaled) else None
-    return TableTerms(columns, limits.parsed, limits.ruled(people.encoding.schema), scaler, scaled)
+    return TableTerms(columns, limits.parsed, _rules(limits, names), scaler, scaled)
 
 
-def _terms(column: Column, limit: Limit, spread: float) -> ColumnTerms:
+def _common(column: Column, limit: Limit, people: Population) -> Limit:
+    """Return a column's limit without bounds that are one of few people's own values, such as the largest of all.
+
+    Such a bound gives way to one that FEWEST people have reached, cut to a tenth of the spread; it is narrower, so that
+    whoever keeps it keeps the other.
+    """
+    if column.kind not in ("number", "integer"):  # ordered levels are what whoever names them says they are
+        return limit
+    assert people.encoding is not None
+    values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
+    if people.weights is not None:
+        values = values[people.weights > 0]
+    upper = limit.upper if limit.upper is None else _shared_bound(values, float(limit.upper), column.whole)
+    lower = limit.lower if limit.lower is None else -_shared_bound(-values, -float(limit.lower), column.whole)
+    if lower is not None and upper is not None and lower > upper:
+        return Limit(immutable=True)
+    return replace(limit, lower=lower, upper=upper)
+
+
+def _shared_bound(values: Array, upper: float, whole: bool) -> float:
+    """Return an upper bound that is not the own value of fewer than FEWEST people who are there or beyond."""
+    if not (values == upper).any() or (values >= upper).sum() >= FEWEST:
+        return upper
+    place = int(np.floor(np.log10(values.std() or 1.0))) - 1
+    grid = 10.0 ** (max(place, 0) if whole else place)
+    return round(float(np.floor(np.sort(values)[-FEWEST] / grid)) * grid, max(-place, 0))
+
+
+def _rules(limits: Limits, names: Named) -> tuple[Ruled, ...]:
+    """Return the rules for columns as the card names them; raise where one names what the card must not."""
+    try:
+        return limits.ruled(Schema(names.columns))
+    except OptionError as error:
+        raise DataError(
+            f"plan: a rule of its limits names a level that fewer than {FEWEST} people have, and a card must not "
+            f"({error}); state the rule without it, merge rare levels, or hand members their rows of plan.changes()."
+        ) from None
+
+
+def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnTerms:
     """Return one column's terms; `limit` has been checked, so that its bounds are coordinates."""
     varies = column.kind in ("boolean", "category") or limit.unit is not None or spread > 0
     if limit.immutable or not varies:  # of a column that never varies nothing says what a change would cost
-        return ColumnTerms(column, False)
+        return ColumnTerms(column, False, pooled=pooled)
     if column.kind == "category":
-        choices = [at for at, level in enumerate(column.levels) if limit.levels is None or level in limit.levels]
-        return ColumnTerms(column, True, step=1.0, cost=float(limit.cost), choices=tuple(choices))
+        told = column.levels[: -1 if pooled else None]
+        choices = [at for at, level in enumerate(told) if limit.levels is None or level in limit.levels]
+        return ColumnTerms(column, True, step=1.0, cost=float(limit.cost), choices=tuple(choices), pooled=pooled)
     unit = 1.0 if column.kind == "boolean" else float(limit.unit or spread)
     least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(column.kind, (None, None))
     lower = max((bound for bound in (least, limit.lower) if bound is not None), default=None)
     upper = min((bound for bound in (most, limit.upper) if bound is not None), default=None)
     step = float(limit.step or column.whole)
-    return ColumnTerms(column, True, lower, upper, limit.direction, step, float(limit.cost) / unit)
+    per_spread = None if column.kind == "boolean" or limit.unit else float(limit.cost)
+    cost = float(limit.cost) / unit
+    return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread)
 
 
-def everyones_room(terms: TableTerms, problem: Problem) -> Room:
-    """Return how far each of the problem's people may go: as the card says, and within limits of their own."""
+def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:
+    """Return how far everyone, in the card's coordinates, may go: as it says, and within limits of their own."""
     people, limits = problem.people, problem.limits
     assert limits is not None
-    rows = np.asarray(people.features, dtype=np.float64)
     room = terms.room(rows)
     positions = {} if people.index is None else {name: place for place, name in enumerate(people.index)}
     for person, own in limits.own.items():
         place = positions.get(person, person)
         for name, limit in own.items():
             room.narrow(terms, place, rows[place], name, limit)
+    if people.imputed is not None:
+        room.keep(terms, people.imputed)
     return room
-
-
-def _refuse_few(plan: MemberPlan, model: Any) -> None:
-    """Refuse averages of too few people: spreads and scalers of all, and what some models hold of each class."""
-    people = plan.problem.people
-    weights = np.ones(people.size) if people.weights is None else people.weights
-    number = float(effective_number(weights[:, None])[0])
-    if number < FEWEST - 1e-6:
-        raise DataError(
-            f"plan: its card would publish averages over everyone, which need at least {FEWEST} people who count alike "
-            f"so that they are nobody's own data, got {number:.3g}; hand members their rows of plan.changes()."
-        )
-    if model.holds_class_means or isinstance(plan.problem.model, NearestCentroid):
-        refuse_small_classes(people.classes, weights[:, None] * given_targets(plan))

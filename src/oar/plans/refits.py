@@ -18,7 +18,7 @@ from oar.estimators import BlackBox
 from oar.estimators.black_box import Box
 from oar.goals import ClassWish, Wish
 from oar.models import Differentiable, NearestCentroid
-from oar.models.nearest_centroid import rival_ties
+from oar.models.nearest_centroid import Centroids, rival_ties
 from oar.outside import asking
 from oar.outside.asking import Asking
 from oar.plans.bystanders import Effects, measured_effects
@@ -122,7 +122,7 @@ class Refits:
         if self._first is None:
             return None
         old, new = (partial(self.predict, fit) for fit in (self._first, learned))
-        return measured_effects(self.problem, np.asarray(acts), old, new)
+        return measured_effects(self.problem, np.asarray(acts), given.moves, old, new)
 
     @cached_property
     def _first(self) -> Any:
@@ -173,15 +173,20 @@ class _ByMeans:
 
     def judge(self, learned: Array, wish: Wish, query: Array) -> Verdict:
         """Ties are as wide as they were before any move, as in the audit."""
-        assert isinstance(wish, ClassWish)
-        distances = np.linalg.norm(learned - query, axis=1)
-        ties = rival_ties(self._first, query, min(wish.codes, key=lambda code: distances[code]))
-        if wish.probability is not None:
-            return Verdict(wish.loss(-distances), wish.reached(-distances))
-        return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
+        return judged_by_means(self._first, learned, wish, query)
 
     def parameters(self, learned: Array) -> Any:
         return type(self._first)(learned, self._first.class_weights, self._first.sizes)
+
+
+def judged_by_means(first: Centroids, means: Array, wish: Wish, query: Array) -> Verdict:
+    """Return what class means (k, d) say about a query; ties are as wide as with the first ones."""
+    assert isinstance(wish, ClassWish)
+    distances = np.linalg.norm(means - query, axis=1)
+    ties = rival_ties(first, query, min(wish.codes, key=lambda code: distances[code]))
+    if wish.probability is not None:
+        return Verdict(wish.loss(-distances), wish.reached(-distances))
+    return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
 
 
 class _ByAsking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
@@ -11,6 +12,7 @@ from oar.estimators.calls import Calls
 from oar.estimators.rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans.independence import Independence
 from oar.plans.judged import Judged
 from oar.plans.plan import Plan
 from oar.problem import Problem
@@ -39,6 +41,8 @@ class Proposal:
         promised: whether nothing speaks against a collective's doing at least as well as an individual, as limits do.
         calls: what planning asked of a black box; None for models that are known.
         estimated: whether the claimed loss is an estimate, by surrogates or over few seeds, that need not come true.
+        reachable: whether it is known that some moves within the limits reach the goal, though those of least loss may
+            not be among them; `suffices` says which.
         claimed_success: whether surrogates say that the goal is reached; None where nothing claims that.
     """
 
@@ -59,6 +63,7 @@ class Proposal:
     promised: bool = True
     calls: Calls | None = None
     estimated: bool = False
+    reachable: bool = False
     claimed_success: bool | None = None
 
 
@@ -108,6 +113,8 @@ class Audit(ShownAsText):
         converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
         relabelled: how many members' labels change. leavers: how many members take their data away.
         queries: what it says about each of those who ask.
+        independence: how little the refit shares with the solver: an `oar.plans.Independence`, whose `meaning` is a
+            sentence. Of several refits, the least.
         rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
             Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
     """
@@ -131,6 +138,7 @@ class Audit(ShownAsText):
     queries: tuple[QueryOutcome, ...] = ()
     rate_before: Rate | None = None
     rate: Rate | None = None
+    independence: Independence = Independence.REPEATED
 
     @property
     def share_before(self) -> float:
@@ -157,6 +165,7 @@ class Audit(ShownAsText):
             ("acts", ", ".join(acts)),
             ("limits", "; ".join(self.violations) if self.violations else "all kept"),
             ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
+            ("that is", self.independence.value),
         ]
         if self.rate is not None:
             rows.insert(1, ("refits", f"{self.rate} (before any move: {self.rate_before})"))
@@ -209,6 +218,13 @@ class Result(Judged):
         """By how much the solver says that the goal loss changed; compare `loss - loss_before`, which is audited."""
         return self.proposal.claimed_loss - self.loss_before
 
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to mind before the plan is followed: moves that leave the range of the data by much."""
+        from oar.plans.beyond import beyond_range
+
+        return beyond_range(self.plan)
+
     @property
     def explanation(self) -> str:
         """What happened, what binds and what would suffice, in a few sentences."""
@@ -224,15 +240,28 @@ class Result(Judged):
         return " ".join(
             sentence
             for sentence in (
-                self.status.advice,
-                self.disagreement,
+                self._advice_now,
+                self.disagreement or self.stopped_early,
                 self.lowered_all_the_same,
                 ended,
                 suffices,
                 promise,
+                self.problem.caution,
                 *self._outside(),
+                *self.warnings,
             )
             if sentence
+        )
+
+    @property
+    def _advice_now(self) -> str:
+        """The status's advice, which does not ask for larger budgets where the goal is within reach of these."""
+        if self.status not in (Status.IMPROVED, Status.NOT_IMPROVED) or not self.proposal.reachable:
+            return self.status.advice
+        fell = "fell" if self.status is Status.IMPROVED else "did not fall"
+        return (
+            f"The goal loss {fell}, and the goal was not reached, though a move within this budget does reach it: "
+            "least loss and the goal's region are two aims, and this is the move of least loss."
         )
 
     def _outside(self) -> list[str]:

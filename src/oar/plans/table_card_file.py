@@ -5,9 +5,11 @@
      "model": {"name": "softmax-regression", "l2": 0.001}, "scaled": "refitted", "parameters": […], "signal": […],
      "columns": [
        {"name": "income", "kind": "number", "levels": [], "movable": true, "lower": null, "upper": 9000,
-        "direction": "up", "step": 50, "cost": 0.0017, "choices": []},
+        "direction": "up", "step": 50, "cost": 0.0017, "choices": [], "pooled": false,
+        "per_spread": 1},
        {"name": "purpose", "kind": "category", "levels": ["car", "education"], "movable": true, "lower": null,
-        "upper": null, "direction": null, "step": 1, "cost": 1, "choices": [0, 1]}],
+        "upper": null, "direction": null, "step": 1, "cost": 1, "choices": [0, 1], "pooled": false,
+        "per_spread": null}],
      "links": [{"text": "savings <= 5 * income", "values": {"savings": 1, "income": -5}, "changes": {}, "constant": 0}],
      "rules": [{"text": "if purpose == 'car' then income <= 1000", "columns": ["income", "purpose"],
                 "ways": [[{"column": "income", "low": null, "high": 1000, "open": false, "levels": null,
@@ -17,9 +19,10 @@
 
 Coordinates (d) are those of the columns in their order: an ordinal's rank, 0 or 1 of a boolean, and of a category one
 for each level. `norm` is "1", "2" or "inf". `model.name` may be "nearest-centroid" here too; `scaled` is null,
-"refitted" or "frozen"; `scaler` is there in any case, with 0 and 1 where nothing is scaled. `table_score` says what
+"refitted" or "frozen"; `scaler` is there in any case, with round numbers by which θ and v are said. Where `pooled`, the
+last level stands for all that are not named. `table_score` says what
 `parameters` and `signal` are, `table_terms.ColumnTerms` what a column's fields are; `cost` is of one unit of the
-coordinate, or of a switch.
+coordinate, or of a switch, rounded up where it is `per_spread` by everyone's standard deviation.
 
 A link is kept where Σ values·after + Σ changes·(after − before) + constant is at most 0, or at most what it was before
 any move. A rule is kept where none of its columns has changed, or where some way holds: all of its parts do. A part is
@@ -42,7 +45,7 @@ from oar.errors import choose
 from oar.models import Differentiable
 from oar.models.prototypes import PrototypeNetwork
 from oar.models.spec import from_spec, to_spec
-from oar.people.encoding import LARGEST
+from oar.opening import Fields
 from oar.people.schema import Column, Schema
 from oar.plans.labels_file import label_from_json, label_to_json
 from oar.plans.table_score import Scaler
@@ -70,6 +73,8 @@ def table_to_json(terms: TableTerms) -> dict[str, Any]:
                 "step": each.step,
                 "cost": each.cost,
                 "choices": list(each.choices),
+                "pooled": each.pooled,
+                "per_spread": each.per_spread,
             }
             for each in terms.columns
         ],
@@ -79,19 +84,19 @@ def table_to_json(terms: TableTerms) -> dict[str, Any]:
     }
 
 
-def table_from_json(content: dict) -> TableTerms:
+def table_from_json(content: Fields) -> TableTerms:
     """Return what a card says of its table; raises for anything that cannot be."""
-    columns = tuple(_column(each) for each in content["columns"])
+    columns = tuple(_column(each) for each in content.each("columns"))
     if not columns:
         raise ValueError("there must be columns")
     schema = Schema(tuple(each.column for each in columns))
-    rules = [each["text"] for each in content["rules"]]
-    limits = Limits(links=_link_texts(content["links"]), rules=rules).check(schema)
-    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), content["scaled"])
-    if terms.scaled is not None:
-        choose("scaled", terms.scaled, SCALED)
+    rules = [each.text("text") for each in content.each("rules")]
+    limits = Limits(links=_link_texts(list(content.each("links"))), rules=rules).check(schema)
+    if content.any("scaled") is not None:
+        choose("scaled", content.any("scaled"), SCALED)
+    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), content.any("scaled"))
     for name, ours in (("links", [_link(each) for each in terms.links]), ("rules", [_rule(e) for e in terms.rules])):
-        if ours != content[name]:
+        if ours != content.any(name):
             raise ValueError(f"the {name} are not what their texts say")
     return terms
 
@@ -112,17 +117,20 @@ def model_from_json(spec: Any, scaled: str | None) -> tuple[str, Differentiable]
     return f"{prefix}{model.name}", model
 
 
-def _column(said: Any) -> ColumnTerms:
-    for name in ("name", "kind"):
-        if not isinstance(said[name], str):
-            raise ValueError(f"a column's {name} must be text, got {said[name]!r}")
-    column = Column(said["name"], said["kind"], tuple(label_from_json(level) for level in said["levels"]))
-    movable, choices = said["movable"], tuple(said["choices"])
-    lower, upper, step, cost = (_number(said[name]) for name in ("lower", "upper", "step", "cost"))
-    if type(movable) is not bool:
-        raise ValueError(f"movable must be true or false, got {movable!r}")
-    if said["direction"] is not None:
-        choose(f"{column.name} direction", said["direction"], DIRECTIONS)
+def _column(said: Fields) -> ColumnTerms:
+    levels = tuple(label_from_json(level) for level in said.listed("levels"))
+    column = Column(said.text("name"), said.text("kind"), levels)
+    movable, choices = said.flag("movable"), tuple(said.listed("choices"))
+    lower, upper, step, cost = (said.perhaps(name) for name in ("lower", "upper", "step", "cost"))
+    pooled = "pooled" in said and said.flag("pooled")  # neither is on older cards
+    per_spread = said.perhaps("per_spread") if "per_spread" in said else None
+    direction = said.any("direction")
+    if per_spread is not None and not (movable and per_spread > 0 and column.kind not in ("boolean", "category")):
+        raise ValueError(f"per_spread of {column.name!r} must be above 0, or null, got {per_spread!r}")
+    if pooled and (column.kind != "category" or len(column.levels) - 1 in choices):
+        raise ValueError(f"the pooled level of {column.name!r} must be that of a category, and is nobody's choice")
+    if direction is not None:
+        choose(f"{column.name} direction", direction, DIRECTIONS)
     if step is None or step < 0 or cost is None or not (cost > 0 if movable else cost == 0):
         raise ValueError(f"step and cost of {column.name!r} must be numbers, and what may move has a cost above 0")
     if movable and column.whole and (step < 1 or step != math.floor(step)):
@@ -130,7 +138,7 @@ def _column(said: Any) -> ColumnTerms:
     if lower is not None and upper is not None and lower > upper:
         raise ValueError(f"the bounds of {column.name!r} contradict each other")
     _check_choices(column, movable, choices, lower, upper)
-    return ColumnTerms(column, movable, lower, upper, said["direction"], step, cost, choices)
+    return ColumnTerms(column, movable, lower, upper, direction, step, cost, choices, pooled, per_spread)
 
 
 def _check_choices(column: Column, movable: bool, choices: tuple, lower: float | None, upper: float | None) -> None:
@@ -146,31 +154,21 @@ def _check_choices(column: Column, movable: bool, choices: tuple, lower: float |
         raise ValueError(f"{column.name!r} must have bounds from 0 to {most:g}")
 
 
-def _scaler(content: dict, schema: Schema) -> Scaler:
+def _scaler(content: Fields, schema: Schema) -> Scaler:
     dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
-    vectors = [np.asarray(content["scaler"][name], dtype=np.float64) for name in VECTORS]
-    if any(vector.shape != (dimensions,) or not np.isfinite(vector).all() for vector in vectors):
-        raise ValueError(f"the scaler must be {dimensions} finite numbers for each of {', '.join(VECTORS)}")
+    vectors = [content.inner("scaler").vector(name, dimensions) for name in VECTORS]
     if not (vectors[1] > 0).all():
         raise ValueError("scales must be above 0")
     return Scaler(*vectors)
 
 
-def _link_texts(said: list) -> list[str]:
+def _link_texts(said: list[Fields]) -> list[str]:
     """Return the links' texts: one text can state several links, which follow each other."""
     texts, at = [], 0
     while at < len(said):
-        texts.append(said[at]["text"])
+        texts.append(said[at].text("text"))
         at += len(parse_links(texts[-1]))
     return texts
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ValueError(f"must be a finite number or null, got {value!r}")
-    return float(value)
 
 
 def _link(link: Link) -> dict[str, Any]:

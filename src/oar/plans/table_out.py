@@ -12,11 +12,28 @@ from oar.people.encoding import Encoding
 from oar.people.tables import index_of_row
 
 if TYPE_CHECKING:
+    from oar.people import Population
     from oar.plans.plan import Plan
 
 Array = NDArray[np.float64]
 QUERY = "query"  # who it is in a table of changes
+LABEL = "label"  # the column of labels, where the target has no name
 LEAVER = "all data", "given", "withheld"  # column, before and after of somebody who leaves
+
+
+def feature_names(people: Population) -> tuple[str, ...]:
+    """Return what features are called in a table of changes."""
+    if people.schema is not None:
+        return people.schema.names
+    return tuple(map(str, people.names or (f"feature {number}" for number in range(people.dimensions))))
+
+
+def target_of(people: Population) -> str:
+    """Return what the labels' column is called in a table of changes: a name that no feature has."""
+    name = people.target or LABEL
+    while name in feature_names(people):
+        name += "_"
+    return name
 
 
 def moved_table(plan: Plan) -> Any:
@@ -46,14 +63,19 @@ def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.boo
     people = plan.problem.people
     names = pandas.RangeIndex(people.size) if people.index is None else people.index
     parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
-    if targets is not None:
-        parts.append(_changed_labels(plan, targets, names))
-    if away is not None:
-        rows = np.flatnonzero(away)
-        parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
+    parts += lever_cells(plan, targets, away, names)
     query = plan.problem.first_query[None]  # where several ask nobody of them moves
     own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
     return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
+
+
+def lever_cells(plan: Plan, targets: Array | None, away: NDArray[np.bool_] | None, names: Any) -> list[Any]:
+    """Return the labels that change and who leaves, each with the positions of its people as index."""
+    parts = [] if targets is None else [_changed_labels(plan, targets, names)]
+    if away is not None:
+        rows = np.flatnonzero(away)
+        parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
+    return parts
 
 
 def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) -> list[Any]:
@@ -80,7 +102,7 @@ def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
         return next(iter(shares)) if len(shares) == 1 else shares
 
     return _cells(
-        names, rows, people.target, [label(row) for row in before[rows]], [label(row) for row in targets[rows]]
+        names, rows, target_of(people), [label(row) for row in before[rows]], [label(row) for row in targets[rows]]
     )
 
 

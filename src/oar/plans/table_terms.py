@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,14 +14,17 @@ from oar.actions.limits import Limit
 from oar.actions.links import Link
 from oar.actions.rules import Ruled
 from oar.errors import choose
-from oar.people.encoding import Encoding
+from oar.people.encoding import USUAL, Encoding
+from oar.people.labels import plain
 from oar.people.schema import Column, Schema
+from oar.people.tables import is_frame, is_series
 from oar.pictures.notebook import ShownAsText
 from oar.plans.table_score import Scaler
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-10  # of a step: what counts as a whole one
+ANOTHER = "(another)"  # stands on a card for all levels that too few people have for them to be named
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class ColumnTerms:
         step: changes are multiples of it; 0 where any change will do. Of a category 1, which is a switch.
         cost: of a change by 1; of a category, of a switch. 0 where it is not movable.
         choices: of a category, positions of the levels that may be taken; else empty.
+        pooled: whether the last level stands for all that are not named.
+        per_spread: what a change by a standard deviation costs, where `cost` follows from that, rounded up; else None.
     """
 
     column: Column
@@ -46,6 +51,14 @@ class ColumnTerms:
     step: float = 0.0
     cost: float = 0.0
     choices: tuple[int, ...] = ()
+    pooled: bool = False
+    per_spread: float | None = None
+
+    def known(self, value: Any) -> Any:
+        """Return a person's value as the card names it."""
+        own = plain(value)
+        usual = type(own) in USUAL and own == own  # anything else, and a gap, is for the encoding to refuse
+        return self.column.levels[-1] if self.pooled and usual and own not in self.column.levels else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +95,54 @@ class TableTerms:
         names = {name for link in self.links for name in link.expression.names}
         names |= {name for rule in self.rules for name in rule.names}
         return tuple(at for at, each in enumerate(self.columns) if each.movable and each.column.name in names)
+
+    def encode_row(self, row: Any, argument: str) -> Array:
+        """Return the coordinates (d,) of one person; levels that the card does not name are the pooled one."""
+        pooled = [each for each in self.columns if each.pooled]
+        if not pooled or not (is_frame(row) or is_series(row) or isinstance(row, Mapping)):
+            return self.encoding.encode_row(row, argument)
+        given = row.iloc[0] if is_frame(row) and len(row) == 1 else row
+        if is_frame(given):
+            return self.encoding.encode_row(row, argument)
+        values = {name: value for name, value in given.items()}
+        for each in pooled:
+            if each.column.name in values:
+                values[each.column.name] = each.known(values[each.column.name])
+        return self.encoding.encode_row(values, argument)
+
+    def places_in(self, encoding: Encoding) -> NDArray[np.intp] | None:
+        """Return where on the card the coordinates (d,) of a table are; None where it is not a table of the card's."""
+        if tuple(each.column.name for each in self.columns) != encoding.schema.names:
+            return None
+        found: list[int] = []
+        for each, place, theirs in zip(self.columns, self.places, encoding.schema, strict=True):
+            column = each.column
+            if column.kind != theirs.kind or (column != theirs and not each.pooled):
+                return None
+            if column.kind != "category":
+                found.append(place.start)
+                continue
+            named = {level: place.start + at for at, level in enumerate(column.levels[: -1 if each.pooled else None])}
+            if not named.keys() <= set(theirs.levels):
+                return None
+            found += [named.get(level, place.stop - 1) for level in theirs.levels]
+        return np.array(found, dtype=np.intp)
+
+    def seen(self, rows: Array, places: NDArray[np.intp]) -> Array:
+        """Return rows (n, d) of a table as the card knows them: of levels that it does not name, the pooled one."""
+        found = np.zeros((len(rows), self.encoding.dimensions))
+        for theirs, ours in enumerate(places):
+            found[:, ours] += rows[:, theirs]
+        return found
+
+    def given_back(self, moves: Array, rows: Array, places: NDArray[np.intp]) -> Array:
+        """Return moves of the card's coordinates as those of a table: who leaves the pooled level leaves its own."""
+        found = moves[:, places]
+        for each, place in zip(self.columns, self.places, strict=True):
+            if each.pooled:
+                pooled = places == place.stop - 1
+                found[:, pooled] *= rows[:, pooled]
+        return found
 
     def room(self, rows: Array, keep: Iterable[str] = ()) -> Room:
         """Return how far people with coordinates (n, d) may go in each column; `keep` names columns that stay."""
@@ -129,6 +190,12 @@ class Room:
     def some(self, who: NDArray[np.intp]) -> Room:
         """Return that of some of them."""
         return Room(self.fall[who], self.rise[who], self.takes[who])
+
+    def keep(self, terms: TableTerms, still: Mask) -> None:
+        """Keep values (n, columns) as they are."""
+        self.fall[still], self.rise[still] = 0.0, 0.0
+        for at, place in enumerate(terms.places):
+            self.takes[still[:, at], place] = False
 
     def narrow(self, terms: TableTerms, person: int, row: Array, name: str, limit: Limit) -> None:
         """Keep one person, at coordinates (d,), within a limit of its own too; it has been checked."""

@@ -8,20 +8,18 @@ people, so that a run that was killed, or ran out of disk, is finished by the sa
 from __future__ import annotations
 
 import hashlib
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from oar.errors import DataError, StorageError
+from oar.errors import StorageError
 from oar.files import replace_atomically
 from oar.people import Chunk
 from oar.people.array_parts import PART_ROWS
 from oar.people.labels import LabelCoding
-from oar.people.parquet import SIZE_AND_TIME, need_pyarrow
+from oar.people.parquet import need_pyarrow
 from oar.people.parts import Part
 from oar.people.streamed import StreamedPopulation, chunks_of
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 POSITION = "position"
 MARK, PEOPLE = b"oar.moves", b"oar.people"
-ABANDONED = 600  # seconds after which an unfinished file is taken for a killed run's
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +57,7 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     place = _place(folder)
     mark = _mark(plan)
     if isinstance(people, StreamedPopulation):
-        _refuse_changed(plan, people)
+        plan.check_files()
         coding = None if plan.problem.regresses else people.coding
         writing = _Writing(str(place), mark, (position, *names), plan.mover(), coding, plan.rows_at_a_time)
         numbers = dict(zip(people.starts, range(len(people.parts)), strict=True))
@@ -72,31 +69,11 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     return [_write(writing, number, [chunk]) for number, chunk in enumerate(chunks)]
 
 
-def _refuse_changed(plan: Plan, people: StreamedPopulation) -> None:
-    """Refuse moves of people whose files have changed: nobody has audited those."""
-    now = people.stamps()
-    if plan.files is None or now is None:
-        return
-    # Size and time of writing: a copy that was put back in its place may be another file.
-    then, there = ({(path, stamp[SIZE_AND_TIME]) for path, stamp in files} for files in (plan.files, now))
-    if then == there:
-        return
-    changed = min(path for path, _ in there - then)
-    raise DataError(
-        f"path: files must stay as they are from the plan to its moves, got {changed}, which has changed since; "
-        "make the population and the plan again."
-    )
-
-
 def _place(folder: Any) -> Path:
-    """Make the folder where there is none, and remove what a run that was killed left unfinished in it."""
+    """Make the folder where there is none."""
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for unfinished in place.glob(".part-*.parquet.*"):
-            with suppress(FileNotFoundError):  # somebody else may be writing here, or removing it
-                if time.time() - unfinished.stat().st_mtime > ABANDONED:
-                    unfinished.unlink()
     except OSError as error:
         raise StorageError(f"cannot write to {place}: {error.strerror}. Choose a folder you can write to.") from error
     return place

@@ -8,6 +8,7 @@ from oar.questions.collateral import Collateral, collateral
 from oar.questions.credit import Credit, credit
 from oar.questions.leverage import Leverage, leverage
 from oar.questions.power import Power, power
+from oar.questions.privately import PrivateCard, private_card
 from oar.questions.shares import break_even
 from oar.questions.transfer import Transfer, Transferred, transfer
 from oar.questions.worth import Worth, worth
@@ -21,6 +22,7 @@ __all__ = [
     "Credit",
     "Leverage",
     "Power",
+    "PrivateCard",
     "ShareAnswer",
     "Transfer",
     "Transferred",
@@ -33,6 +35,7 @@ __all__ = [
     "minimal_budget",
     "minimal_coalition",
     "power",
+    "private_card",
     "transfer",
     "worth",
 ]

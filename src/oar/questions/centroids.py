@@ -133,8 +133,9 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
         return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)
+    level = "falls below" if result.loss < alone.loss * (1 - 1e-9) else "is as low as"
     explanation = (
-        f"The collective's loss falls below the individual's once {share:.1%} of each class take part"
+        f"The collective's loss {level} the individual's once {share:.1%} of each class take part"
         f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
     )
     return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=True)

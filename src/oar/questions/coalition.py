@@ -1,10 +1,14 @@
 """How few of us are enough? Exact for nearest centroid; elsewhere the fewest that are found, with true refits.
 
 First everyone eligible is planned for. Those who do not move in a plan, and as many of the least useful as a refit
-allows while all others move as planned, are left out; they are a smaller coalition. Then fewer members are planned for,
-by halving between the most that failed and the fewest that did: the most useful ones, by the signal after the best plan
-so far, and by the signal before any move. At the end single members are left out, the least useful first. Only audited
-plans count.
+allows while all others move as planned, are left out; they are a smaller coalition. Then fewer members are planned for:
+a sixteenth fewer, twice, then an eighth, a quarter, half, as long as that does, and after the first that does not by
+halving, down to a twentieth. These are the most useful ones, by the signal after the best plan so far, and by the
+signal before any move. Of small coalitions single members are left out at the end, the least useful first. Only audited
+plans count. Where plans take long (many numbers, several minima, limits on side effects) the search ends after two that
+fail in a row; the answer says how many were made, and that it was ended.
+
+`oar.minimal_coalition` and reports on a plan, which begin with it (`fewest_in`), search alike, and so find the same.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError, Status
+from oar.people.wording import counted
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
 from oar.progress import step_line
@@ -28,6 +33,9 @@ from oar.solvers.best import Ranking
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MANY = 10_000  # people times features from which on plans take long
+PLANS, FAILING = 40, 2  # how many are made, and how many may fail in a row where they take long
+STEPS, NEAR = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2), 1 / 20  # shares of a coalition: how many fewer, and near enough
 LEFT_OUT = 4  # single members whose leaving is planned for, each time that one could leave
 MOST_LEAVING = 5  # times that one of them leaves
 
@@ -55,6 +63,16 @@ def minimal_coalition(
         return _searched(Trying(problem, solver, signal, on_step))
 
 
+def fewest_in(result: Result) -> CoalitionAnswer:
+    """Return the same answer, from a result of `oar.collective` with its defaults that is there already."""
+    problem = result.problem
+    if problem.best is not None:  # among those whom it chose
+        problem = problem.with_action(participants=np.asarray(moves_of(result).any(axis=1)), seed=None)
+    if has_closed_form(problem):
+        return exact_coalition(problem)
+    return _searched(Trying(problem, "auto", "auto", None), result)
+
+
 def no_best(problem: Problem, why: str) -> None:
     """Refuse participants who are still to be chosen."""
     if problem.best is not None:
@@ -63,7 +81,7 @@ def no_best(problem: Problem, why: str) -> None:
         )
 
 
-def _searched(trying: Trying) -> CoalitionAnswer:
+def _searched(trying: Trying, known: Result | None = None) -> CoalitionAnswer:
     problem, people = trying.problem, trying.problem.people
     still, nobody = trying.still(), np.zeros(people.size, dtype=bool)
     if still.success:
@@ -74,7 +92,8 @@ def _searched(trying: Trying) -> CoalitionAnswer:
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, still)
     budgets = problem.allowance.everyones(people.size)
     able = int((budgets > 0).sum())
-    everyone = trying.solve(problem.with_action(participants=budgets > 0, seed=None))
+    all_of_them = problem.with_action(participants=budgets > 0, seed=None)
+    everyone = trying.solve(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
     proof = bound_of(problem)
     if not everyone.success:
         proved = not able or everyone.proposal.impossible or (proof is not None and proof.ruled_out(budgets, able))
@@ -86,16 +105,12 @@ def _searched(trying: Trying) -> CoalitionAnswer:
     search = Fewer(trying, Ranking.of(problem, trying.signal, False), everyone)
     search.left_out()
     least = 1 if proof is None else proof.least_members(budgets, search.size)
-    failed = least - 1
-    while search.size - failed > 1:
-        middle = (failed + search.size) // 2
-        if not search.reaches(middle):
-            failed = middle
-    search.one_by_one(least)
-    return _answer(problem, search.best, search.size, least, able)
+    search.fewer(least)
+    return _answer(problem, search, least, able)
 
 
-def _answer(problem: Problem, result: Result, size: int, least: int, able: int) -> CoalitionAnswer:
+def _answer(problem: Problem, search: Fewer, least: int, able: int) -> CoalitionAnswer:
+    result, size = search.best, search.size
     members = result.problem.allowance.mask
     assert members is not None
     by_class = _by_class(problem, members)
@@ -106,7 +121,7 @@ def _answer(problem: Problem, result: Result, size: int, least: int, able: int) 
         said += " No fewer do (proved)."
     else:
         proved = f"it takes at least {least:,} (proved)" if least > 1 else "that more than one is needed is not proved"
-        said += f" They are found, not proved to be the fewest; {proved}."
+        said += f" They are found {search.how}, not proved to be the fewest; {proved}."
     column = problem.people.column(members)
     return CoalitionAnswer(size, by_class, column, result.status, said, result, least, least == size)
 
@@ -126,6 +141,22 @@ class Fewer:
     trying: Trying
     ranking: Ranking
     best: Result
+    made: int = 0  # plans for fewer members
+    failing: int = 0  # of them, in a row
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more plans are made."""
+        problem = self.trying.problem
+        long = problem.people.size * problem.people.dimensions > MANY or not getattr(problem.model, "convex", True)
+        most = FAILING if long or problem.keep is not None else PLANS
+        return self.made >= PLANS or self.failing >= most
+
+    @property
+    def how(self) -> str:
+        """What was tried, in words."""
+        ended = ", where the search was ended" if self.ended else ""
+        return f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
 
     @property
     def size(self) -> int:
@@ -133,13 +164,25 @@ class Fewer:
         mask = self.best.problem.allowance.mask
         return self.best.problem.people.size if mask is None else int(mask.sum())
 
+    def fewer(self, least: int) -> None:
+        """Make the coalition smaller and smaller, but not smaller than it can be."""
+        failed, successes, none = least - 1, 0, True
+        while self.size - failed > max(1, int(NEAR * self.size)) and not self.ended:
+            part = int((1 - STEPS[min(successes, len(STEPS) - 1)]) * self.size)
+            number = min(max(part, failed + 1), self.size - 1) if none else (failed + self.size) // 2
+            if self.reaches(number):
+                successes += 1
+            else:
+                failed, none = number, False
+        if NEAR * self.size < 1:
+            self.one_by_one(least)
+
     def reaches(self, number: int) -> bool:
         """Plan for at most so many members, in several choices of them; keep the first that succeeds."""
         for members in self._choices(number):
             result = self._planned(members)
-            if result.success:
-                self.best = result
-                self.left_out()
+            if result is not None and result.success:
+                self._take(result)
                 return True
         return False
 
@@ -182,14 +225,22 @@ class Fewer:
                 fewer = members.copy()
                 fewer[leaves] = False
                 result = self._planned(fewer)
-                if result.success:
-                    self.best = result
-                    self.left_out()
+                if result is not None and result.success:
+                    self._take(result)
                     break
             if self.size == size:
                 return
 
-    def _planned(self, members: Mask) -> Result:
+    def _take(self, result: Result) -> None:
+        self.best, self.failing = result, 0
+        self.left_out()
+
+    def _planned(self, members: Mask) -> Result | None:
+        """Plan for just these members; None where no more plans may be made."""
+        if self.ended:
+            return None
+        self.made += 1
+        self.failing += 1
         few = self.trying.problem.with_action(participants=members, seed=None)
         return self.trying.solve(few, self.best)
 

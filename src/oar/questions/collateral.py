@@ -2,8 +2,8 @@
 
 The model is refitted before and after by its own training, once each, and predicts for everyone; a test holds these
 predictions against those of the audit's witnesses. Bystanders are the people whose own data do not change, and who do
-not ask as `oar.Members`; a query that is only the same row as somebody's is not known to be that person. Somebody whose
-data do change is an actor: their prediction before is at their old features, that after at their new ones.
+not ask as `oar.Members`; a query that is only the same row as somebody's is not known to be that person. Somebody else
+whose data do change is an actor: their prediction before is at their old features, that after at their new ones.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
+from oar.questions.harm import effect_words, harm_words, limiting, prediction_words
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,12 +38,20 @@ class Changes(NamedTuple):
     Towards the goal is to its class, and away from it is out of it; of values, nearer to it or farther. Every value
     changes a little when a model is refitted: those count that change by more than 1 % of the standard deviation of
     everybody's predictions before.
+
+    `wanted_before` and `wanted_after` are the shares of them who are predicted the goal (an acceptance rate), and
+    `score_before` and `score_after` how right the model is about them: accuracy, or the mean squared error. Everyone
+    counts alike, by the label before any change, and after the plan where the own move leads. None of nobody.
     """
 
     people: int
     changed: int
     towards: int
     away: int
+    wanted_before: float | None = None
+    wanted_after: float | None = None
+    score_before: float | None = None
+    score_after: float | None = None
 
     @property
     def share(self) -> float:
@@ -56,12 +65,13 @@ class Collateral(ShownAsText):
 
     Attributes:
         result: the plan is its.
-        bystanders, actors: what changes for those whose own data stay as they are, and for the others.
+        bystanders, actors: what changes for those whose own data stay as they are, and for those who act.
+        everyone: what changes for both together, which is for all who do not ask.
         effects: (n,) how each one's prediction changes: positions in `EFFECTS`.
         before, after: (n,) class codes, or (n, o) values, that are predicted before and after.
-        acts: (n,) who is an actor.
+        acts, stays: (n,) who is an actor, and who a bystander.
         by_group: a DataFrame of groups of bystanders; None where no groups were asked for.
-        actors_by_group: the same of actors.
+        actors_by_group, everyone_by_group: the same of actors, and of both together.
         score: "accuracy", or "mean squared error" where values are predicted.
         own_before, own_after: that score on the people themselves, as they were before any move.
         held_out_before, held_out_after: on held-out people; None where there are none.
@@ -71,10 +81,12 @@ class Collateral(ShownAsText):
     result: Result
     bystanders: Changes
     actors: Changes
+    everyone: Changes
     effects: NDArray[np.intp]
     before: NDArray[Any]
     after: NDArray[Any]
     acts: Mask
+    stays: Mask
     by_group: Any
     score: str
     own_before: float
@@ -83,6 +95,24 @@ class Collateral(ShownAsText):
     held_out_after: float | None
     held_out_size: int = 0
     actors_by_group: Any = None
+    everyone_by_group: Any = None
+
+    @property
+    def harms(self) -> bool:
+        """Whether more predictions go away from the goal than towards it: in all, of actors, or of bystanders."""
+        return bool(harm_words(self.actors._asdict(), self.bystanders._asdict()))
+
+    @property
+    def told(self) -> str:
+        """What the plan does to people who did not ask, in words; where it `harms`, the limits on that, too."""
+        problem, both = self.result.problem, (self.actors._asdict(), self.bystanders._asdict())
+        said, harm = effect_words(prediction_words(problem), *both), harm_words(*both)
+        said = f"{said[:1].upper()}{said[1:]}." if said else "There is nobody but who asks."
+        if not harm:
+            return said
+        worse = self.own_after > self.own_before if problem.regresses else self.own_after < self.own_before
+        names = ", ".join(f"{name}=…" for name in limiting(*both, problem.regresses, worse))
+        return f"{harm[:1].upper()}{harm[1:]}. {said} Limit that by oar.Keep({names})."
 
     @property
     def table(self) -> Any:
@@ -93,7 +123,7 @@ class Collateral(ShownAsText):
             raise DataError("collateral: values are predicted here, which are no table of classes; use `change`.")
         classes = self.result.problem.people.classes
         counts = np.zeros((len(classes), len(classes)), dtype=np.intp)
-        np.add.at(counts, (self.before[~self.acts], self.after[~self.acts]), 1)
+        np.add.at(counts, (self.before[self.stays], self.after[self.stays]), 1)
         index = (pandas.Index(list(classes), name=name) for name in ("before", "after"))
         return pandas.DataFrame(counts, *index)
 
@@ -104,7 +134,7 @@ class Collateral(ShownAsText):
 
         if not self.result.problem.regresses:
             raise DataError("collateral: classes are predicted here, which have no mean; use `table`.")
-        changes = (self.after - self.before)[~self.acts]
+        changes = (self.after - self.before)[self.stays]
         if not len(changes):
             changes = np.full((1, self.before.shape[1]), np.nan)
         rows = np.vstack([changes.mean(axis=0), np.quantile(changes, QUANTILES, axis=0)])
@@ -117,7 +147,7 @@ class Collateral(ShownAsText):
         """
         import pandas
 
-        people, rows = self.result.problem.people, np.flatnonzero(~self.acts & (self.effects > 0))
+        people, rows = self.result.problem.people, np.flatnonzero(self.stays & (self.effects > 0))
         names = rows if people.index is None else people.index[rows]
         said = {"before": self.before[rows], "after": self.after[rows]}
         if not self.result.problem.regresses:
@@ -132,24 +162,29 @@ class Collateral(ShownAsText):
 
     def __str__(self) -> str:
         """Show numbers of people, and scores before and after."""
-        rows = [("bystanders", _words(self.bystanders)), ("actors", _words(self.actors))]
+        named = ("bystanders", self.bystanders), ("actors", self.actors)
+        rows = [row for name, some in named for row in _rows(name, some, self.score)]
         rows.append((self.score, f"{self.own_before:.4g} → {self.own_after:.4g} on the people as they were"))
         if self.held_out_before is not None:
             outside = f"{self.held_out_before:.4g} → {self.held_out_after:.4g}"
             rows.append(("", f"{outside} on {self.held_out_size:,} held-out people"))
-        text = lined_up(rows)
+        text = f"{self.told}\n\n{lined_up(rows)}"
         if self.by_group is not None:
             text += f"\n\n{self.by_group.to_string(float_format='{:.3g}'.format)}"
         return text
 
     def __repr__(self) -> str:
-        """Show how many predictions change, in one line."""
-        return f"Collateral({_words(self.bystanders)})"
+        """Show what is done to people, in one line."""
+        return f"Collateral({self.told})"
 
 
-def _words(changes: Changes) -> str:
+def _rows(name: str, changes: Changes, score: str) -> list[tuple[str, str]]:
     several = f"predictions of {changes.changed:,} of {changes.people:,} change ({changes.share:.1%})"
-    return f"{several}: {changes.towards:,} towards the goal, {changes.away:,} away from it"
+    rows = [(name, f"{several}: {changes.towards:,} towards the goal, {changes.away:,} away from it")]
+    if changes.wanted_before is not None:
+        rows.append(("", f"the goal is predicted of {changes.wanted_before:.1%} → {changes.wanted_after:.1%} of them"))
+        rows.append(("", f"{score} {changes.score_before:.4g} → {changes.score_after:.4g}"))
+    return rows
 
 
 def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Collateral:
@@ -179,11 +214,12 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
     after = own_after.copy()
     if moved.any():
         after[moved] = refits.predict(new, (refits.features + refits.planned.moves)[moved])
-    effects = _effects(problem, own_before, after)
     given = refits.before.rows, refits.before.weights
-    acts = refits.actors.copy()
+    besides = np.ones(problem.people.size, dtype=bool)
     if problem.asked.among is not None:
-        acts[problem.asked.among] = True
+        besides[problem.asked.among] = False
+    acts, stays = refits.actors & besides, ~refits.actors & besides
+    each = _Each.of(problem, own_before, after, refits.before.rows)
     scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:
@@ -192,20 +228,23 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         ]
     return Collateral(
         result,
-        _counted(effects[~acts]),
-        _counted(effects[acts]),
-        effects,
+        each.counted(stays),
+        each.counted(acts),
+        each.counted(besides),
+        each.effects,
         own_before,
         after,
         acts,
-        None if group is None else _by_group(group, effects, own_before, after, ~acts, "bystanders"),
+        stays,
+        None if group is None else each.by_group(group, stays, "bystanders"),
         "mean squared error" if problem.regresses else "accuracy",
         own_before=scores[0],
         own_after=scores[1],
         held_out_before=outside[0],
         held_out_after=outside[1],
         held_out_size=0 if others is None else len(others.features),
-        actors_by_group=None if group is None else _by_group(group, effects, own_before, after, acts, "actors"),
+        actors_by_group=None if group is None else each.by_group(group, acts, "actors"),
+        everyone_by_group=None if group is None else each.by_group(group, besides, "people"),
     )
 
 
@@ -218,8 +257,8 @@ def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDA
         changed = (np.abs(after - before) > noticed).any(axis=1)
         towards, away = changed & (new < old - slack), changed & (new > old + slack)
     else:
-        good = sorted({code for wish in problem.wishes for code in wish.codes})  # type: ignore[union-attr]
-        changed, had, has = before != after, np.isin(before, good), np.isin(after, good)
+        changed = before != after
+        had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, after))
         towards, away = changed & has & ~had, changed & had & ~has
     return np.select([towards, away, changed], [1, 2, 3], 0).astype(np.intp)
 
@@ -229,11 +268,6 @@ def _beyond(wish: Any, values: Array) -> Array:
     return np.abs(values - np.clip(values, wish.nearest, wish.farthest)).max(axis=1)
 
 
-def _counted(effects: NDArray[np.intp]) -> Changes:
-    counts = np.bincount(effects, minlength=len(EFFECTS))
-    return Changes(int(effects.size), int(counts[1:].sum()), int(counts[1]), int(counts[2]))
-
-
 def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
     """Return the weighted accuracy, or mean squared error; a soft label is its largest share."""
     if problem.regresses:
@@ -241,20 +275,49 @@ def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Arra
     return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
 
 
-def _by_group(
-    group: Any, effects: NDArray[np.intp], before: NDArray[Any], after: NDArray[Any], inside: Mask, people: str
-) -> Any:
-    """Return a row a group of those inside (n,): how many they are, in a column called `people`, and what changes."""
-    import pandas
+class _Each(NamedTuple):
+    """What happens to each person (n,): the effect, the mean change of values, who is wanted, and how right that is."""
 
-    frame = pandas.DataFrame({people: inside, "changed": effects > 0, "towards": effects == 1, "away": effects == 2})
-    frame = frame.astype(np.intp)
-    if after.ndim == 2:
-        frame["mean change"] = (after - before).mean(axis=1)
-    by = frame[inside].groupby(group[inside], observed=True)
-    found = by.sum()
-    found.insert(2, "share", found["changed"] / found[people])
-    if after.ndim == 2:
-        found["mean change"] /= found[people]
-    found.index.name = group.name or "group"
-    return found
+    effects: NDArray[np.intp]
+    mean_change: Array | None
+    measures: dict[str, Array]
+
+    @staticmethod
+    def of(problem: Problem, before: NDArray[Any], after: NDArray[Any], rows: Array) -> _Each:
+        """Look at everyone's predictions before and after, and at their labels (n, k)."""
+        both = {"before": before, "after": after}
+        if problem.regresses:
+            slack = SAME * (1 + np.abs(before).max(axis=1))
+            wanted = {
+                name: np.min([_beyond(wish, values) for wish in problem.wishes], axis=0) <= slack
+                for name, values in both.items()
+            }
+            right = {name: ((values - rows) ** 2).mean(axis=1) for name, values in both.items()}
+        else:
+            wanted = {name: np.isin(codes, problem.wanted_codes) for name, codes in both.items()}
+            right = {name: codes == rows.argmax(axis=1) for name, codes in both.items()}
+        measures = {f"wanted_{name}": wanted[name].astype(np.float64) for name in both}
+        measures |= {f"score_{name}": right[name].astype(np.float64) for name in both}
+        change = (after - before).mean(axis=1) if problem.regresses else None
+        return _Each(_effects(problem, before, after), change, measures)
+
+    def counted(self, inside: Mask) -> Changes:
+        """Return what happens to those inside (n,)."""
+        counts = np.bincount(self.effects[inside], minlength=len(EFFECTS))
+        means = {name: float(values[inside].mean()) for name, values in self.measures.items() if inside.any()}
+        return Changes(int(inside.sum()), int(counts[1:].sum()), int(counts[1]), int(counts[2]), **means)
+
+    def by_group(self, group: Any, inside: Mask, people: str) -> Any:
+        """Return a row a group of those inside (n,): how many they are, in a column called `people`, and the rest."""
+        import pandas
+
+        effects = self.effects
+        counts = {people: inside, "changed": effects > 0, "towards": effects == 1, "away": effects == 2}
+        frame = pandas.DataFrame(counts).astype(np.intp)
+        found = frame[inside].groupby(group[inside], observed=True).sum()
+        found.insert(2, "share", found["changed"] / found[people])
+        means = self.measures if self.mean_change is None else {"mean change": self.mean_change, **self.measures}
+        for name, values in means.items():
+            found[name] = pandas.Series(values)[inside].groupby(group[inside], observed=True).mean()
+        found.index.name = group.name or "group"
+        return found

@@ -30,8 +30,9 @@ def refit_slopes(problem: Problem, refit: DefendedRefit) -> tuple[Step, Array]:
     signal, why = choose_signal(training)
     if not isinstance(signal, Implicit):
         raise OptionError(f"model: leverage needs exact gradients, and there are none. {why}")
-    if training.parameter_count <= FACTORED:
-        signal = Implicit(tolerance=TIGHT)
+    tight = Implicit(tolerance=TIGHT)
+    if training.parameter_count <= FACTORED and tight.refusal(training) is None:  # a factored H is solved so anyway
+        signal = tight
     step = signal.at(training, None, trained.first_query, trained.goal_target, tolerance=TIGHT)
     # What stops before its minimum, as stochastic gradients do, is where its own training ends: that is its refit.
     if not step.fit.converged and step.fit.residual > CONVERGED:

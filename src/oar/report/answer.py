@@ -14,13 +14,32 @@ from oar.pictures.numbers import number
 from oar.plans import Result
 
 
-def answer(result: Result) -> str:
-    """Return the answer in one sentence."""
+def answer(result: Result, harm: str = "", effects: str = "") -> str:
+    """Return the answer in one sentence; where more people are harmed than helped, it says so first.
+
+    Args:
+        result: what was planned and audited.
+        harm: of whom more are harmed than helped, in words; empty where there are none such.
+        effects: how many lose and gain what is asked for, and what limits that.
+    """
+    said = _answer(result)
+    if not harm or result.status in (Status.NOT_CONVERGED, Status.REFUSED):
+        return said
+    first, rest = said.split(":", 1)
+    joint = "but" if result.success else "and"
+    if result.status is Status.ALREADY:
+        joint, harm = "and", harm.replace("harmed by it", "harmed by these moves")
+    return f"{first}, {joint} {harm}:{rest.removesuffix('.')}; {effects}."
+
+
+def _answer(result: Result) -> str:
     audit, problem = result.audit, result.problem
     goal, who = problem.goal_words, _acts(result)
     now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
     gets, instead = f"predicts {now} for the person who asks", f"instead of {then}"
     stays, asking = f"it stays {now}", "the person who asks"
+    if now == then:  # a goal may be more than a prediction: a probability, or a range
+        gets, instead = f"gives the person who asks {goal}", "as it did not before"
     if problem.several:
         had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
         gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 # What results advise in the library's words, and what it is called here.
 SAID = {
     "Here a collective is not promised to do as well as an individual: compare oar.individual.": (
         "Here a group is not promised to do as well as one person alone: `oar questions` compares them."
     ),
     "let more people act, or try another solver.": "or let more people act.",
+    "Standardise the features, or use a table (oar.Population.from_frame), where changes are counted in standard "
+    "deviations, and oar.models.Scaled.": "Leave out --plain: then changes are counted in standard deviations.",
+    "limits keep them within it (oar.Limits.observed).": "leave --limits none out, or set limits there.",
     "otherwise try another solver.": "otherwise allow larger budgets, or let more people act.",
 }
+
+KEEP = re.compile(r"Limit that by oar\.Keep\(([^)]*)\)\.")
 
 
 def in_command_words(text: str) -> str:
@@ -17,7 +24,13 @@ def in_command_words(text: str) -> str:
 
     >>> in_command_words("With a zero budget nothing can move; otherwise try another solver.")
     'With a zero budget nothing can move; otherwise allow larger budgets, or let more people act.'
+    >>> in_command_words("Limit that by oar.Keep(lost=…, worse=…).")
+    'Plan with --lost or --worse to limit that.'
     """
     for library, command in SAID.items():
         text = text.replace(library, command)
-    return text
+    return KEEP.sub(_options, text)
+
+
+def _options(found: re.Match[str]) -> str:
+    return f"Plan with {' or '.join(f'--{name}' for name in re.findall(r'([a-z]+)=…', found[1]))} to limit that."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +11,24 @@ from typing import Any
 
 from oar.errors import OARError, Status, StorageError
 from oar.files import replace_atomically
-from oar.pictures.numbers import number
+from oar.opening import read_json
 from oar.plans import Card, Result
 from oar.plans.card_file import as_json
+from oar.plans.digits import smallest_class, tells_on_one
 from oar.report.answer import told
+from oar.report.arriving import finish, is_ours
 from oar.report.facts import FORMAT
+from oar.report.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
 from oar.report.member_page import member_page
 from oar.report.moves_out import changes_of, write_csv, write_parquet
 from oar.report.organiser import organiser_page
-from oar.report.outputs import HIDDEN
 from oar.report.plain import json_text
 
 CARD, MOVES_CSV, MOVES_PARQUET, AUDIT = "plan.json", "moves.csv", "moves.parquet", "audit.json"
 REPORT, MEMBER = "report.html", "member.html"
-FILES = (CARD, MOVES_PARQUET, MOVES_CSV, AUDIT, REPORT, MEMBER)
+DIGITS = 4  # of what was found, in files that may be published
+ASKED = ("asked", "repeat")  # what the organiser typed, which is told as it is
+FILES = (CARD, MOVES_PARQUET, MOVES_CSV, AUDIT, REPORT, MEMBER, PRIVATE, MANIFEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,7 @@ class Published:
     why_not: str = ""
     loss: float = math.nan
     success: bool = False
+    tells: bool = False  # whether it has so many digits that one person shows in it
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -47,9 +52,14 @@ class Published:
                 "loss": None,
                 "success": None,
             }
+        danger = (
+            f" Its numbers have {self.card.digits} digits, which for so few people is enough to find out a person's "
+            "data from two cards, with this person and without: publish one, and no other for nearly the same people."
+        )
         return {
             "written": True,
-            "told": f"{CARD} holds what members need to find their own moves, and nobody's row.",
+            "told": f"{CARD} holds what members need to find their own moves, and nobody's row."
+            f"{danger if self.tells else ''}",
             "worth": self.worth,
             "loss": told(self.loss),
             "success": self.success,
@@ -63,17 +73,20 @@ class Published:
         if math.isnan(self.loss):
             return f"If {who} answers the card: not known, because the model could not be refitted."
         reached = "reached" if self.success else "missed"
-        return f"If {who} answers the card: goal {reached}, goal loss {number(self.loss)}, by a refit."
+        return f"If {who} answers the card: goal {reached}, goal loss {self.loss:.{DIGITS}g}, by a refit."
 
 
 def publish(result: Result) -> Published:
     """Return a plan's card, and what it is worth; where there is none, or none that can be written, why."""
+    if result.status is Status.ALREADY:  # moves would cost people something, and others perhaps a good decision
+        return Published(None, "the goal is reached before anybody moves, so nobody is asked to move.")
     try:
         card, verdict = result.plan.published()
         as_json(card)
     except OARError as error:
         return Published(None, str(error))
-    return Published(card, loss=float(verdict.loss), success=bool(verdict.success))
+    loss, success = float(verdict.loss), bool(verdict.success)
+    return Published(card, loss=loss, success=success, tells=tells_on_one(card, smallest_class(result.problem)))
 
 
 def check_folder(out: Path, force: bool) -> list[str]:
@@ -85,8 +98,9 @@ def check_folder(out: Path, force: bool) -> list[str]:
     """
     if not out.is_dir():
         return []
+    finish(out)
     earlier = _delivered(out / AUDIT)
-    there = sorted(path.name for path in out.iterdir() if not path.name.startswith(HIDDEN))
+    there = sorted(path.name for path in out.iterdir() if not is_ours(path.name))
     others = [name for name in there if name not in earlier and (name in FILES or not earlier)]
     if others and not force:
         raise StorageError(
@@ -99,35 +113,71 @@ def check_folder(out: Path, force: bool) -> list[str]:
 def _delivered(path: Path) -> list[str]:
     """Return the files that an audit.json says it was delivered with; none where it is not a plan's."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         files = content["files"] if content["format"] == FORMAT else []
         return [name for name in FILES if name in files]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (StorageError, KeyError, TypeError):
         return []
 
 
-def write_all(folder: Path, result: Result, facts: Mapping[str, Any], published: Published) -> list[str]:
-    """Write every file that there is something for; return their names, which audit.json lists."""
+def write_all(
+    folder: Path,
+    result: Result,
+    facts: Mapping[str, Any],
+    published: Published,
+    *,
+    asked: dict[str, Any],
+    sha256: str,
+    whom: str | None = None,
+) -> tuple[str, list[str]]:
+    """Write every file that there is something for; return the plan's id and their names, which audit.json lists.
+
+    Args:
+        folder: where to.
+        result: the plan.
+        facts: what is told about it.
+        published: its card.
+        asked: what was asked, for the auditor.
+        sha256: of the data, of which only a keyed digest is kept.
+        whom: what members are told of who asks; None for nothing.
+    """
+    facts, key = {**rounded(facts), "plan": NO_ID}, secrets.token_bytes(32)
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)
     parquet = write_parquet(changes, folder / MOVES_PARQUET)
     _write(folder / REPORT, organiser_page(facts))
     if published.card is not None:
         published.card.save(folder / CARD)
-        _write(
-            folder / MEMBER,
-            member_page(published.card, outcome=result.problem.people.target, note=_note(result, published)),
-        )
+        told = {"outcome": result.problem.people.target, "note": _note(result, published)}
+        _write(folder / MEMBER, member_page(published.card, **told, facts=facts, whom=whom))
     missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
     names = [name for name in FILES if not missing.get(name)]
     _write(folder / AUDIT, json_text({**facts, "files": names}))
-    return names
+    write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256)
+    return seal(folder, key), names
+
+
+def rounded(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts with as many digits as people read.
+
+    A loss to the last digit is a fingerprint of the data: whoever knows all values but one finds that one by refitting.
+
+    >>> rounded({"outcome": {"loss": 3.1248012744586857, "movers": 12345}, "asked": {"budget": 0.123456}})
+    {'outcome': {'loss': 3.125, 'movers': 12345}, 'asked': {'budget': 0.123456}}
+    """
+    return {name: part if name in ASKED else _rounded(part) for name, part in facts.items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _note(result: Result, published: Published) -> str | None:
     """Say to members what the audit found where their moves would be in vain, without a word on who asks."""
-    if result.status is Status.ALREADY:
-        return "The organiser’s audit: the goal is reached before anybody moves, so no move is needed."
     if not result.success:
         return "The organiser’s audit: this plan alone does not reach its goal."
     if not published.success:

@@ -12,17 +12,23 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from oar.actions.participation import members_in_share
+from oar.actions import Perturb
+from oar.actions.choice import part_of
+from oar.actions.observed import told as told_limits
 from oar.errors import OptionError
 from oar.goals import Between
 from oar.models import LinearSVM, Scaled
 from oar.models.scaled import unscaled
 from oar.people.labels import plain
+from oar.people.wording import counted
 from oar.plans import Result
 from oar.plans.effort import FEW, Efforts
 from oar.plans.picture import goal_probability
 from oar.problem import Problem
-from oar.questions import Collateral, Power, minimal_budget, minimal_coalition
+from oar.questions import Collateral, Power, minimal_budget
+from oar.questions.coalition import fewest_in
+from oar.questions.collateral import EFFECTS
+from oar.questions.harm import effect_words, harm_words, limiting, prediction_words
 from oar.questions.trying import has_closed_form
 from oar.report.answer import answer, told
 from oar.report.command_words import in_command_words
@@ -31,6 +37,8 @@ from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
 OWN_UNITS, COSTS = "the columns' own units", "standard deviations, flips and switches, or as limits say"
+GROUPED = ("by_group", "actors_by_group", "everyone_by_group")  # who does nothing, who acts, and both
+KEPT = ("changed", "lost", "worse")  # the limits on side effects
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "jax")
 
 
@@ -39,13 +47,13 @@ class Origin:
     """What a plan was made from, so that it can be made again.
 
     Attributes:
-        command: what was typed. file: the data's name. sha256: of the file's bytes. rows: in it. seed: of all draws.
+        command: what was typed. file: the data's name; no digest of it, by which a guess at an unknown cell could be
+            confirmed. rows: in it. seed: of all draws.
         settings: everything that was asked for.
     """
 
     command: str
     file: str
-    sha256: str
     rows: int
     seed: int
     settings: Mapping[str, Any]
@@ -59,6 +67,7 @@ def facts_of(
     power: Power | None = None,
     collateral: Collateral | None = None,
     card: Mapping[str, Any] | None = None,
+    robustness: Any = None,
 ) -> dict[str, Any]:
     """Collect what is told about a result.
 
@@ -69,26 +78,29 @@ def facts_of(
         power: what `oar.power` found.
         collateral: what `oar.collateral` found.
         card: whether there is a card, and what it is worth.
+        robustness: what `plan.robustness` found where some members do nothing.
     """
     efforts = Efforts.of(result.plan)
     people = result.problem.people
     by = {} if result.problem.regresses else {people.target or "class": people.labels}
     pools = {str(name): pooled(values) for name, values in {**by, **(groups or {})}.items()}
+    others = None if collateral is None else _collateral(collateral, pools)
     return {
         "format": FORMAT,
         "version": VERSION,
         "oar": __version__,
-        "answer": answer(result),
+        "answer": answer(result) if others is None else answer(result, others["harm"], _limited(others)),
         "status": str(result.status),
         "explanation": in_command_words(result.explanation),
         "asked": _asked(result.problem),
         "outcome": _outcome(result),
         "least": _least(result, power),
         "power": None if power is None else power_facts(power),
+        "robustness": None if robustness is None else _robustness(robustness),
         "columns": _columns(efforts),
         "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
-        "collateral": None if collateral is None else _collateral(collateral, pools),
+        "collateral": others,
         "certificate": _certificate(result),
         "card": card,
         "repeat": _repeat(origin),
@@ -106,7 +118,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "model": problem.model.name,
         "model_settings": _settings(problem.model),
         "standardised": _standardised(problem),
-        "keep": None if problem.keep is None else {"changed": problem.keep.changed, "worse": problem.keep.worse},
+        "keep": None if problem.keep is None else {name: getattr(problem.keep, name) for name in KEPT},
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
@@ -116,9 +128,39 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "budget": float(allowance.budget) if allowance.single else None,
         "budget_unit": OWN_UNITS if people.encoding is None else COSTS,
         "norm": str(allowance.norm),
+        "limits": limits_told(problem),
+        "imputed": _imputed(problem),
         "participants": int((radii > 0).sum()),
         "levers": None if problem.levers is None else repr(problem.action),
     }
+
+
+def limits_told(problem: Problem) -> str | None:
+    """Say in one line what keeps columns where they may be; None where nobody moves."""
+    if part_of(problem.action, Perturb) is None:
+        return None
+    limits, schema = problem.limits, problem.people.schema
+    if limits is None or schema is None:
+        return "none but the budget: columns are plain numbers, and may leave the range of the data"
+    if limits.as_observed:
+        return f"{told_limits(limits, schema)}; --limits FILE sets your own, --limits none lifts them"
+    said = counted(len(limits.columns), "column has a limit of its own", "columns have limits of their own")
+    return said if limits.columns else "none but what the columns are: numbers may leave the range of the data"
+
+
+def _imputed(problem: Problem) -> dict[str, Any] | None:
+    """Count the values that were missing and filled in; None where none was."""
+    filled, schema = problem.people.imputed, problem.people.schema
+    if filled is None or schema is None:
+        return None
+    counts = {name: int(count) for name, count in zip(schema.names, filled.sum(axis=0), strict=True) if count}
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    people = int(filled.any(axis=1).sum())
+    told = (
+        f"{counted(int(filled.sum()), 'value', 'values')} of {counted(people, 'person', 'people')} ({listed}); medians "
+        "and modes stand in for them, and nobody is asked to change these"
+    )
+    return {"values": int(filled.sum()), "people": people, "columns": counts, "told": told}
 
 
 def _settings(model: Any) -> dict[str, Any]:
@@ -182,18 +224,25 @@ def _certificate(result: Result) -> dict[str, Any]:
 
 def _least(result: Result, power: Power | None) -> dict[str, Any]:
     """Return the least budget and number of people that are known to do, and that are proved to be needed."""
-    found: dict[str, Any] = {"budget_at_most": None, "people_at_most": None, "proved": []}
-    if power is not None:
-        found["budget_at_most"] = told(power.at_most_budget)
-        if power.at_most_share is not None:
-            found["people_at_most"] = members_in_share(result.audit.movers, power.at_most_share)
+    found: dict[str, Any] = {"budget_at_most": None, "people_at_most": None, "people_told": None, "proved": []}
     if result.audit.success_before:
         return found | {"budget_at_most": 0.0, "people_at_most": 0}
-    if power is not None and has_closed_form(result.problem):
-        far, many = minimal_budget(result.problem), minimal_coalition(result.problem)
+    if power is None:
+        return found
+    found["budget_at_most"] = told(power.at_most_budget)
+    if has_closed_form(result.problem):
+        far, many = minimal_budget(result.problem), fewest_in(result)
         found |= {"budget_at_most": told(far.value), "people_at_most": many.size}
         found["proved"] = [far.explanation, many.explanation]
+    elif result.success:
+        many = fewest_in(result)  # as `oar questions` looks for them, so that there is one answer to one question
+        found |= {"people_at_most": many.size, "people_told": in_command_words(many.explanation)}
     return found
+
+
+def _robustness(found: Any) -> dict[str, Any]:
+    """Return how often a plan holds where some do nothing."""
+    return told({"defection": found.defection, "draws": found.draws, "success_rate": found.success_rate})
 
 
 def power_facts(power: Power) -> dict[str, Any]:
@@ -231,15 +280,31 @@ def _burden(efforts: Efforts, pool: Pooled) -> list[dict[str, Any]]:
 
 
 def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any]:
-    """Return whose predictions change besides, and how good the model is before and after."""
-    name = None if found.by_group is None else str(found.by_group.index.name)
-    both = [found.bystanders._asdict(), found.actors._asdict()]
-    bystanders, actors = (_unless_few(row, 0 < row["people"] < FEW, "people") for row in both)
+    """Return what becomes of people who do not ask, and how good the model is before and after.
+
+    What happens to few of those who act, or of those who do nothing, is not told; nor is that of both together, of
+    which the rest could be taken away.
+    """
+    problem, name = found.result.problem, None if found.by_group is None else str(found.by_group.index.name)
+    parts = {"bystanders": found.bystanders, "actors": found.actors, "everyone": found.everyone}
+    few = {key: 0 < some.people < FEW for key, some in parts.items()}
+    few["everyone"] = any(few.values())
+    rows = {key: _unless_few(told(some._asdict()), few[key], "people") for key, some in parts.items()}
+    groups = _groups(found, name, pools) if name is not None else dict.fromkeys(GROUPED)
+    if few["everyone"]:  # accuracy is told of everyone, so that of all but few people would tell theirs
+        for row in (*rows.values(), *(row for each in groups.values() for row in each or ())):
+            row |= dict.fromkeys(("score_before", "score_after"))
+    both = rows["actors"], rows["bystanders"]
+    worse = found.own_after > found.own_before if problem.regresses else found.own_after < found.own_before
     return {
-        "bystanders": bystanders,
-        "actors": actors,
-        "by_group": None if name is None else _side_effects(found.by_group, "bystanders", pools.get(name)),
-        "actors_by_group": None if name is None else _side_effects(found.actors_by_group, "actors", pools.get(name)),
+        **rows,
+        "prediction": prediction_words(problem),
+        "harm": harm_words(*both),
+        "effects": effect_words(prediction_words(problem), *both),
+        "limited_by": [f"--{each}" for each in limiting(*both, problem.regresses, worse)],
+        "limited": [f"--{each}" for each in KEPT if getattr(problem.keep, each, None) is not None],
+        **groups,
+        "by_outcome": None if problem.regresses else _by_outcome(found, pools[problem.people.target or "class"]),
         "grouped_by": name,
         "score": found.score,
         "own": told([found.own_before, found.own_after]),
@@ -248,14 +313,42 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
     }
 
 
-def _side_effects(by_group: Any, people: str, pool: Pooled | None) -> list[dict[str, Any]]:
-    """Return what happens to groups of bystanders or actors; what happens to few of them is not told."""
-    if pool is None:
-        raise OptionError(f"groups: must have {by_group.index.name!r}, by which the side effects are grouped.")
-    by = {str(name): row for name, row in zip(by_group.index, by_group.to_dict("records"), strict=True)}
-    rows = [{"group": name} | told(by[name]) for name in pool.order if name in by]
-    hidden = withheld([int(row[people]) for row in rows], int(by_group[people].sum()))
-    return [_unless_few(row, hide, "group", people) for row, hide in zip(rows, hidden, strict=True)]
+def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:
+    """Return how many actors of each outcome lose and gain the goal; what happens to few of them is not told."""
+    values, codes = pool.values.to_numpy(dtype=object), {name: place for place, name in enumerate(EFFECTS)}
+    rows: list[dict[str, Any]] = []
+    for group in pool.order:
+        effects = found.effects[found.acts & (values == group)]
+        counts = {way: int((effects == codes[way]).sum()) for way in ("towards", "away")}
+        rows.append({"group": group, "people": int(effects.size), **counts})
+    hidden = withheld([row["people"] for row in rows], int(found.acts.sum()))
+    return [_unless_few(row, hide, "group", "people") for row, hide in zip(rows, hidden, strict=True)]
+
+
+def _limited(others: Mapping[str, Any]) -> str:
+    """Return how many are harmed and helped, and the options that limit it: those that were not given, if any."""
+    names = [name for name in others["limited_by"] if name not in others["limited"]]
+    if names:
+        return f"{others['effects']}; {' or '.join(names)} {'limits' if len(names) == 1 else 'limit'} that"
+    return f"{others['effects']}; a smaller {others['limited_by'][0]} limits that"
+
+
+def _groups(found: Collateral, name: str, pools: Mapping[str, Pooled]) -> dict[str, list[dict[str, Any]]]:
+    """Return what happens to groups of bystanders, of actors, and of both; what happens to few of them is not told."""
+    if name not in pools:
+        raise OptionError(f"groups: must have {name!r}, by which the side effects are grouped.")
+    frames = dict(zip(GROUPED, (found.by_group, found.actors_by_group, found.everyone_by_group), strict=True))
+    people = dict(zip(GROUPED, ("bystanders", "actors", "people"), strict=True))
+    rows, hidden = {}, {}
+    for key, frame in frames.items():
+        by = {str(group): row for group, row in zip(frame.index, frame.to_dict("records"), strict=True)}
+        rows[key] = [{"group": group} | told(by[group]) for group in pools[name].order if group in by]
+        hide = withheld([int(row[people[key]]) for row in rows[key]], int(frame[people[key]].sum()))
+        hidden[key] = {row["group"] for row, few in zip(rows[key], hide, strict=True) if few}
+    hidden[GROUPED[-1]] = set().union(*hidden.values())  # of both together, a part that is told could be taken away
+    return {
+        key: [_unless_few(row, row["group"] in hidden[key], "group", people[key]) for row in rows[key]] for key in rows
+    }
 
 
 def _unless_few(row: dict[str, Any], hide: bool, *kept: str) -> dict[str, Any]:
@@ -272,7 +365,7 @@ def _repeat(origin: Origin) -> dict[str, Any]:
     return {
         "command": origin.command,
         "seed": origin.seed,
-        "data": {"file": origin.file, "sha256": origin.sha256, "rows": origin.rows},
+        "data": {"file": origin.file, "rows": origin.rows},
         "settings": told(dict(origin.settings)),
         "versions": versions,
     }

@@ -13,8 +13,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from oar.files import replace_atomically
 from oar.models.gaussian import GaussianNaiveBayes
@@ -22,6 +24,7 @@ from oar.models.linear import Linear
 from oar.models.prototypes import PrototypeNetwork
 from oar.plans.card import Card
 from oar.plans.card_file import as_json
+from oar.report.member_words import words_for_members
 
 SCRIPTS = (
     *("norms.js", "scores.js", "respond.js", "table_terms.js", "table_fill.js", "table_respond.js"),
@@ -30,7 +33,15 @@ SCRIPTS = (
 POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
 
 
-def member_page(card: Card, *, title: str | None = None, outcome: str | None = None, note: str | None = None) -> str:
+def member_page(
+    card: Card,
+    *,
+    title: str | None = None,
+    outcome: str | None = None,
+    note: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    whom: str | None = None,
+) -> str:
     """Return the page for a card's members, as HTML.
 
     Args:
@@ -38,9 +49,12 @@ def member_page(card: Card, *, title: str | None = None, outcome: str | None = N
         title: the page's heading; None to say what the plan works towards.
         outcome: the name of the column of outcomes, which is not on the card; None where it has none.
         note: a sentence near the top, such as that the plan does not reach its goal; None for none.
+        facts: what `oar.report.facts.facts_of` collected, from which members are told what the plan may do to them;
+            None where only the card is known.
+        whom: the organiser's own words on who asks; None to say nothing of that.
     """
     style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
-    told = {"title": title, "outcome": outcome, "note": note}
+    told = {"title": title, "outcome": outcome, "note": note, "about": words_for_members(card, facts, whom)}
     data = {"card": as_json(card), "supported": computes_in_browser(card)} | told
     parts = {
         "policy": POLICY.format(script=_hash(script), style=_hash(style)),
@@ -54,11 +68,12 @@ def member_page(card: Card, *, title: str | None = None, outcome: str | None = N
     return html
 
 
-def write_member_page(
-    card: Card, path: str | Path, *, title: str | None = None, outcome: str | None = None, note: str | None = None
-) -> None:
-    """Write the page; the file is replaced whole or not at all, and folders that are missing are made."""
-    html = member_page(card, title=title, outcome=outcome, note=note)
+def write_member_page(card: Card, path: str | Path, **told: Any) -> None:
+    """Write the page, of which `member_page` says what is told.
+
+    The file is replaced whole or not at all, and folders that are missing are made.
+    """
+    html = member_page(card, **told)
     with replace_atomically(Path(path)) as file:
         file.write(html.encode())
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from oar.pictures.markup import Markup, pairs, tag
+from oar.pictures.markup import Markup, joined, pairs, tag
 from oar.pictures.numbers import number
 from oar.report.facts import COSTS
-from oar.report.organiser_effects import burden, collateral, moves
+from oar.report.organiser_effects import burden, collateral, glance, moves
 from oar.report.organiser_outcome import least, outcome, power
 from oar.report.organiser_proof import certificate, repeat
 
@@ -28,9 +29,11 @@ SECTIONS: tuple[tuple[str, str, Callable[[Facts], Markup]], ...] = (
     ("repeat", "How to repeat it", repeat),
 )
 FOOTER = (
-    "Success here means what an audit found: the model was refitted from scratch on the moved data, by code that "
-    "shares nothing with the planner. No member's row is in this file; audit.json has the same numbers for programs."
+    "Success here means what an audit found: the model was refitted from scratch on the moved data; what the refit "
+    "shares with the planner is said under “What is proved”. No member's row is in this file; audit.json has the same "
+    "numbers for programs."
 )
+OPTION = re.compile(r"(--[a-z-]+)")
 REACHED = ("achieved", "already")
 
 
@@ -44,9 +47,11 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
     asked = facts["asked"]
     heading = title or f"Plan towards {asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
+    good = facts["status"] in REACHED and not _harms(facts)
     body = [
         tag("h1", heading),
-        tag("p", facts["answer"], class_="answer" if facts["status"] in REACHED else "answer no"),
+        tag("p", _with_options(facts["answer"]), class_="answer" if good else "answer no"),
+        glance(facts),
         tag("p", facts["explanation"], class_="aside"),
         _asked(asked),
         *(tag("section", tag("h2", name), write(facts), id=key) for key, name, write in SECTIONS),
@@ -62,6 +67,17 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
     ]
     page = tag("html", tag("head", *head), tag("body", tag("main", *body)), lang="en")
     return f"<!doctype html>\n{page}\n"
+
+
+def _with_options(answer: str) -> Markup:
+    """Return a sentence in which options of the command are not broken across lines."""
+    return joined(
+        tag("span", part, class_="option") if part.startswith("--") else part for part in OPTION.split(answer)
+    )
+
+
+def _harms(facts: Facts) -> bool:
+    return facts["collateral"] is not None and bool(facts["collateral"]["harm"])
 
 
 def _policy(style: str) -> str:
@@ -82,6 +98,12 @@ def _asked(asked: Facts) -> Markup:
         rows.append(
             ("budget of each member", f"{number(asked['budget'])} ({asked['budget_unit']}; norm {asked['norm']})")
         )
+    if asked["limits"] is not None:
+        rows.append(("limits", asked["limits"]))
+    if asked["imputed"] is not None:
+        rows.append(("missing, and filled in", asked["imputed"]["told"]))
+    if asked.get("query_filled"):
+        rows.append(("filled in of who asks", ", ".join(asked["query_filled"])))
     if asked["levers"] is not None:
         rows.append(("what members may do", asked["levers"]))
     return pairs(rows)

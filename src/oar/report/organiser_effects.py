@@ -74,12 +74,38 @@ def burden(facts: Facts) -> Markup:
     return joined([*parts, _few(hidden)])
 
 
+def glance(facts: Facts) -> Markup | str:
+    """Tell beside the success what becomes of members, of bystanders and of groups, in one table."""
+    found = facts["collateral"]
+    if found is None:
+        return ""
+    name = found["grouped_by"]
+    who = [("members who act", found["actors"]), ("people who do nothing", found["bystanders"])]
+    who += [(f"{shortened(name)}: {shortened(row['group'])}", row) for row in found["everyone_by_group"] or ()]
+    rows = [(label, *standing(row, found["score"])) for label, row in who if row["people"]]
+    if not rows:
+        return ""
+    loses = ("lose it", "gain it") if found["prediction"] is not None else ("away from the goal", "towards it")
+    goal = "the goal" if found["prediction"] is None else found["prediction"]
+    header = ["", "people", *loses, f"predicted {goal}", found["score"]]
+    caption = f"What it does to people who did not ask ({goal}, before and after)"
+    return joined([table(header, rows, caption), _few(any(row["away"] is None for _, row in who if row["people"]))])
+
+
+def standing(row: Facts, score: str) -> tuple[str, ...]:
+    """Return how many people there are, who lose and gain the goal, and both rates before and after."""
+    right = percent if score == "accuracy" else number
+    rates = (percent, "wanted_before", "wanted_after"), (right, "score_before", "score_after")
+    told = ("–" if row[one] is None else f"{say(row[one])} → {say(row[two])}" for say, one, two in rates)
+    return number(row["people"]), number(row["away"]), number(row["towards"]), *told
+
+
 def collateral(facts: Facts) -> Markup:
     """Tell whose predictions change besides, in which direction, and how right the model is before and after."""
     found = facts["collateral"]
     if found is None:
         return tag("p", "It was not computed: the model could not be refitted.")
-    acting = "ask, or change their data" if facts["asked"]["asking_among_people"] else "change their data"
+    acting = "change their data"
     header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
     rows = [
         ("do nothing", *_changes(found["bystanders"])),
@@ -112,6 +138,13 @@ def _kept(limits: Facts | None, found: Facts) -> Markup | str:
     if limits["changed"] is not None:
         share = None if count["changed"] is None else count["changed"] / count["people"] if count["people"] else 0.0
         rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), percent(share)))
+    for key, who in (
+        (("actors", "change their data"), ("bystanders", "do nothing")) if limits["lost"] is not None else ()
+    ):
+        row = found[key]
+        had = None if row["wanted_before"] is None else round(row["wanted_before"] * row["people"])
+        share = None if row["away"] is None else row["away"] / had if had else 0.0
+        rows.append((f"of those who {who} and had the goal, lose it", percent(limits["lost"]), percent(share)))
     if limits["worse"] is not None:
         before, after = found["own"]
         accuracy = found["score"] == "accuracy"

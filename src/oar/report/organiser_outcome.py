@@ -17,6 +17,7 @@ LOSSES = {
     "worst": "goal loss of the worst off",
     "share": "share who do not get the goal",
 }
+SEARCHED = "`oar questions` plans again for smaller ones"
 MOST_LINES = 5  # as many as can be told apart
 
 
@@ -78,9 +79,23 @@ def least(facts: Facts) -> Markup:
     if not cards:
         return tag("p", _tried(facts))
     boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
-    known = "“At most” is what was found by refits of parts of this plan; a cleverer plan may do with less."
     proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
-    return joined([tag("div", *boxes, class_="cards"), *(proved or [tag("p", known, class_="aside")])])
+    known = [found["people_told"]] if found["people_told"] else []
+    if found["budget_at_most"]:
+        known.append(f"The budget is what parts of this plan showed to do; {SEARCHED}.")
+    told = proved or [tag("p", " ".join(known), class_="aside")]
+    return joined([tag("div", *boxes, class_="cards"), *told, _shaken(facts["robustness"])])
+
+
+def _shaken(found: Facts | None) -> Markup | str:
+    """Tell how often the plan holds where some members do nothing."""
+    if found is None:
+        return ""
+    good, part = round(found["success_rate"] * found["draws"]), percent(found["defection"])
+    said = (
+        f"Where each who moves does nothing with a chance of {part}, {good} of {found['draws']} refits reach the goal."
+    )
+    return tag("p", said)
 
 
 def _tried(facts: Facts) -> str:

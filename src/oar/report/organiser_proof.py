@@ -26,6 +26,7 @@ def certificate(facts: Facts) -> Markup:
         _lead(found, facts["asked"]["classes"] is None),
         ("limits", "; ".join(found["violations"]) or "all kept, checked person by person"),
         ("refitted by", found["witness"]),
+        ("that is", found["independence"]),
         ("training gradient after the refit", number(found["residual"])),
         ("planner", f"{proof['solver']}, {number(proof['steps'])} steps"),
     ]
@@ -54,8 +55,8 @@ def repeat(facts: Facts) -> Markup:
     data = again["data"]
     rows = [
         ("data", f"{data['file']}, {data['rows']:,} rows"),
-        ("SHA-256 of the data", data["sha256"]),
         ("seed", str(again["seed"])),
+        *([("plan id", facts["plan"])] if "plan" in facts else []),
     ]
     check = "moves.csv and moves.parquet hold every change in raw units: apply them to the data, refit, and compare."
     versions = table(["package", "version"], again["versions"].items())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
-import time
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from oar.errors import StorageError
+from oar.report.arriving import hidden_folder, place_all
 
-HIDDEN = ".unfinished-"
-ABANDONED = 24 * 3600  # seconds
+ENDINGS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: there is no SIGHUP on Windows
 
 
 @contextmanager
@@ -34,11 +31,12 @@ def leaving_no_empty_folders(out: Path) -> Iterator[None]:
 
 @contextmanager
 def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]:
-    """Yield a hidden folder inside `out`; its files move to `out` only if the block ends without an exception.
+    """Yield a hidden folder; its files come to `out` only if the block ends without an exception, and then together.
 
-    The folder lies inside `out` so that it is on the same disk, and so that trying to make it tells at once whether
-    `out` can be written to. The file called `last` is removed first and put in place last: where it exists, the
-    others belong to it. After an exception `out` is as it was; if it was not there, it is not there.
+    The folder lies beside `out` or inside, so that it is on the same disk, and so that trying to make it tells at once
+    whether `out` can be written to. A kill leaves `out` as it was, or as it is to be; in a folder with somebody else's
+    files it may take the next command to see to that, and until then there is no file called `last`. After an exception
+    `out` is as it was; if it was not there, it is not there.
 
     Args:
         out: the folder to write to.
@@ -46,10 +44,12 @@ def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]
         others: names of files that a run may write but this one may not: where an older run's `last` is replaced, its
             `others` go with it, for they would seem to belong to the new one. Without an older `last` they stay.
     """
+    out = Path(out).absolute()
     try:
-        with leaving_no_empty_folders(out), _staging(out) as folder:
+        with leaving_no_empty_folders(out), _opened(out) as folder:
             yield folder
-            _move_all(folder, out, last, others)
+            with _undisturbed():
+                place_all(folder, out, last, others)
     except StorageError:
         raise
     except OSError as error:
@@ -58,69 +58,33 @@ def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]
         ) from error
 
 
-def _staging(out: Path) -> AbstractContextManager[Path]:
+@contextmanager
+def _opened(out: Path) -> Iterator[Path]:
     """Make the hidden folder at once."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out)
-        folder = tempfile.TemporaryDirectory(prefix=HIDDEN, dir=out)
-    except OSError as error:
-        raise StorageError(
-            f"out: must be a folder that can be written to, got {out} ({error.strerror}). Choose another one."
-        ) from error
-
-    @contextmanager
-    def opened() -> Iterator[Path]:
-        with folder as name:
-            yield Path(name)
-
-    return opened()
-
-
-def _move_all(source: Path, out: Path, last: str, others: Collection[str]) -> None:
-    """Put the new files in place of the old ones, and the `others` away; if one cannot be, put the old ones back."""
-    old, replaced, placed = source / "old", [], []
-    try:
-        with _undisturbed():
-            new = sorted(source.iterdir(), key=lambda path: (path.name == last, path.name))
-            old.mkdir()
-            stale = sorted(set(others) - {path.name for path in new}) if (out / last).exists() else []
-            try:
-                for path in [out / last, *(out / path.name for path in new), *(out / name for name in stale)]:
-                    if path.is_dir():
-                        raise IsADirectoryError(21, f"{path.name} is a folder there")
-                    if path.exists():
-                        os.replace(path, old / path.name)
-                        replaced.append(path)
-                for path in new:
-                    os.replace(path, out / path.name)
-                    placed.append(out / path.name)
-            except OSError:
-                for path in placed:
-                    path.unlink()
-                for path in replaced:
-                    os.replace(old / path.name, path)
-                raise
-    except OSError as error:
-        raise StorageError(f"out: cannot put the results into {out} ({error.strerror}). Choose another one.") from error
-
-
-def _remove_leftovers(out: Path) -> None:
-    """Remove hidden folders of runs that were killed long ago; a younger one may belong to a run that goes on."""
-    for folder in out.glob(f"{HIDDEN}*"):
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > ABANDONED:
-                shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as held:
+        try:
+            if out.exists() and not out.is_dir():
+                raise NotADirectoryError(20, "a file is in the way")
+            if out.exists() and not os.access(out, os.W_OK):
+                raise PermissionError(13, os.strerror(13))
+            folder = held.enter_context(hidden_folder(out))
+        except OSError as error:
+            raise StorageError(
+                f"out: must be a folder that can be written to, got {out} ({error.strerror}). Choose another one."
+            ) from error
+        yield folder
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait for the moment that moving the files takes; afterwards there is nothing left to interrupt."""
+    """Let being told to end wait for the moment that placing files takes; afterwards nothing is left to interrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

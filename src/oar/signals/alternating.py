@@ -18,12 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from oar.errors import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
 from oar.signals.curvature import sharpness
 from oar.signals.unrolling import Descent, unroll
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Alternating(Signal):
     """K inner steps from its own θ, and the response to them.

@@ -17,10 +17,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from oar.errors import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution
 
 
+@with_near_names
 @dataclass(frozen=True)
 class GradientMatching(Signal):
     """One product with H for the length, one pass for the gradients; nothing is solved."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError
+from oar.errors import NumericsError, with_near_names
 from oar.models.training import Array, Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
 from oar.signals.groups import Groups, group_codes, target_codes
@@ -42,6 +42,7 @@ class Samples:
     parameters: Array
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Hypernetwork(Signal):
     """A learned map from group-wise mean moves to refits.

@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from oar.errors import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_positive, check_share
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Implicit(Signal):
     """Solve H v = g. Exact up to the refit's and this solve's tolerance, unless the note says that H was damped.
@@ -34,6 +36,17 @@ class Implicit(Signal):
         """Refuse settings that cannot be."""
         check_positive("tolerance", self.tolerance)
         check_share("tolerance", self.tolerance)  # v = 0 leaves all of ‖g‖
+
+    def refusal(self, training: Training) -> str | None:
+        """Refuse a tolerance where H is factored, which solves to the last digits whatever is asked for."""
+        reason, inner = super().refusal(training), getattr(training, "inner", training)
+        if reason is None and self.tolerance != type(self).tolerance and getattr(inner, "factors", False):
+            count = training.parameter_count
+            return (
+                f"tolerance does nothing where H is factored, as for {count:,} parameters here; leave it out, got "
+                f"{self.tolerance:g}"
+            )
+        return reason
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Solve for v, from the last round's where there is one; one more pass turns it into gradients."""

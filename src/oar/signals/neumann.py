@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError
+from oar.errors import NumericsError, with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_flag, check_positive
 from oar.signals.curvature import sharpness
@@ -21,6 +21,7 @@ from oar.signals.curvature import sharpness
 GROWTH = 10.0  # a residual this many times ‖g‖ comes from a diverging series, not from rounding
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Neumann(Signal):
     """v ≈ η Σ_{j<K} (I − ηH)^j g: K products with H, no solve.

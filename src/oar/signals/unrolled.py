@@ -14,12 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from oar.errors import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive, check_share
 from oar.signals.curvature import sharpness
 from oar.signals.unrolling import Descent, spacing, unroll
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Unrolled(Signal):
     """T steps of gradient descent from `training.start()`, and the adjoint recursion back.

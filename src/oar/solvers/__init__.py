@@ -106,6 +106,8 @@ def _propose_centroids(problem: Problem, solver: Any) -> Proposal:
     if isinstance(chosen, Paper):
         return paper.solve(problem, members=True, query=False)
     _no_restarts(chosen)
+    why = "" if problem.allowance.same_for_everyone else "members have budgets of their own, and none starts at random"
+    _no_idle_draws(chosen, why)
     return projected_gradient.solve(problem, chosen)
 
 
@@ -118,6 +120,7 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     if _is_refitted(problem):
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
+        _no_idle_draws(chosen, _starts_at_random(problem))
         return _as_asked(own_move.solve if problem.limits is None else own_table.solve, problem, chosen)
     return _propose_query_move(problem, solver, members=False)
 
@@ -149,6 +152,7 @@ def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposa
     chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient, Paper))
     if isinstance(chosen, ProjectedGradient):
         _no_restarts(chosen)
+        _no_idle_draws(chosen, "")
         return query_moves.solve(problem, members, chosen)
     return paper.solve(problem, members, query=True)
 
@@ -170,6 +174,7 @@ def _propose_retrained(
     if not isinstance(chosen, OneShot):
         given = {name: value for name, value in vars(chosen).items() if value is not None}
         chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
+        _no_idle_draws(chosen, _starts_at_random(problem))
     starts = list(starts)
     if query and problem.limits is not None and not isinstance(chosen, OneShot):
         # Members and query do no worse together than either does alone if they start from there.
@@ -259,6 +264,31 @@ def _no_restarts(settings: ProjectedGradient) -> None:
     if settings.restarts or settings.time_limit < float("inf"):
         raise OptionError(
             "restarts and time_limit: are for refits in a loop, and nothing is refitted in a loop here; leave them out."
+        )
+
+
+def _starts_at_random(problem: Problem) -> str:
+    """Return why the query's own move is not looked for from random starts, or ""."""
+    if problem.limits is not None:
+        return "on a table every value is tried instead"
+    if problem.several:
+        return "several people ask, and none has a move of its own"
+    model = problem.model
+    if isinstance(model, Differentiable) and model.linear:
+        return f"the query's loss is convex in its own move for {model.name}, and one start is enough"
+    return ""
+
+
+def _no_idle_draws(settings: Any, why: str) -> None:
+    """Refuse settings of random starts where nothing starts at random; `why` not, or "" where the query's move does."""
+    drawn = getattr(settings, "random_starts", 0)
+    if why and drawn != ProjectedGradient.random_starts and isinstance(settings, ProjectedGradient):
+        raise OptionError(f"random_starts: does nothing here, because {why}; leave it out, got {drawn!r}.")
+    if settings.seed != type(settings).seed and not settings.restarts and (why or not drawn):
+        because = why or "random_starts is 0"
+        raise OptionError(
+            f"seed: is that of random starts, of which there are none here, because {because}; leave it out, got "
+            f"{settings.seed!r}."
         )
 
 

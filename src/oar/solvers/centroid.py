@@ -52,6 +52,7 @@ def propose(
         steps=steps,
         passes=passes,
         suffices=suffices,
+        reachable=not reach.members and problem.query.probability is None and not impossible,
         ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
     )
 

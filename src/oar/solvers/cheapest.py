@@ -1,8 +1,9 @@
 """The cheapest change of one person: what is asked, made ready once for many people.
 
-Linear models (and nearest centroid, whose duels are linear) are solved exactly (`cheapest_milp`), all others by search
-(`cheapest_search`). With z = W x + b, the goal g leads rival c by (W_g − W_c)·x + b_g − b_c. Centroids: seen from the
-person, with a_c = μ_c − x, a move δ ends nearer to g than to c if (a_g − a_c)·δ + (‖a_c‖² − ‖a_g‖²)/2 > 0.
+Linear models (and nearest centroid, whose duels are linear) are solved by programmes (`cheapest_milp`), and what is
+found is proved by a certificate (`cheapest_proof`); all others are solved by search (`cheapest_search`). With
+z = W x + b, the goal g leads rival c by (W_g − W_c)·x + b_g − b_c. Centroids: seen from the person, with a_c = μ_c − x,
+a move δ ends nearer to g than to c if (a_g − a_c)·δ + (‖a_c‖² − ‖a_g‖²)/2 > 0.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +25,22 @@ from oar.models import Differentiable, NearestCentroid
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
 from oar.people import Population
+from oar.plans.certificate import Certificate
 from oar.problem import Problem
-from oar.solvers.cheapest_milp import PROVED, Found, Leads, solve
+from oar.solvers.cheapest_milp import Found, settled, solve
+from oar.solvers.cheapest_proof import prove
 from oar.solvers.cheapest_rules import branched
 from oar.solvers.cheapest_search import LinearTask, Outputs, SearchTask, search
-from oar.solvers.cheapest_space import Space, space_of
+from oar.solvers.cheapest_space import Leads, Space, space_of
+from oar.solvers.cheapest_statement import statement_of
 
 Array = NDArray[np.float64]
-MARGIN = 1e-8  # share of the outputs' size by which the goal must lead: ten times what the audit calls a tie
+MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
+LINEAR_TIE, CENTROID_TIE = 1.001e-9, 1.001e-13  # what an audit calls a tie, of outputs and of distances
+SHARE = 1e-9  # of what a lead lacks, by which it must be more, because HiGHS is not exact
 TIGHT = 1e-10  # the gradient norm of refits
 MOST_SEARCHES = 12  # with rules kept in one way or another
-CONSTANT = 1e-13  # share of a column's values below which its spread is rounding
+CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,34 +50,31 @@ class Way:
     Attributes:
         space: what they may change.
         change: v, or None where no way was found.
-        cost: what it costs. bound: what every way costs at least.
-        finished: whether the search came to its end.
-        because: where it is impossible, the limits that rule it out.
+        cost: what it costs.
         note: how it was found.
     """
 
     space: Space
     change: Array | None
     cost: float
-    bound: float
-    finished: bool
-    because: tuple[str, ...] = ()
     note: str = ""
-
-    @property
-    def impossible(self) -> bool:
-        """Whether it is proved that there is no way."""
-        return self.change is None and self.bound == np.inf
 
     @property
     def person(self) -> Array:
         """The person afterwards (d,)."""
         return self.space.start if self.change is None else self.space.person(self.change)
 
-    @property
-    def proved(self) -> bool:
-        """Whether nothing is cheaper by more than a share of 1e-6."""
-        return self.impossible or (self.change is not None and self.cost - self.bound <= PROVED * self.cost)
+
+class Ask(NamedTuple):
+    """One person's question: the problem, what costs are, and the person's own limits."""
+
+    problem: Problem
+    kind: str
+    own: Mapping[str, Limit]
+
+
+Accepts = Callable[[Space], tuple[Array, Array, Array]]
+"""From what may be changed to slopes, errors (r, v) and leads (r,): what an audit would accept."""
 
 
 class Ready:
@@ -93,12 +96,12 @@ class Ready:
         weights = weights / weights.sum()
         centre = weights @ features
         deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
-        rounding = CONSTANT * np.abs(features).max(axis=0)  # of a column that never varies
+        rounding = CONSTANT * np.abs(centre)  # of a column that never varies
         self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
 
     @property
     def exact(self) -> bool:
-        """Whether leads are linear, so that the cheapest change is found and proved."""
+        """Whether leads are linear, so that what is found can be proved to be the cheapest."""
         linear = isinstance(unscaled(self.model), Linear) or (isinstance(self.model, Twin) and self.model.linear)
         return linear or isinstance(self.model, NearestCentroid)
 
@@ -125,18 +128,40 @@ class Ready:
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
-    def way(self, problem: Problem, kind: str, own: Mapping[str, Limit], care: float = 1.0) -> Way:
-        """Return the cheapest way; `care` multiplies the margin by which the goal must lead."""
-        space = self.space(problem.query_features, kind, own)
+    def way(self, ask: Ask, care: float = 1.0) -> Way:
+        """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
+        space = self.space(ask.problem.query_features, ask.kind, ask.own)
         if not self.exact:
-            return self._searched(problem, space, own, care)
-        goal = self._leads(problem, care)
+            return self._searched(ask.problem, space, care)
+        goal = self._leads(ask.problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.change is not None and not space.is_plausible(found.change):
             return self._plausibly(space, goal, found)
-        because = self._conflict(problem, own, goal) if found.impossible else ()
-        note = "" if found.finished else "The proof was not finished."
-        return Way(space, found.change, found.cost, found.bound, found.finished, because, note)
+        return Way(space, found.change, found.cost)
+
+    def way_at(self, ask: Ask, place: Array, care: float = 1.0) -> Way | None:
+        """Return a way that is like a place which a proof could not rule out; None where there is none."""
+        space = self.space(ask.problem.query_features, ask.kind, ask.own)
+        change = settled(space, self._leads(ask.problem, care), place)
+        return None if change is None or not space.allows(change) else Way(space, change, space.cost(change))
+
+    def proof(self, ask: Ask, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
+        """Return what proves that nothing is cheaper, and a place that may be cheaper than `most`."""
+        return self._proved(self.space(ask.problem.query_features, ask.kind, ask.own), accepts, most)
+
+    def _proved(self, space: Space, accepts: Accepts, most: float = np.inf) -> tuple[Certificate, Array | None]:
+        if not space.size and not self.exact:  # the person as they are, who has not the goal
+            nothing = np.zeros((1, 0))
+            return prove(statement_of(space, nothing, nothing, -np.ones(1)))
+        return prove(statement_of(space, *accepts(space)), most)
+
+    def can_prove(self, ask: Ask) -> bool:
+        """Report whether anything can be proved: leads are linear, or nothing may change."""
+        return self.exact or not self.space(ask.problem.query_features, ask.kind, ask.own).size
+
+    def expected(self) -> Array:
+        """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
+        return self._matrix if self.exact and not isinstance(self.model, NearestCentroid) else np.zeros((0, 0))
 
     def _plausibly(self, space: Space, goal: Leads, found: Found) -> Way:
         """Search for a change that ends where people are, because the cheapest one does not."""
@@ -151,12 +176,11 @@ class Ready:
             f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
             "cheaper one where people are may exist."
         )
-        return Way(space, change, cost, found.bound, False, (), note)
+        return Way(space, change, cost, note)
 
-    def _searched(self, problem: Problem, space: Space, own: Mapping[str, Limit], care: float) -> Way:
+    def _searched(self, problem: Problem, space: Space, care: float) -> Way:
         if not space.size:
-            given = Limits({**self._given.columns, **own})
-            return Way(space, None, np.inf, np.inf, True, _in_words(given))
+            return Way(space, None, np.inf)
 
         def searched(part: Space) -> Found:
             found = search(SearchTask(part, self._outputs, problem, care * MARGIN), self._examples)
@@ -165,7 +189,7 @@ class Ready:
         change = branched(space, searched, MOST_SEARCHES).change
         cost = np.inf if change is None else space.cost(change)
         note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-        return Way(space, change, cost, 0.0, False, (), note)
+        return Way(space, change, cost, note)
 
     def _leads(self, problem: Problem, care: float) -> Leads:
         if isinstance(self.model, NearestCentroid):
@@ -196,14 +220,18 @@ class Ready:
     def _examples(self) -> Array:
         return np.asarray(self.people.features, dtype=np.float64)
 
-    def _conflict(self, problem: Problem, own: Mapping[str, Limit], goal: Leads) -> tuple[str, ...]:
-        """Return limits that together rule the goal out, none of which could be left out: a deletion filter."""
-        kept, links = {**self.limits.columns, **self._checked(own)}, list(self.limits.links)
+    def conflict(self, ask: Ask, accepts: Accepts) -> tuple[str, ...]:
+        """Return limits that together rule the goal out: one is left out if the others are proved to do so without it.
+
+        A deletion filter; what is kept is what nothing proves to be needless.
+        """
+        kept, links = {**self.limits.columns, **self._checked(ask.own)}, list(self.limits.links)
         rules = list(self.limits.rules)
 
         def impossible(columns: Mapping[str, Limit], texts: list[str], rules: list[str]) -> bool:
-            space = self.space(problem.query_features, "l1", {}, Limits(columns, tuple(texts), {}, tuple(rules)))
-            return branched(space, lambda part: solve(part, goal)).impossible
+            limits = Limits(columns, tuple(texts), {}, tuple(rules))
+            space = self.space(ask.problem.query_features, "l1", {}, limits)
+            return (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf
 
         for name in list(kept):
             fewer = {other: limit for other, limit in kept.items() if other != name}
@@ -217,7 +245,7 @@ class Ready:
             fewer_rules = [other for other in rules if other != text]
             if impossible(kept, links, fewer_rules):
                 rules = fewer_rules
-        given = {**self._given.columns, **own}
+        given = {**self._given.columns, **ask.own}
         return _in_words(Limits({name: given[name] for name in kept}, tuple(links), {}, tuple(rules)))
 
 
@@ -238,9 +266,9 @@ def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
         slopes, values = np.vstack([np.zeros_like(slopes), slopes]), np.array([0.0, values[0]])
     rivals = np.delete(np.arange(len(values)), problem.goal)
     scales = np.full(rivals.size, 1 + float(np.abs(values).max()))
-    return Leads(
-        slopes[problem.goal] - slopes[rivals], values[problem.goal] - values[rivals], care * MARGIN * scales, scales
-    )
+    leads = values[problem.goal] - values[rivals]
+    margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
+    return Leads(slopes[problem.goal] - slopes[rivals], leads, margins, scales)
 
 
 def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
@@ -254,7 +282,7 @@ def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
     scales = np.where(far > 0, far**2, 1.0)
     # Distances tie within 1e-13 of the data's size; halved squares differ by half the sum of the distances times that.
     size = np.maximum(np.maximum(centroids.sizes[rivals], centroids.sizes[goal]), np.abs(point).max())
-    return Leads(normals, leads, care * (1e-2 * MARGIN * scales + 1e-12 * size * far), scales)
+    return Leads(normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
 
 
 def _in_words(limits: Limits) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The cheapest change that brings linear leads above their margins: exact, by mixed-integer programmes (HiGHS).
+"""A cheapest change that brings linear leads above their margins, by mixed-integer programmes (HiGHS).
+
+It is found here, and not proved: HiGHS has tolerances, and margins are not the audit's. Why nothing is cheaper is left
+to `cheapest_proof`. Numbers are put into units in which each reaches the goal alone at about 1.
 
 "l1" with one lead and no links is a knapsack, which needs none (`cheapest_knapsack`).
 
@@ -28,70 +31,81 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.solvers.cheapest_highs import PROVED, Question
 from oar.solvers.cheapest_knapsack import TooManyNodes, filled
-from oar.solvers.cheapest_space import Space
+from oar.solvers.cheapest_space import Leads, Space
+from oar.solvers.scaling import column_units
 
 Array = NDArray[np.float64]
-PROVED = 1e-6  # share of the cost to which bound and cost agree
-GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
-SIZE = 1e3  # so costs are put into units in which the optimum is about this
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
-NOTHING = 1e-9 / STIFF  # a slope that HiGHS takes for 0
+LARGEST_ENTRY = 1e9  # of a row, beside what it lacks
 SLACK = 1e-10  # by which a row may be missed: far less than a margin
-WHOLE = 1e-12  # how far from whole a whole number may be
 MOST_BRANCHES = 20
 MOST_ROUNDS = 60
 MOST_SETS = 400  # sets of columns without bounds that are tried
-SECONDS = 10.0  # for one programme
-
-
-@dataclass(frozen=True, eq=False)
-class Leads:
-    """What must be reached: slopes · δ + leads ≥ margins.
-
-    Attributes:
-        slopes: (r, d) how leads change with coordinates.
-        leads: (r,) those of the person before.
-        margins: (r,) above which they are no ties.
-        scales: (r,) the size of what leads are differences of.
-    """
-
-    slopes: Array
-    leads: Array
-    margins: Array
-    scales: Array
-
-    def at(self, offset: Array) -> Array:
-        """Return the leads after a move δ."""
-        return self.leads + self.slopes @ offset
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best change v (None where there is none), its cost, a lower bound, and whether the search came to its end."""
+    """The best change v (None where there is none), its cost, what HiGHS bounds it by, and whether it finished."""
 
     change: Array | None
     cost: float
     bound: float
     finished: bool = True
 
-    @property
-    def impossible(self) -> bool:
-        """Whether it is proved that there is no change."""
-        return self.change is None and self.bound == np.inf
-
 
 def solve(space: Space, goal: Leads) -> Found:
-    """Return the cheapest change of a space that brings every lead to its margin."""
+    """Return the cheapest change of a space that brings every lead to its margin, as far as HiGHS can tell."""
     if not space.size:
         short = (goal.leads < goal.margins).any()
         return Found(None, np.inf, np.inf) if short else Found(np.zeros(0), 0.0, 0.0)
-    programme = Programme(space, goal)
+    units = _reaches(space, goal)
+    programme = Programme(_in_units(space, units), goal)
     if space.kind == "l1":
-        return programme.cheapest(space.prices)
-    return _least_squares(programme) if space.kind == "l2" else _fewest(programme)
+        found = programme.cheapest(programme.space.prices)
+    else:
+        found = _least_squares(programme) if space.kind == "l2" else _fewest(programme)
+    if found.change is None:
+        return found
+    if not programme.within_limits(found.change):  # HiGHS could not tell: there may be a change, and there may be none
+        return Found(None, np.inf, 0.0, finished=False)
+    change = found.change * units
+    return replace(found, change=change, cost=space.cost(change))
+
+
+def settled(space: Space, goal: Leads, place: Array) -> Array | None:
+    """Return the change with a place's whole entries, and for "l0" of its columns, whose numbers cost least."""
+    if not space.size:
+        return None
+    units = _reaches(space, goal)
+    programme = Programme(_in_units(space, units), goal)
+    start = programme.space.tidy(place / units)
+    if space.kind == "l2":
+        found = programme.nearest(start)
+    else:
+        free = ~space.whole & ((start != 0) | (space.kind != "l0"))
+        found = start if programme.keeps(start) else programme.refined(start, free)
+    return None if found is None or not programme.keeps(found) else found * units
+
+
+def _reaches(space: Space, goal: Leads) -> Array:
+    """Return units (v,) in which numbers that matter are about 1; 1 for what is whole."""
+    rows, room = np.vstack([goal.slopes @ space.basis, space.rows]), np.append(goal.leads - goal.margins, space.room)
+    return column_units(rows, room, space.whole)
+
+
+def _in_units(space: Space, units: Array) -> Space:
+    return replace(
+        space,
+        basis=space.basis * units,
+        low=space.low / units,
+        high=space.high / units,
+        prices=space.prices * units,
+        rows=space.rows * units,
+    )
 
 
 class Programme:
@@ -106,7 +120,11 @@ class Programme:
         room = np.concatenate([(goal.leads - goal.margins) / sizes[:, 0], space.room])
         self.goals = len(slopes)
         units = np.abs(normals).max(axis=1, initial=0.0)
-        units[: self.goals] = 1.0  # already in the units of their outputs
+        # What a lead lacks is 1, so that tolerances are shares of it.
+        needs = np.abs(room[: self.goals])
+        units[: self.goals] = np.where(
+            needs > 0, np.maximum(needs, units[: self.goals] / LARGEST_ENTRY), units[: self.goals]
+        )
         units = np.where(units > 0, units, 1.0)
         self.normals, self.room = normals / units[:, None], room / units
         self.up = np.flatnonzero(space.high > 0)
@@ -133,6 +151,11 @@ class Programme:
         slack = SLACK * (1 + np.abs(self.normals) @ np.abs(change))
         return bool((self.normals @ change <= self.room + slack).all())
 
+    def within_limits(self, change: Array) -> bool:
+        """Report whether v keeps every row but those of leads, which are asked about again, to a share of its size."""
+        rows, room = self.normals[self.goals :], self.room[self.goals :]
+        return bool((rows @ change <= room + 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(change))).all())
+
     def cheapest(self, prices: Array) -> Found:
         """Return the change of the lowest Σ prices |v|."""
         quick = self._filled(prices) if self.goals == 1 and self.space.apart else None
@@ -152,7 +175,7 @@ class Programme:
         """
         gains, need = -self.normals[0], -float(self.room[0])
         tops, sizes = np.where(gains > 0, self.space.high, -self.space.low), np.abs(gains)
-        useful = [entry for entry in np.argsort(sizes).tolist() if sizes[entry] > NOTHING and tops[entry] > 0]
+        useful = [entry for entry in np.argsort(sizes).tolist() if sizes[entry] > 0 and tops[entry] > 0]
         items = list({int(self.space.column[entry]): entry for entry in useful}.values())
         try:
             amounts = filled(
@@ -173,7 +196,7 @@ class Programme:
         return Found(change, cost, cost) if self.keeps(change) else None
 
     def refined(self, change: Array, free: NDArray[np.bool_]) -> Array:
-        """Return v with `free` numbers settled anew for the lowest Σ |v|, everything else kept.
+        """Return v with `free` numbers settled anew for the lowest Σ prices |v|, everything else kept.
 
         HiGHS takes 1e-6 for 0 in whole entries; once they are rounded, numbers must make up for it.
         """
@@ -187,7 +210,7 @@ class Programme:
         bounds = np.column_stack([self.space.low[some], self.space.high[some]])
         # v = p − n again, so that |v| is p + n
         found = linprog(
-            np.ones(2 * some.size),
+            np.tile(self.space.prices[some] / self.space.prices[some].max(), 2),
             A_ub=np.hstack([normals, -normals]),
             b_ub=STIFF * (self.room - self.normals @ kept),
             bounds=np.vstack([np.maximum(bounds, 0.0), np.maximum(-bounds[:, ::-1], 0.0)]),
@@ -211,14 +234,17 @@ class Programme:
         `high` and `low` replace the bounds of v. The first answer says what size costs have, and a second one is asked
         for where HiGHS may have left too much open in the first.
         """
+        if not costs.size:  # a rule leaves nothing to change
+            still = np.zeros(self.space.size)
+            return Found(still, 0.0, 0.0) if self.keeps(still) else Found(None, np.inf, np.inf)
         high = self.space.high if high is None else high
         low = self.space.low if low is None else low
         others = costs.size - self.parts
         empty = np.zeros((len(self.normals), others))
         split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
-        question = _Question(
+        question = Question(
             costs=costs,
-            rows=np.vstack([STIFF * split, more_rows.reshape(-1, costs.size)]),
+            rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
             room=np.concatenate([STIFF * self.room, more_room]),
             whole=np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]]),
             bottom=np.zeros(costs.size),
@@ -226,7 +252,7 @@ class Programme:
         )
         return self._branched(question)
 
-    def _branched(self, question: _Question) -> Found:
+    def _branched(self, question: Question) -> Found:
         """Answer a question, and where whole entries are only nearly whole and that matters, once for each side.
 
         HiGHS takes 1e-6 for 0, which can make up for a lead that is short. Then the entry is 0, or at least 1.
@@ -252,7 +278,7 @@ class Programme:
         return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
-        """Return v with the whole entries of `change` and the numbers of least Σ v²; None where no numbers do.
+        """Return v with the whole entries of `change` and the numbers of least Σ (price v)²; None where no numbers do.
 
         A least-distance problem (Lawson & Hanson 1974, chapter 23), as for the shortest move into a region.
         """
@@ -262,9 +288,10 @@ class Programme:
         if not free.size:
             return change if self.keeps(change) else None
         fixed = np.where(self.space.whole, change, 0.0)
-        unit = np.eye(free.size)
-        high, low = self.space.high[free], self.space.low[free]
-        normals = np.vstack([self.normals[:, free], unit[np.isfinite(high)], -unit[np.isfinite(low)]])
+        unit, prices = np.eye(free.size), self.space.prices[free]
+        prices = prices / prices.max()
+        high, low = self.space.high[free] * prices, self.space.low[free] * prices
+        normals = np.vstack([self.normals[:, free] / prices, unit[np.isfinite(high)], -unit[np.isfinite(low)]])
         room = np.concatenate([self.room - self.normals @ fixed, high[np.isfinite(high)], -low[np.isfinite(low)]])
         if (room >= 0).all():
             return fixed
@@ -275,72 +302,8 @@ class Programme:
         residual = stacked @ nnls(stacked, corner)[0] - corner
         if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
             return None
-        fixed[free] = -size * residual[:-1] / residual[-1]
+        fixed[free] = -size * residual[:-1] / residual[-1] / prices
         return np.clip(fixed, self.space.low, self.space.high)
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
-
-    place: Array | None
-    cost: float
-    bound: float
-    finished: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """Minimise costs · z with rows · z ≤ room and bottom ≤ z ≤ top, some of it whole."""
-
-    costs: Array
-    rows: Array
-    room: Array
-    whole: NDArray[np.bool_]
-    bottom: Array
-    top: Array
-
-    def answered(self) -> _Answer:
-        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
-        first = self._once(1.0)
-        if not first.finished and first.place is None:  # HiGHS gave up: its presolve can lose the last digits
-            first = self._once(1.0, presolve=False)
-        if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
-            return first
-        again = self._once(SIZE / max(first.cost, 1e-12))
-        return first if again.place is None else again
-
-    def _once(self, unit: float, presolve: bool = True) -> _Answer:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        answer = milp(
-            unit * self.costs,
-            constraints=LinearConstraint(self.rows, -np.inf, self.room),
-            bounds=Bounds(self.bottom, self.top),
-            integrality=self.whole.astype(int),
-            options={"mip_rel_gap": GAP, "time_limit": SECONDS, "presolve": presolve},
-        )
-        # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
-        if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
-            return _Answer(None, np.inf, np.inf, True)
-        if answer.x is None:
-            return _Answer(None, np.inf, 0.0, False)
-        cost = float(answer.fun) / unit
-        bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
-        place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance
-        return _Answer(place, cost, max(bound, 0.0), answer.status == 0)
-
-    def halves(self, place: Array) -> tuple[_Question, ...]:
-        """Return the questions on both sides of the entry that is least whole; none where all are."""
-        off = np.where(self.whole, np.abs(place - np.rint(place)), 0.0)
-        entry = int(off.argmax())
-        if off[entry] <= WHOLE:
-            return ()
-        top, bottom = self.top.copy(), self.bottom.copy()
-        top[entry], bottom[entry] = np.floor(place[entry]), np.ceil(place[entry])
-        return tuple(
-            side for side in (replace(self, top=top), replace(self, bottom=bottom)) if (side.bottom <= side.top).all()
-        )
 
 
 def _least_squares(programme: Programme) -> Found:
@@ -443,22 +406,25 @@ def _fewest(programme: Programme) -> Found:
     columns = sorted({int(space.column[entry]) for entry in open_entries})
     prices = [float(space.flat[space.column == column][0]) for column in columns]
     queue: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    tried = 0
+    tried, unfinished = 0, np.inf
     while queue:
         alone, chosen = heapq.heappop(queue)
         if alone >= best.cost * (1 - 0.1 * PROVED):
             break
         if tried == MOST_SETS:
-            return replace(best, bound=alone, finished=False)
+            return replace(best, bound=min(alone, unfinished), finished=False)
         tried += 1
         free = tuple(columns[place] for place in chosen)
         closed = np.isin(space.column, columns) & ~np.isin(space.column, free)
         found = _with_bounds(programme, np.where(closed, 0.0, high), np.where(closed, 0.0, low), free)
+        if not found.finished:
+            unfinished = min(unfinished, found.bound)
         if found.change is not None and found.cost < best.cost:
             best = found
         for place in range(chosen[-1] + 1 if chosen else 0, len(columns)):
             heapq.heappush(queue, (alone + prices[place], (*chosen, place)))
-    return replace(best, bound=best.cost, finished=True)
+    bound = min(best.cost, unfinished)
+    return replace(best, bound=bound, finished=bound == best.cost)
 
 
 def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> Found:

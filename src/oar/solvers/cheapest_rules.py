@@ -135,7 +135,13 @@ def _linked(space: Space, link: Link) -> Space:
 def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:
     if not rows:
         return space
-    return replace(space, rows=np.vstack([space.rows, *rows]), room=np.concatenate([space.room, room]))
+    return replace(
+        space,
+        rows=np.vstack([space.rows, *rows]),
+        room=np.concatenate([space.room, room]),
+        row_errors=np.vstack([space.row_errors, np.zeros((len(rows), space.size))]),
+        row_slack=np.concatenate([space.row_slack, np.zeros(len(rows))]),
+    )
 
 
 def _unit(space: Space, at: int, entries: NDArray[np.intp]) -> float:

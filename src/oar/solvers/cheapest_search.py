@@ -22,8 +22,8 @@ from oar.models.differentiable import need_jax_functions
 from oar.models.scaled import unscaled
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest_milp import Leads, Programme, solve
-from oar.solvers.cheapest_space import Space
+from oar.solvers.cheapest_milp import Programme, solve
+from oar.solvers.cheapest_space import Leads, Space
 
 Array = NDArray[np.float64]
 STARTS = 2  # people whose place is a start,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
+from oar.actions.links import Linear
 from oar.actions.measured import FREE, measure
 from oar.actions.norms import Norm
 from oar.actions.rules import Ruled
@@ -26,6 +27,7 @@ from oar.people.encoding import Encoding
 Array = NDArray[np.float64]
 COSTS = ("l1", "l2", "l0")
 NEARLY = 1e-9  # share of a step by which a bound may miss a whole number of them
+LINK_SLACK = 1.001e-9  # of what a link adds up: what an audit lets pass, and a little more
 QUERY = 2  # the query's row beside two that stand for everybody
 
 
@@ -47,6 +49,8 @@ class Space:
         rows: (m, v), room: (m,): links, and at most one level a category.
         rules: if-then rules; they are no rows, because they can be kept in several ways (`cheapest_rules`).
         near: reports which rows (m, d) end where people are; None where people may go anywhere.
+        row_errors: (m, v), row_slack: (m,): what an audit lets pass of rows, in proportion to |v| and besides.
+        spread: (d,) everybody's standard deviations.
     """
 
     encoding: Encoding
@@ -62,6 +66,9 @@ class Space:
     column: NDArray[np.intp]
     rows: Array
     room: Array
+    row_errors: Array
+    row_slack: Array
+    spread: Array
     rules: tuple[Ruled, ...] = ()
     near: Callable[[Array], NDArray[np.bool_]] | None = None
 
@@ -131,6 +138,27 @@ class Space:
         return point
 
 
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """What must be reached: slopes · δ + leads ≥ margins.
+
+    Attributes:
+        slopes: (r, d) how leads change with coordinates.
+        leads: (r,) those of the person before.
+        margins: (r,) above which they are no ties.
+        scales: (r,) the size of what leads are differences of.
+    """
+
+    slopes: Array
+    leads: Array
+    margins: Array
+    scales: Array
+
+    def at(self, offset: Array) -> Array:
+        """Return the leads after a move δ."""
+        return self.leads + self.slopes @ offset
+
+
 def space_of(
     limits: Limits,
     encoding: Encoding,
@@ -158,6 +186,7 @@ def space_of(
     links = found.region.links * found.costs if len(found.region.links) else np.zeros((0, start.size))
     room = found.region.room[QUERY] if len(links) else np.zeros(0)
     groups = entries.groups()
+    errors, slack = _let_pass(theirs, encoding, start, basis)
     return Space(
         encoding=encoding,
         limits=merged,
@@ -172,9 +201,37 @@ def space_of(
         column=np.array(entries.column, dtype=np.intp),
         rows=np.vstack([links @ basis, groups]),
         room=np.concatenate([room, np.ones(len(groups))]),
+        row_errors=np.vstack([errors, np.zeros_like(groups)]),
+        row_slack=np.concatenate([slack, np.zeros(len(groups))]),
+        spread=deviation,
         rules=limits.ruled(encoding.schema),
         near=near,
     )
+
+
+def link_row(said: Linear, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
+    """Return a link's row (v,); and of what it adds up, before anything cancels, the row and the size at the start."""
+    values, changes = np.zeros(start.size), np.zeros(start.size)
+    for name, factor in said.values.items():
+        values[encoding.places[name]] += factor
+    for name, factor in said.changes.items():
+        changes[encoding.places[name]] += factor
+    sizes = np.abs(values) + np.abs(changes)
+    size = abs(said.constant) + float((np.abs(values) + 2 * np.abs(changes)) @ np.abs(start))
+    return (values + changes) @ basis, sizes @ np.abs(basis), size
+
+
+def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array]:
+    """Return what an audit lets pass of links: in proportion to |v| (m, v), and besides (m,)."""
+    errors, slack = [], []
+    for link in limits.parsed:
+        said = link.expression
+        if all(said.values.get(name, 0.0) + said.changes.get(name, 0.0) == 0 for name in said.names):
+            continue  # what cancels says nothing about moves
+        _, sizes, size = link_row(said, encoding, start, basis)
+        errors.append(LINK_SLACK * sizes)
+        slack.append(LINK_SLACK * size)
+    return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
 
 
 class _Entries:
@@ -206,7 +263,8 @@ class _Entries:
             if column.kind == "category":
                 self._levels(number, place, start, high, limit.cost)
             elif steps[at] > 0:
-                whole = np.ceil(low[at] / steps[at] - NEARLY), np.floor(high[at] / steps[at] + NEARLY)
+                near = [NEARLY + 1e-15 * abs(end / steps[at]) for end in (low[at], high[at])]
+                whole = np.ceil(low[at] / steps[at] - near[0]), np.floor(high[at] / steps[at] + near[1])
                 self._add(number, at, steps[at], whole, True, costs[at] * steps[at], limit.cost)
             else:
                 bounds = low[at] * costs[at], high[at] * costs[at]

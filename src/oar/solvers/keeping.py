@@ -38,7 +38,7 @@ def solve(problem: Problem, propose: Propose) -> Proposal:
     found = [_staying(problem, free)]
     anchors = _Anchored(problem, told)
     for weight in WEIGHTS:
-        one = propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0)))
+        one = _without_anchors(propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0))))
         told = effects(one.plan)
         if told is None:
             continue
@@ -75,6 +75,12 @@ def _staying(problem: Problem, free: Proposal) -> Proposal:
     return replace(free, plan=plan, claimed_loss=refits.verdict(refits.before).loss)
 
 
+def _without_anchors(found: Proposal) -> Proposal:
+    """Return a proposal that claims the goal's own loss, not the sum with its anchors' that was minimised."""
+    refits = Refits(found.plan)
+    return replace(found, claimed_loss=refits.verdict(refits.planned).loss)
+
+
 class _Anchored:
     """People who were changed, with the targets that they are to keep."""
 
@@ -87,11 +93,17 @@ class _Anchored:
 
     def add(self, told: Effects) -> None:
         """Take in whose prediction changed, and who is predicted less well than before."""
-        problem = self._problem
+        problem, keep = self._problem, self._problem.keep
+        assert keep is not None
         features = np.asarray(problem.people.features, dtype=np.float64)
         if told.before.ndim == 1:
             classes = np.eye(len(problem.people.classes))
-            for person in np.flatnonzero(told.stays & (told.before != told.after)):
+            seen = told.seen
+            loses = seen.had & ~seen.has & (seen.moves | seen.stays)
+            for person in np.flatnonzero(loses) if keep.lost is not None else ():  # kept where its own move leads
+                self._take("there", int(person), told.places[person], classes[told.before[person]])
+            others = keep.changed is not None or keep.worse is not None
+            for person in np.flatnonzero(seen.stays & seen.changed) if others else ():
                 self._take("people", int(person), features[person], classes[told.before[person]])
         rows, labels, before, after = told.scored
         if problem.regresses:
@@ -99,8 +111,7 @@ class _Anchored:
         else:
             wanted = labels.argmax(axis=1)
             worse = (before == wanted) & (after != wanted)
-        assert problem.keep is not None
-        for person in np.flatnonzero(worse) if problem.keep.worse is not None else ():
+        for person in np.flatnonzero(worse) if keep.worse is not None else ():
             self._take("scored", int(person), rows[person], labels[person])
 
     def _take(self, kind: str, person: int, row: Array, label: Array) -> None:

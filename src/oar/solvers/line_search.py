@@ -23,6 +23,7 @@ from oar.solvers.region_limits import AnyLimits
 
 Array = NDArray[np.float64]
 SUFFICIENT = 1e-4
+MUCH = 0.1  # of a loss, which is enough to fall by
 MOST_TRIALS = 30
 SHARPNESS = 1e-4  # of the share of the way, in an exact search
 
@@ -88,7 +89,8 @@ def armijo(trials: Trials, slope: float) -> Trial | None:
     before, share = trials.step.loss, 1.0
     for _ in range(MOST_TRIALS):
         trial = trials.at(share)
-        if trial.loss <= before + SUFFICIENT * share * slope:
+        # Slopes promise more than there is to gain where budgets are large.
+        if trial.loss <= before - min(-SUFFICIENT * share * slope, MUCH * abs(before)):
             return trial
         # The parabola through value, slope and the trial's value, kept between a tenth and a half of the way.
         rise = trial.loss - before - share * slope

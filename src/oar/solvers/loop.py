@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.interrupts import check_interrupted
 from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals.base import Outcome, Signal, Step, refit
@@ -100,6 +101,7 @@ def improve(
     gap, losses, refits = limits.gap(moves, slopes), [step.loss], 1
     careful = False
     while True:
+        check_interrupted()
         ended = _ended(settings, step.loss, gap, len(losses) - 1)
         if ended:
             break

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Differentiable
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
@@ -15,6 +15,7 @@ from oar.people import Population
 POLICIES = ("auto", "classes", "signal")
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Surrogate:
     """Plan for auxiliary models that are trained on public data, and hope that the plan transfers.
@@ -64,6 +65,7 @@ class Surrogate:
         check_flag("distil", self.distil)
 
 
+@with_near_names
 @dataclass(frozen=True)
 class DirectSearch:
     """Search by true trainings over a policy of few numbers, with `cma`, from the surrogates' plan.

@@ -140,7 +140,9 @@ class Trials:
                 before = None if self.problem.kept is None else self.unmoved(number)
                 box, broken = self.trained(deed, number), 0
                 if before is not None:
-                    told = measured_effects(self.problem, self._acts(deed), before.predictions, box.predictions)
+                    told = measured_effects(
+                        self.problem, self._acts(deed), deed.moves, before.predictions, box.predictions
+                    )
                     broken = len(told.broken)
             points = self.asking.points(deed.moves, deed.query_move)
             loss = self.problem.combined(*self.asking.judged(box, points))[0] + BROKEN * broken

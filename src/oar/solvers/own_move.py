@@ -22,6 +22,7 @@ from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.streamed_plan import WalkPlan
 from oar.problem import Problem
+from oar.solvers.own_region import shortest_linear_move
 from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Objective, Rows, minimise
@@ -29,6 +30,7 @@ from oar.streaming import StreamedTraining, Walk
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
+SURELY = 1e-6  # share of a budget by which another must be smaller to be smaller whoever refits
 AUDITED = 2e-8  # the norm of the training gradient that an audit's refit may leave
 
 
@@ -66,7 +68,25 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
+        **_prospects(problem, training, fit),
     )
+
+
+def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
+    """Say which budget reaches the goal of a linear model, where least loss is another aim than the goal's region."""
+    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:  # type: ignore[union-attr]
+        return {}
+    shortest = shortest_linear_move(problem, training.matrix(fit.parameters))
+    if shortest is None or not shortest.any():
+        return {}
+    least = float(problem.allowance.norm.length(shortest))
+    return {
+        "reachable": least < problem.query_budget * (1 - SURELY),
+        "suffices": (
+            f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
+            "(oar.solvers.shortest_move), which need not be the move of least loss."
+        ),
+    }
 
 
 def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:

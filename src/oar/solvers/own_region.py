@@ -21,14 +21,15 @@ from oar.problem import Problem
 from oar.solvers.reach import reach_of
 
 Array = NDArray[np.float64]
+TIGHT = 1e-10
 
 
 def shortest_move(problem: Problem) -> Array | None:
     """Return the query's shortest move (d,) into the goal's region; None if there is none.
 
-    For nearest centroid, one decision tree, and nearest neighbours of few people. With nearest centroid it ends on the
-    region's edge, which is a tie: any move a little longer in its direction reaches the goal. With black boxes it ends
-    inside. It need not be the move of least loss.
+    For nearest centroid, linear models, one decision tree, and nearest neighbours of few people. With nearest centroid
+    and linear models it ends on the region's edge, which is a tie: moves a little longer into the region reach the
+    goal. With black boxes it ends inside. It need not be the move of least loss.
 
     >>> import oar
     >>> people = oar.Population([[-1.0, 0.0], [3.0, 0.0]], ["no", "yes"])
@@ -40,13 +41,39 @@ def shortest_move(problem: Problem) -> Array | None:
         from oar.solvers import outside_exact  # which imports this file
 
         return outside_exact.shortest_move(problem)
+    if getattr(problem.model, "linear", False) and problem.plain and not problem.people.streamed:
+        training = problem.training()
+        fit = training.fit(training.moved(None), training.start(), TIGHT)
+        return shortest_linear_move(problem, training.matrix(fit.parameters))
     if not isinstance(problem.model, NearestCentroid):
         raise OptionError(
-            f"model: must be NearestCentroid(), whose regions are known exactly, got {problem.model.name}; "
-            "oar.individual finds the move of least loss for every model."
+            "model: must be NearestCentroid() or linear, whose regions are known exactly, got "
+            f"{problem.model.name}; oar.individual finds the move of least loss for every model."
         )
     reach = reach_of(problem)
     return shortest_move_into(reach.offsets, reach.goal, reach.norm)
+
+
+def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
+    """Return the shortest move (d,) after which z = (W, b)·(x, 1) is at its goal; None if there is none.
+
+    Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
+    values each is as near as asked for: |z + W·δ − goal| ≤ within.
+    """
+    slopes, target = matrix[:, :-1], problem.goal_target
+    outputs = slopes @ problem.query_features + matrix[:, -1]
+    if problem.regresses:
+        normals = np.vstack([slopes, -slopes])
+        slack = problem.within + np.concatenate([target - outputs, outputs - target])
+    elif target.size == 1:
+        normals, slack = (1 - 2 * target)[:, None] * slopes, (2 * target - 1) * outputs
+    else:
+        rivals = np.delete(np.arange(target.size), problem.goal)
+        normals, slack = slopes[rivals] - slopes[problem.goal], outputs[problem.goal] - outputs[rivals]
+    if (slack >= 0).all():
+        return np.zeros(slopes.shape[1])
+    size = float(np.abs(normals).max())
+    return shortest_within(normals / size, slack / size, problem.allowance.norm) if size > 0 else None
 
 
 def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.measured import Measured
+from oar.actions.measured import Measured, on_bounds
 from oar.errors import NumericsError
 from oar.goals.keep import Anchors
 from oar.goals.together import Together
@@ -53,6 +53,7 @@ TIGHT = 1e-10
 MOST_JUDGED = 3
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
 CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
+FARTHEST = 1e9  # ranges of the features that anybody is sent
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",
     "time": "Its time limit was over.",
@@ -124,6 +125,9 @@ def solve(
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
     moves = best.moves + 0.0 if measured is None else measured.exactly(best.moves)
+    if measured is not None and problem.limits is not None and problem.people.encoding is not None:
+        features = np.asarray(problem.people.features, dtype=np.float64)
+        moves[:-1] = on_bounds(problem.limits, problem.people.encoding, features, moves[:-1])
     return Proposal(
         plan=MemberPlan(problem, moves[-1], moves[:-1], given(best.step.fit.parameters), signal),
         solver=_name(settings),
@@ -163,7 +167,10 @@ def _limits(problem: Problem, measured: Measured | None, training: Training, que
         return RegionLimits(measured.region, weights)
     own = problem.query_budget if query else 0.0
     radii = np.append(problem.allowance.everyones(problem.people.size), own)
-    return Limits(problem.allowance.norm, radii, weights)
+    # Farther than that, people who have all moved cannot be told from each other in float64, and no refit can be
+    # trusted; who may move farther may also move less far.
+    spread = float(np.ptp(np.asarray(problem.people.features, dtype=np.float64), axis=0).max(initial=0.0))
+    return Limits(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
 
 
 def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reached, Outcome]:

@@ -7,20 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.solvers.outside_settings import DirectSearch, Surrogate
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Exact:
     """The closed-form global optimum (nearest centroid)."""
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Paper:
     """The paper's heuristic: one gradient, normalised to the budget."""
 
 
+@with_near_names
 @dataclass(frozen=True)
 class ProjectedGradient:
     """Projected gradient with spectral steps; where models are refitted in the loop, the loss never rises.
@@ -62,6 +65,7 @@ class ProjectedGradient:
         return 1e-8 if self.tolerance is None else self.tolerance
 
 
+@with_near_names
 @dataclass(frozen=True)
 class FrankWolfe:
     """Damped best response: everyone aims at its full move against the signal, and all go a common share of the way.
@@ -89,6 +93,7 @@ class FrankWolfe:
         choose("line_search", self.line_search, ("armijo", "exact"))
 
 
+@with_near_names
 @dataclass(frozen=True)
 class OneShot:
     """One signal, one full response, one refit: the fast mode, which keeps most of the gain while budgets are small."""

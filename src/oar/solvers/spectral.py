@@ -19,11 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.interrupts import check_interrupted
+
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 MEMORY = 8
 SUFFICIENT = 1e-4
+MUCH = 0.1  # of a value, which is enough to fall by
 HALVINGS = 25
 PATIENCE = 12
 
@@ -83,6 +86,7 @@ def minimise(
     rows = rows[~finished]
     points, values, gradients = points[~finished], values[~finished], gradients[~finished]
     while rows.size and steps < max_steps and time.monotonic() < deadline:
+        check_interrupted()
         steps += 1
         moves = objective.project(points - _column(alphas[rows], points) * gradients, rows) - points
         slopes = objective.inner(gradients, moves, rows)
@@ -116,7 +120,7 @@ def _line_search(
     """Halve each step until it lies enough below the recent ceiling; a problem that never does stays put."""
     accepted, sizes = points + moves, np.ones(len(rows))
     values, gradients = objective.evaluate(accepted, rows)
-    waiting = np.flatnonzero(~(values <= ceilings + SUFFICIENT * slopes))
+    waiting = np.flatnonzero(~(values <= ceilings - _enough(ceilings, slopes)))
     for halving in range(HALVINGS):
         if not waiting.size:
             break
@@ -124,9 +128,17 @@ def _line_search(
         sizes[waiting] = 0.0 if halving == HALVINGS - 1 else 0.5 * sizes[waiting]
         accepted[waiting] = points[waiting] + _column(sizes[waiting], points) * moves[waiting]
         values[waiting], gradients[waiting] = objective.evaluate(accepted[waiting], rows[waiting])
-        good = values[waiting] <= ceilings[waiting] + SUFFICIENT * sizes[waiting] * slopes[waiting]
+        good = values[waiting] <= ceilings[waiting] - _enough(ceilings[waiting], sizes[waiting] * slopes[waiting])
         waiting = waiting[~good]
     return accepted, values, gradients
+
+
+def _enough(ceilings: Array, slopes: Array) -> Array:
+    """Return by how much values must fall: a share of what slopes promise, and no more than a share of themselves.
+
+    Slopes promise more than there is to gain where budgets are large.
+    """
+    return np.minimum(-SUFFICIENT * slopes, MUCH * np.abs(ceilings))
 
 
 def _column(factors: Array, like: Array) -> Array:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OptionError
+from oar.interrupts import check_interrupted
 from oar.models.training import Fit
 from oar.plans import Proposal
 from oar.plans.streamed_plan import WalkPlan
@@ -167,6 +168,7 @@ class _Run:
         seen = training.compare(place.walk, self._stride(place), None)
         alpha, careful, taken = FAR * self._span(seen), False, 0
         while True:
+            check_interrupted()
             ended = self._ended(place.loss, seen.gap, taken)
             if ended:
                 return place, seen.gap, ended

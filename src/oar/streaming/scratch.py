@@ -13,6 +13,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 import weakref
@@ -27,6 +28,7 @@ from oar.errors import StorageError
 RUNS = 4  # of which a process keeps something; an older one would have to walk again
 VERSIONS = 2  # of moves: the last accepted ones, and those on trial
 PREFIX = "oar-scratch-"
+MARK = ".oar-scratch"  # a file by which a folder is known to be one of these, and nobody's own
 MEMORY = 256_000_000  # bytes of arrays that a process keeps in memory
 Name = tuple[str, int, str]  # of an array: the run, the first person, and what it is
 
@@ -51,7 +53,9 @@ def folder_of(run: str) -> Path:
         if run not in _folders or not _folders[run].is_dir():
             place = _place() or tempfile.gettempdir()
             _remove_orphans(Path(place))
-            _folders[run] = Path(tempfile.mkdtemp(prefix=f"{_owner()}-{os.getpid()}-", dir=place))
+            made = Path(tempfile.mkdtemp(prefix=f"{_owner()}-{os.getpid()}-", dir=place))
+            (made / MARK).touch()
+            _folders[run] = made
         return _folders[run]
 
 
@@ -63,13 +67,21 @@ def _owner() -> str:
 
 
 def _remove_orphans(place: Path) -> None:
-    """Remove what processes of this machine left behind that were killed."""
+    """Remove what processes of this machine left behind that were killed: folders of ours, with our mark in them."""
     if not Path("/proc/self").exists():
         return
     for folder in place.glob(f"{_owner()}-*-*"):
         pid = folder.name.removeprefix(f"{_owner()}-").split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and _is_ours(folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        owner = folder.lstat()
+        return stat.S_ISDIR(owner.st_mode) and owner.st_uid == os.getuid() and (folder / MARK).is_file()
+    except OSError:
+        return False
 
 
 def _place() -> str | None:
@@ -90,6 +102,12 @@ def clear(run: str) -> None:
                 del kept[name]
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_all() -> None:
+    """Forget all runs, and remove this process's folders."""
+    for run in list(_folders):
+        clear(run)
 
 
 def cleared_with(owner: object, run: str) -> None:

@@ -11,7 +11,7 @@ from oar.problem import Problem, Query, as_model
 from oar.solvers import ProjectedGradient
 from oar.solvers.settings import NAMES, as_solver
 from oar.studies.cells import Cell, grid, listed
-from oar.studies.fingerprint import check_same, fingerprint, is_same
+from oar.studies.fingerprint import ADDRESS, check_same, fingerprint, is_same
 from oar.studies.hands import check_hands
 from oar.studies.result import Study
 from oar.studies.running import run
@@ -115,7 +115,9 @@ def _named_models(problem: Problem, models: Any) -> dict[str, Any]:
         raise DataError(f"models: must be a list of models, or a dict of them by name, got {models!r}.")
     found = [as_model(model) for model in models]
     twice = {model.name for model in found if sum(other.name == model.name for other in found) > 1}
-    return _names("models", {repr(model) if model.name in twice else model.name: model for model in found}, len(found))
+    # An object's address is another in every process, and no name to be found again by.
+    called = {ADDRESS.sub("", repr(model)) if model.name in twice else model.name: model for model in found}
+    return _names("models", called, len(found))
 
 
 def _named_queries(problem: Problem, queries: Any) -> dict[str, Query]:
@@ -134,7 +136,7 @@ def _names(argument: str, found: dict[Any, Any], number: int | None = None) -> d
     if not found:
         raise DataError(f"{argument}: must be at least one, got none; leave it out for the problem's own.")
     if number is not None and number != len(found):
-        raise DataError(f"{argument}: must differ from one another, got the same twice; or name them in a dict.")
+        raise DataError(f"{argument}: must differ in what they are called, got one name twice; name them in a dict.")
     for name in found:
         if not isinstance(name, str) or not name:
             raise DataError(f"{argument}: must be called by texts, got {name!r}.")

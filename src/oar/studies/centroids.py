@@ -29,6 +29,7 @@ from oar.models.nearest_centroid import rival_ties
 from oar.people import Population
 from oar.people.population import Chunk
 from oar.plans import Audit, Result
+from oar.plans.independence import Independence
 from oar.problem import Problem
 from oar.solvers import Exact
 from oar.solvers.centroid import propose
@@ -170,6 +171,7 @@ class Classes:
             violations=violations,
             witness=WITNESS,
             residual=0.0,
+            independence=Independence.IMPLEMENTATION,
         )
 
 

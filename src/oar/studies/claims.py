@@ -12,6 +12,7 @@ import os
 import socket
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,21 @@ def own_claim() -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def lives(claim: str, heartbeat: float | None) -> bool:
-    """Report whether whoever made a claim may still be working on it."""
+def lives(claim: str, heartbeat: float | None, store: Path | None = None) -> bool:
+    """Report whether whoever made a claim may still be working on it.
+
+    A process that can be seen not to have the store open does not, whatever is written there: nobody waits for it.
+    """
     try:
         told = json.loads(claim)
         host, number, born = told["host"], int(told["pid"]), told["born"]
-    except (ValueError, KeyError, TypeError):
+        fresh = heartbeat is not None and abs(time.time() - heartbeat) < LEASE
+        if host != _host():
+            return fresh
+        there = _is_there(number) and fresh if born is None else _born(number) == born
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return False
-    fresh = heartbeat is not None and abs(time.time() - heartbeat) < LEASE
-    if host != _host():
-        return fresh
-    if born is not None:
-        return _born(number) == born
-    return _is_there(number) and fresh
+    return there and (store is None or _has_open(number, store) is not False)
 
 
 def _host() -> str:
@@ -59,6 +62,20 @@ def _born(number: int) -> str | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"  # the 22nd field; Z and X are dead already
+
+
+def _has_open(number: int, path: Path) -> bool | None:
+    """Report whether a process has a file open; None where that cannot be seen."""
+    try:
+        file, folder = os.stat(path), f"/proc/{number}/fd"
+        opened = os.listdir(folder)
+    except OSError:  # another user's process, or a system without such a folder
+        return None
+    for each in opened:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(os.stat(f"{folder}/{each}"), file):
+                return True
+    return False
 
 
 def _is_there(number: int) -> bool:

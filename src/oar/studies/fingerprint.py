@@ -7,26 +7,25 @@ People are read chunk by chunk, so that they need not be in memory; where they a
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.participation import Best, participation_mask
-from oar.errors import DataError, StorageError
-from oar.estimators import BlackBox
+from oar.errors import StorageError
 from oar.goals.keep import Kept
-from oar.people import Population
-from oar.people.streamed import StreamedPopulation
 from oar.people.wording import shown
-from oar.plans.online_fingerprint import told
+from oar.plans.behaviour import behaviour
 from oar.problem import Problem, Query
 from oar.studies.cells import Own
 
-BOX = ("estimator", "sees", "labels", "regresses", "randomised", "refits", "at_least", "confidence", "seed")
+KIND = 2  # 1 knew functions by their names alone
 ASKED = ("budget", "within", "probability", "several", "share")
+MOST_SHOWN = 3  # places in which two models differ
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(
@@ -42,94 +41,80 @@ def fingerprint(
         queries: a problem for each, by name.
     """
     return {
-        "people": _part(people_digest(problem.people), repr(problem.people)),
-        "action": _part(_digest(_acting(problem, own)), repr(problem.action)),
-        "solver": _part(_digest(solver), repr(solver)),
-        "models": {name: _part(_digest(_settled(model)), repr(model)) for name, model in models.items()},
-        "queries": {name: _part(_digest(_asking(one)), _words(one.query)) for name, one in queries.items()},
+        "kind": KIND,
+        "people": _part(problem.people, repr(problem.people)),
+        "action": _part(_acting(problem, own), repr(problem.action)),
+        "solver": _part(solver, repr(solver)),
+        "models": {name: _part(model, repr(model)) for name, model in models.items()},
+        "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
     }
 
 
 def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[str, Any]:
-    """Return what is known with what is new; raise where a part is not what it was."""
+    """Return what is known with what is new; raise where a part is not what it was, or where nobody can say."""
+    if known.get("kind") != KIND:
+        raise StorageError(
+            f"store: {store} was begun by an older version of oar, which knew functions by their names alone, so that "
+            "nobody can say whether it is a study of this problem. Its table can still be read (oar.Study.open, or "
+            f"`oar study {store}`); name another store to go on."
+        )
     differ = _differences(known, now)
     if differ:
         raise StorageError(
             f"store: {store} holds a study of another problem, whose fingerprint differs in {'; '.join(differ)}. Name "
             "another store, or ask as you did then."
         )
+    unknown = [f"{name} holds {now['unknown']}" for name, _, now in _compared(known, now) if "unknown" in now]
+    if unknown:
+        raise StorageError(
+            f"store: {store} holds a study that cannot be gone on with, because nobody can say whether this problem is "
+            f"the same: {'; '.join(unknown)}. Name another store, or use Python functions and plain settings."
+        )
     return now | {part: known[part] | now[part] for part in ("models", "queries")}
 
 
 def is_same(known: dict[str, Any], now: dict[str, Any]) -> bool:
     """Report whether every part is what it was, as far as it is known."""
-    return not _differences(known, now)
+    return known.get("kind") == KIND and not _differences(known, now)
+
+
+def _compared(known: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield every part that both have: what it is called, as it was, and as it is."""
+    for part in ("people", "action", "solver"):
+        yield part, known[part], now[part]
+    for part, singular in (("models", "model"), ("queries", "query")):
+        for name, one in now[part].items():
+            if name in known[part]:
+                yield f"{singular} {name!r}", known[part][name], one
 
 
 def _differences(known: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    differ = [
-        f"{part} {_then_and_now(known[part], now[part])}"
-        for part in ("people", "action", "solver")
-        if known[part]["digest"] != now[part]["digest"]
+    return [
+        f"{name} {_then_and_now(was, one)}"
+        for name, was, one in _compared(known, now)
+        if was["digest"] != one["digest"]
     ]
-    for part, singular in (("models", "model"), ("queries", "query")):
-        differ += [
-            f"{singular} {name!r} {_then_and_now(known[part][name], one)}"
-            for name, one in now[part].items()
-            if name in known[part] and known[part][name]["digest"] != one["digest"]
-        ]
-    return differ
 
 
-def _then_and_now(then: dict[str, str], now: dict[str, str]) -> str:
-    if then["words"] == now["words"]:
-        return f"({now['words']} then and now, but with other contents)"
-    return f"({then['words']} then, {now['words']} now)"
+def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
+    if then["words"] != now["words"]:
+        return f"({then['words']} then, {now['words']} now)"
+    if then.get("compiled_by") != now.get("compiled_by"):
+        compiled = f"{then.get('compiled_by', 'none')} then, {now.get('compiled_by', 'none')} now"
+        return f"({now['words']}, whose functions are compared as they are compiled: by {compiled})"
+    were, are = then.get("places", {}), now.get("places", {})
+    places = [place for place in are if place in were and were[place] != are[place]]
+    inner = [place for place in places if not any(other.startswith(f"{place}.") for other in places)]
+    where = f": {', '.join(inner[:MOST_SHOWN])}{', …' if len(inner) > MOST_SHOWN else ''}" if inner else ""
+    return f"({now['words']} then and now, but with other contents{where})"
 
 
-def people_digest(people: Population) -> str:
-    """Return a digest of everyone's features, labels and weights, and of the parts that they are in; one pass."""
-    features, codes, values, weights = (hashlib.sha256() for _ in range(4))
-    for chunk in people.chunks():
-        features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
-        codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
-        if chunk.values is not None and not people.classed:  # type: ignore[attr-defined]
-            values.update(np.ascontiguousarray(chunk.values, dtype="<f8").data)
-        if chunk.weights is not None:
-            weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
-    rows = people.value_rows() if people.has_label_rows else None
-    classes = people.classes if getattr(people, "classed", True) else ()
-    # People in parts are solved otherwise than people in memory, and sums over other parts differ in their last bits.
-    cut = [part.size for part in people.parts] if isinstance(people, StreamedPopulation) else None
-    parts = (people.size, people.dimensions, people.names, [repr(label) for label in classes], people.schema, cut)
-    return _digest((parts, [one.hexdigest() for one in (features, codes, values, weights)], rows))
-
-
-def _part(digest: str, words: str) -> dict[str, str]:
-    return {"digest": digest, "words": shown(words).strip("'\"")}
-
-
-def _digest(value: Any) -> str:
-    digest = hashlib.sha256()
-    try:
-        for part in told(value):
-            digest.update(part)
-    except RecursionError:
-        raise DataError(
-            f"study: {type(value).__name__} cannot be told apart from others, because it is made of itself; use models "
-            "and settings that are plain."
-        ) from None
-    return digest.hexdigest()
-
-
-def _settled(model: Any) -> Any:
-    """Return what a model is made of; of a black box not what it counted, of a network what it has learned before."""
-    if isinstance(model, BlackBox):
-        return type(model).__name__, {name: getattr(model, name) for name in BOX}
-    learned = getattr(getattr(model, "module", None), "state_dict", None)
-    if callable(learned):
-        return model, {name: np.asarray(value.detach().cpu()) for name, value in learned().items()}
-    return model
+def _part(value: Any, words: str) -> dict[str, Any]:
+    """Return a digest with a few words, and what may be said where it differs from another."""
+    found = behaviour(value)
+    more = {"compiled_by": found.compiled_by, "unknown": found.unknown, "places": found.places}
+    said = shown(ADDRESS.sub("", words)).strip("'\"")
+    return {"digest": found.digest, "words": said} | {name: one for name, one in more.items() if one}
 
 
 def _acting(problem: Problem, own: Own) -> Any:
@@ -151,7 +136,9 @@ def _acting(problem: Problem, own: Own) -> Any:
 
 def _keeping(kept: Kept) -> Any:
     groups = None if kept.group is None else [str(value) for value in kept.group]
-    return kept.limits.changed, kept.limits.worse, groups, None if kept.scored is None else tuple(kept.scored)
+    limits = kept.limits
+    shares = limits.changed if limits.lost is None else (limits.changed, limits.lost)
+    return shares, limits.worse, groups, None if kept.scored is None else tuple(kept.scored)
 
 
 def _who(problem: Problem, action: Any) -> Any:

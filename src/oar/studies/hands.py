@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from oar.studies.rows import Row
 from oar.studies.work import Unit, Work, answered
 
 UNSUITED = f"{OptionError.__name__}: "
+GONE = "the scheduler is gone, or dropped it"
 RETRIES = 3  # times that Dask may try a unit again whose worker died
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 
@@ -138,14 +139,25 @@ class Processes:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """Start a process that answers; Ctrl-C is for this one alone."""
+    """Start a process that answers; Ctrl-C is for this one alone.
+
+    It finds modules where this one does, and in the same order. -P: Python would look in the current folder first,
+    where data may lie beside a file called struct.py. Where this process does so, as in a notebook, that folder
+    comes last: modules in it are found, and take nobody's place.
+    """
     return subprocess.Popen(
-        [sys.executable, "-c", "from oar.studies.hand import main; main()"],
+        [sys.executable, "-P", "-c", "from oar.studies.hand import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(_searched())},
         start_new_session=True,
     )
+
+
+def _searched() -> list[str]:
+    """Return the folders in which modules are looked for."""
+    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    return [*folders, os.getcwd()] if "" in sys.path else folders
 
 
 class OnDask:
@@ -157,39 +169,69 @@ class OnDask:
 
     def __init__(self, work: Work, client: Any) -> None:
         sent = _packed(work, "client")
-        self._client, self._name = client, uuid.uuid4().hex
+        self._client, self._name, self._content = client, uuid.uuid4().hex, sent
         self.number = max(1, sum(client.nthreads().values()))
+        self._sending = threading.Lock()
         try:
-            self._work = client.scatter(sent, broadcast=True, hash=False)
+            self._work = self._scattered()
         except TimeoutError:
             raise OARError(
                 "client: must have workers, got a cluster that has none; start some, and try again."
             ) from None
         self._under_way: set[Any] = set()
 
+    def _scattered(self) -> Any:
+        return self._client.scatter(self._content, broadcast=True, hash=False)
+
     def start(self, unit: Unit) -> Future[list[Row]]:
         """Hand it to the scheduler; where a worker dies, another takes over."""
-        remote = self._client.submit(_answered_there, self._name, self._work, unit, pure=False, retries=RETRIES)
         local: Future[list[Row]] = Future()
+        self._submit(unit, local, RETRIES)
+        return local
+
+    def _submit(self, unit: Unit, local: Future[list[Row]], again: int) -> None:
+        remote = self._client.submit(_answered_there, self._name, self._work, unit, pure=False, retries=RETRIES)
         self._under_way.add(remote)
 
         def hand_over(found: Any) -> None:
             self._under_way.discard(found)
-            if found.status == "finished":
-                local.set_result(found.result())
-                return
-            reason: Any = found.exception() if found.status == "error" else "the scheduler is gone, or dropped it"
+            try:
+                answers, reason = self._outcome(found)
+                if answers is not None:
+                    local.set_result(answers)
+                    return
+                if reason is None and again and self._client.status == "running":
+                    self._send_again()
+                    self._submit(unit, local, again - 1)
+                    return
+            except Exception as trouble:
+                reason = trouble
             local.set_exception(
                 reason
                 if isinstance(reason, OARError)
                 else OARError(
-                    f"client: the Dask cluster did not finish what it was given ({reason}); what was done before is "
-                    "kept. Look at the cluster's logs, and run the same study again, on this cluster or another."
+                    f"client: the Dask cluster did not finish what it was given ({reason or GONE}); what was done "
+                    "before is kept. Look at the cluster's logs, and run the same study again, on this cluster or "
+                    "another."
                 )
             )
 
         remote.add_done_callback(hand_over)
-        return local
+
+    def _outcome(self, found: Any) -> tuple[list[Row] | None, Any]:
+        """Return a unit's answers, or why there are none; neither where a worker took along what they were made of."""
+        if found.status == "error":
+            return None, found.exception()
+        if found.status == "finished":
+            with suppress(CancelledError):  # lost since
+                return found.result(), None
+        return None, None
+
+    def _send_again(self) -> None:
+        """Send the problem again where the last worker that had it has died: copies may not have reached the others."""
+        with self._sending:
+            if self._work.status != "finished":
+                self._work = self._scattered()
 
     def stop(self) -> None:
         """Drop what is under way; the cluster stays, because it is not ours."""

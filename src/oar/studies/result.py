@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from oar.errors import OptionError, StorageError, choose
 from oar.files import replace_atomically
+from oar.people.spreadsheet import harmless_csv
 from oar.pictures.notebook import ShownAsText
 from oar.studies.cells import AXES
 from oar.studies.rows import COUNTS, FLAGS, JSON
@@ -55,7 +56,12 @@ class Study(ShownAsText):
 
         with Store(self.path) as store:
             rows, meta = store.rows(), store.meta()
-        places = {part: {name: at for at, name in enumerate(meta[part])} for part in ("models", "queries")}
+        places = {part: {name: at for at, name in enumerate(meta.get(part, ()))} for part in ("models", "queries")}
+        if any(row["model"] not in places["models"] or row["query"] not in places["queries"] for row in rows):
+            raise StorageError(
+                f"store: must be a study's file, got {self.path}, which is damaged: it has cells of models or queries "
+                "that it does not name; restore a copy of it, or name another."
+            )
 
         def place(row: dict[str, Any]) -> tuple:
             numbers = [(row[name] is not None, row[name] or 0) for name in ("participation", "budget", "seed")]
@@ -68,7 +74,7 @@ class Study(ShownAsText):
         kinds |= dict.fromkeys(TEXTS, "string")
         numbers = dict.fromkeys([name for name in names if name not in kinds], "float64")
         frame = frame.astype({name: kind for name, kind in (kinds | numbers).items() if name in names})
-        frame.insert(2, "goal", frame["query"].map(meta["goals"]).astype("string"))
+        frame.insert(2, "goal", frame["query"].map(meta.get("goals", {})).astype("string"))
         return frame if timing else frame.drop(columns="seconds")
 
     @property
@@ -102,9 +108,12 @@ class Study(ShownAsText):
             file.write(buffer.getvalue())
 
     def to_csv(self, path: Any, timing: bool = False) -> None:
-        """Write the table as CSV, numbers to the last bit; the file is whole or not there."""
+        """Write the table as CSV, numbers to the last bit; the file is whole or not there.
+
+        A text that a spreadsheet would take for a formula begins with an apostrophe.
+        """
         _check_ending(path, "to_csv", ".parquet")
-        text = self.table(timing).to_csv(index=False, lineterminator="\n")
+        text = harmless_csv(self.table(timing), JSON)
         with replace_atomically(Path(path)) as file:
             file.write(text.encode())
 

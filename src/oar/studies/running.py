@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from oar.errors import StorageError
+from oar.interrupts import check_interrupted
 from oar.studies.cells import Cell
 from oar.studies.hands import Hands, Here, OnDask, Processes, cores
 from oar.studies.rows import Row
@@ -52,6 +53,7 @@ class Run:
     def until_done(self) -> None:
         """Do what nobody else does, wait for what others do, and take over from those who die."""
         while True:
+            check_interrupted()
             self.store.release_dead()
             states = self.store.states()
             self._failed = sum(states[cell.key] == "failed" for cell in self.cells)
@@ -68,6 +70,7 @@ class Run:
     def _through(self, units: deque[Unit]) -> None:
         """Go through units once; those that others have claimed meanwhile are left to them."""
         while units or self._flying:
+            check_interrupted()
             while units and len(self._flying) < self.hands.number:
                 self._start(units.popleft())
             if self._flying:

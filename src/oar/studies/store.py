@@ -19,6 +19,7 @@ from typing import Any
 
 from oar.errors import StorageError
 from oar.studies.cells import AXES, Cell
+from oar.studies.checking import LONGEST, check_cells, check_layout, check_place, in_time, read_meta
 from oar.studies.claims import BEAT, lives, own_claim
 from oar.studies.rows import FACTS, Row
 from oar.version import __version__
@@ -33,6 +34,8 @@ _CELLS = f"""CREATE TABLE cells (
     claim TEXT, heartbeat REAL, seconds REAL, error TEXT,
     {", ".join(FACTS).replace("status", "outcome")}
 )"""
+TABLES = {"meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)", "cells": _CELLS}
+DAMAGE = ("no such", "Could not decode", "malformed")  # how SQLite begins where a file is to blame
 _COLUMNS = ["outcome" if name == "status" else name for name in FACTS]
 
 
@@ -44,19 +47,11 @@ class Store:
         if not isinstance(path, str | os.PathLike):
             raise StorageError(f'store: must be the path of a file, such as "study.db", got {path!r}.')
         self.path, self.claim = Path(path), own_claim()
-        if self.path.is_dir():
-            raise StorageError(f"store: must be a file, got the folder {self.path}; name a file in it.")
-        if not create and not self.path.is_file():
-            raise StorageError(f"store: must be a study's file, got {self.path}, which does not exist.")
-        if not self.path.parent.is_dir():  # it may be mistyped, and is not made
-            raise StorageError(
-                f"store: must be a file in a folder that is there, got {self.path}, and {self.path.parent} is no "
-                "folder; make it first, or name another."
-            )
+        check_place(self.path, create)
         with self._told():
             self._connection = self._connected()
         try:
-            with self._told():
+            with self._told(), in_time(self._connection):
                 self._check(create)
         except BaseException:
             self._connection.close()
@@ -71,7 +66,10 @@ class Store:
         self._connection.close()
 
     def _connected(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(self.path.absolute(), timeout=PATIENCE, isolation_level=None)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
 
     def _check(self, create: bool) -> None:
         """Refuse what is no study; a file that a kill left empty is a new one."""
@@ -91,9 +89,15 @@ class Store:
                     f"store: {self.path} is in format {version}, of a newer version of oar (this is {__version__}, "
                     f"which knows up to format {FORMAT}); upgrade oar, or name another store."
                 )
-            (damage,) = self._one("PRAGMA quick_check(1)")
+            if version < 1:
+                raise sqlite3.DatabaseError(f"format {version}")
+            check_layout(self._connection, TABLES)  # before anything is read that might be a program
+            # Whoever writes goes by the keys' index, which must then be of the very keys that are in the table.
+            (damage,) = self._one(f"PRAGMA {'integrity' if create else 'quick'}_check(1)")
             if damage != "ok":
                 raise sqlite3.DatabaseError(damage)
+            check_cells(self._connection)
+            read_meta(self._connection)
         if create and self._journal() != "wal":
             raise StorageError(
                 f"store: {self.path} is where SQLite cannot share files between processes, as on a network drive; "
@@ -122,15 +126,21 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
+            if str(error).startswith(DAMAGE):
+                raise self._damaged(error) from error
             raise StorageError(
                 f"store: cannot use {self.path}: {error}. Make room, or name a file that you may write to; what was "
                 "finished before is kept."
             ) from error
-        except sqlite3.DatabaseError as error:
-            raise StorageError(
-                f"store: must be a study's file, got {self.path}, which is damaged or is none "
-                f"({' '.join(str(error).split())}); restore a copy of it, or name another."
-            ) from error
+        except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError, OverflowError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StorageError:
+        words = " ".join(str(error).split())[:200]
+        return StorageError(
+            f"store: must be a study's file, got {self.path}, which is damaged or is none ({words}); restore a copy of "
+            "it, or name another."
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -150,7 +160,7 @@ class Store:
         with self._told():
             if not self._one("SELECT count(*) FROM sqlite_master WHERE name = 'meta'")[0]:
                 return {}
-            return {name: json.loads(value) for name, value in self._connection.execute("SELECT name, value FROM meta")}
+            return read_meta(self._connection)
 
     @contextmanager
     def founding(self) -> Iterator[dict[str, Any]]:
@@ -160,8 +170,8 @@ class Store:
         """
         with self._writing() as connection:
             if not self._one("SELECT count(*) FROM sqlite_master")[0]:
-                connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-                connection.execute(_CELLS)
+                for table in TABLES.values():
+                    connection.execute(table)
                 connection.execute(f"PRAGMA application_id = {MARK}")
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
             known = self.meta()
@@ -235,7 +245,7 @@ class Store:
             claims = self._connection.execute(
                 "SELECT claim, max(heartbeat) FROM cells WHERE status = 'running' GROUP BY claim"
             ).fetchall()
-        dead = [claim for claim, beat in claims if claim != self.claim and not lives(claim or "", beat)]
+        dead = [claim for claim, beat in claims if claim != self.claim and not lives(claim or "", beat, self.path)]
         if not dead:
             return 0
         freed = 0

@@ -29,6 +29,7 @@ from oar.actions.choice import part_of
 from oar.actions.participation import is_share, members_in_share
 from oar.audit.unmoved import keeping_unmoved_refits
 from oar.errors import EngineError, OptionError
+from oar.interrupts import check_interrupted
 from oar.models.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.recourse import audited, collective
@@ -180,6 +181,7 @@ class Work:
         except (MemoryError, OSError, OptionError, EngineError):
             raise  # the machine's trouble, which another time may not be there; or options that suit no cell
         except Exception as error:  # a cell that fails is a result like any other, and says why
+            check_interrupted()  # unless Ctrl-C is why
             return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -234,16 +234,39 @@ def _values_cost_least(case: Case, rows: Array) -> None:
     for row in rows:
         found = case.training.outputs(case.fit.parameters, row)
         own = float(_losses(case, row, found[None])[0])
-        for unit in np.diag(spreads):
-            near, far = (_losses(case, row, found + size * np.stack([unit, -unit])) for size in (0.1, 1.0))
-            rounding = 1e-9 * (1 + abs(own))
-            if not (own <= near.min() + rounding and own < far.min()):
-                raise Broken(
-                    f"outputs {found} cost {own:.6g} as a goal, but goals beside them cost {near.min():.6g} and "
-                    f"{far.min():.6g}.",
-                    "Return the values that the loss compares with targets, and a query_loss that is least where the "
-                    "prediction is the goal; look for a wrong sign in either.",
-                )
+        cheapest = float("nan")
+        for near, far in (_goals_beside(case, row, found, spreads), _predictions_beside(case, row, found, spreads)):
+            cheapest = float(np.fmin(cheapest, min(near.min(), far.min())))
+            if own <= near.min() + 1e-9 * (1 + abs(own)) and own < far.min():
+                break
+        else:
+            raise Broken(
+                f"outputs {found} cost {own:.6g} where they are the goal, but goals and predictions beside them cost "
+                f"{cheapest:.6g}.",
+                "Return the values that the loss compares with targets, and a query_loss that is least where the "
+                "prediction is the goal; look for a wrong sign in either.",
+            )
+
+
+def _goals_beside(case: Case, row: Array, found: Array, spreads: Array) -> tuple[Array, Array]:
+    """Return what goals a little and far beside a prediction cost: a likelihood may have terms of its own in θ."""
+    beside = np.vstack([np.diag(spreads), -np.diag(spreads)])
+    near, far = (_losses(case, row, found + size * beside) for size in (0.1, 1.0))
+    return near, far
+
+
+def _predictions_beside(case: Case, row: Array, found: Array, spreads: Array) -> tuple[Array, Array]:
+    """Return what predictions a little and far beside a goal cost: a likelihood may have terms of its own in y."""
+    training, at = case.training, case.fit.parameters
+    costs: tuple[list[float], list[float]] = [], []
+    for direction in case.directions():
+        change = (training.outputs(at + STEP * direction, row) - found) / STEP
+        rate = float(np.abs(change / spreads).max())
+        if rate > 0:
+            for some, size in zip(costs, (0.1, 1.0), strict=True):
+                some += [training.goal(at + sign * size / rate * direction, row, found)[0] for sign in (1, -1)]
+    near, far = (np.array(some or [-np.inf]) for some in costs)
+    return near, far
 
 
 def gradient(case: Case) -> str:

@@ -116,7 +116,7 @@ def _numbers(argument: str, given: Any) -> Array:
     """Return people by something, (n, ·), or raise a DataError."""
     try:
         numbers = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{argument}: must be numbers, got {given!r}.") from None
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise DataError(f"{argument}: must be rows of numbers, one for each person, got shape {numbers.shape}.")

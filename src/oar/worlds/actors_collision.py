@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.mlp import apply_layers
 from oar.worlds.actors_common import Movers, check_count, check_query, check_size, code_of, fitting, settle
@@ -34,6 +34,7 @@ Represent = Callable[[Array, Array], tuple[Array, Array]]
 """From rows (m, d) and the query (d,) to ‖φ(x) − φ(x†)‖² (m,) and its gradients (m, d)."""
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class FeatureCollision(Movers):
     """People of one class who move onto the query, as the deployed model sees it, and keep near to themselves.

@@ -43,7 +43,7 @@ def check_query(value: Any) -> Array:
     """Return one person's features (d,), of its own memory."""
     try:
         query = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"query: must be the features of one person, d numbers, got {value!r}.") from None
     if query.ndim != 1 or not query.size or not np.isfinite(query).all():
         raise DataError(f"query: must be the features of one person, d finite numbers, got shape {query.shape}.")

@@ -14,7 +14,7 @@ import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
@@ -24,6 +24,7 @@ from oar.worlds.parts import Caps, Crowd, Deed, Rows, View
 from oar.worlds.policies_planned import Replan
 
 
+@with_near_names
 @dataclass(frozen=True)
 class PlanAnew:
     """A policy: members do what `oar.collective` plans for a refit to everything so far, this round included.
@@ -65,6 +66,7 @@ class PlanAnew:
         return Deed(moves=moves, codes=codes, leaves=leaves, note={"planned": float(result.loss)})
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class CompetingCollective:
     """Another collective, among the other actors.

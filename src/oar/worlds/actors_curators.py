@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.worlds.actors_common import (
     check_count,
     check_name,
@@ -29,6 +29,7 @@ from oar.worlds.parts import Array, Caps, Crowd, Deed, Rows, View
 ADD, DROP = 0, 1
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Curators:
     """They add points and drop their own, one at a time, until nothing helps.
@@ -123,7 +124,7 @@ def _checked_pool(pool: Any, dimensions: int) -> tuple[Array, tuple[Any, ...]]:
     try:
         features, labels = pool
         rows, names = np.array(features, dtype=np.float64), tuple(np.asarray(labels).tolist())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"pool: must be a pair (features, labels), got an object of type {type(pool).__name__}."
         ) from None

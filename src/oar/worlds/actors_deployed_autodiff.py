@@ -91,11 +91,10 @@ class AutodiffDeployed:
 
     def influence(self, pull: Array, people: Data) -> Array:
         """Return H⁻¹g, or g itself where the risk does not bend upwards everywhere: then only a direction is left."""
-        from oar.models.autodiff_training import AutodiffTraining
         from oar.models.training import Fit
 
         rows, targets, weights = self._padded(people)
-        training = AutodiffTraining(self._model, rows, targets, weights / weights.sum())
+        training = self._model.bound(rows, targets, weights / weights.sum())
         fit = Fit(self._theta, training.moved(None), 0.0, True)
         try:
             return training.solve(fit, pull, None, SOLVED)

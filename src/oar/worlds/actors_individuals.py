@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from oar.actions.norms import Norm
+from oar.errors import with_near_names
 from oar.worlds.actors_boundary import shortest_moves
 from oar.worlds.actors_common import (
     Mask,
@@ -28,6 +29,7 @@ from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Deed, View
 
 
+@with_near_names
 @dataclass(frozen=True)
 class StrategicIndividuals(Movers):
     """People who best-respond to the deployed model, each for itself.
@@ -66,6 +68,7 @@ class StrategicIndividuals(Movers):
         return Deed(moves=moves, note=note)
 
 
+@with_near_names
 @dataclass(frozen=True)
 class AdvisedIndividuals(Movers):
     """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.models import Centroids
 from oar.worlds.actors_common import (
     check_count,
@@ -23,6 +23,7 @@ from oar.worlds.lots import drawn_count, drawn_share
 from oar.worlds.parts import Caps, Crowd, Deed, Rows, View
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class Labellers:
     """They give other labels to at most `most` arrivals a round, those that should lower the query's goal loss most.

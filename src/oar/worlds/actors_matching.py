@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.errors import with_near_names
 from oar.worlds.actors_common import (
     Data,
     Movers,
@@ -40,6 +41,7 @@ from oar.worlds.parts import Array, Deed, View
 FIRST = 0.5  # of the budget: the first step
 
 
+@with_near_names
 @dataclass(frozen=True, eq=False)
 class GradientMatching(Movers):
     """Members who move so that training on them does to the deployed model what the query would want.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.people.labels import LabelCoding, label_array
 from oar.worlds.crowds import crowd_of, names_of, some_of
 from oar.worlds.parts import Array, Crowd, Rows
@@ -20,6 +20,7 @@ Labelling = Callable[[Array], Any]
 WAYS = ("resample", "walk")
 
 
+@with_near_names
 class FromPopulation:
     """People of a given population.
 
@@ -73,6 +74,7 @@ class FromPopulation:
         return _labels(self._label, features - number * self._drift, self.classes)
 
 
+@with_near_names
 class Blobs:
     """Normal clouds, one a class, whose means and shares may drift.
 
@@ -156,6 +158,7 @@ class Blobs:
             return (np.log(self.shares(number)) - 0.5 * (away**2).sum(axis=2)).argmax(axis=1)
 
 
+@with_near_names
 class FromBatches:
     """Given batches, one a round; the stream ends after the last.
 

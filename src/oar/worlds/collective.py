@@ -30,7 +30,8 @@ class Collective:
         name: under which it is recorded.
         query: an oar.Query: who asks, and for what.
         action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
-            oar.Withhold with `most`, or a list of them. Who takes part is said by `share` and `who`.
+            oar.Withhold with `most`, or a list of them; with each of its rows where it is there several times. Who
+            takes part is said by `share` and `who`.
         share: the share of arrivals who are members in round 0: each is one if its own lot is below it, so how many
             they are varies. A person who comes again stays a member as long as adoption does not fall.
         growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].

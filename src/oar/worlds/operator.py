@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oar.defences.base import Defence, as_defence
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.models.linear import Linear
 from oar.models.linear_training import CHUNK, FEW
 from oar.online import FullRefit
@@ -27,6 +27,7 @@ FEWEST = 8  # chunks of people that a growing training set is filled up to; then
 SEED = 0  # of what a defence draws for the history, which no world has a stream for
 
 
+@with_near_names
 class Operator:
     """Who keeps the model: fits it to what was there, and updates it after every round by a rule.
 

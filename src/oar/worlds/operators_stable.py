@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.defences.settings import check_number, check_whole
-from oar.errors import NumericsError, OptionError, choose
+from oar.errors import NumericsError, OptionError, choose, with_near_names
 from oar.online.binding import bind, flat_form, own_form, shares_units
 from oar.people import Population
 from oar.signals.curvature import sharpness
@@ -52,6 +52,7 @@ class Settled:
         return len(self.moved)
 
 
+@with_near_names
 class PerformativelyStable:
     """Retrains on the round's people as they respond to what was just learned, until nothing changes.
 

@@ -26,7 +26,7 @@ from oar.actions.norms import Norm
 from oar.actions.perturb import check_budget
 from oar.defences.base import weights_of
 from oar.defences.settings import check_number, check_whole
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.linear import Linear
 from oar.models.scaled import unscaled
 from oar.people import Population
@@ -55,6 +55,7 @@ class Anticipated:
     converged: bool
 
 
+@with_near_names
 class StrategicAware:
     """Deploys the linear classifier that is most accurate once people have responded to it.
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import with_near_names
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -184,6 +185,7 @@ class Deed:
     note: dict[str, Any] = field(default_factory=dict)
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Caps:
     """How much an actor may do in a round; the world checks every deed against them.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oar.actions.perturb import check_budget
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.online.binding import shares_units, update_of
 from oar.worlds.actors_boundary import shortest_moves
 from oar.worlds.actors_common import code_of
@@ -17,6 +17,7 @@ from oar.worlds.judging import predictions
 from oar.worlds.parts import Array, Deed
 
 
+@with_near_names
 @dataclass(frozen=True)
 class DoNothing:
     """Nobody does anything."""
@@ -26,6 +27,7 @@ class DoNothing:
         return Deed()
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Individually:
     """Each member follows individual recourse for itself, as if the deployed model would stay as it is.
@@ -67,6 +69,7 @@ class Individually:
         return Deed(moves=moves, advice=(rows + moves, promised))
 
 
+@with_near_names
 @dataclass(frozen=True)
 class OneShot:
     """One signal from the model that is deployed, and one answer to it: every member goes as far as it may.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose
+from oar.errors import OptionError, choose, with_near_names
 from oar.models import Centroids, NearestCentroid
 from oar.online import OnlineProblem, Walk
 from oar.online.binding import bind, shares_units
@@ -25,6 +25,7 @@ from oar.worlds.parts import Array, Deed
 A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
 
 
+@with_near_names
 @dataclass(frozen=True)
 class Replan:
     """In every round, plan on those who have arrived and on what the operator's rule will read with them, and act.
@@ -58,6 +59,7 @@ class Replan:
         return Deed(moves=moves, note={"promised": found.loss})
 
 
+@with_near_names
 @dataclass(frozen=True)
 class PlanOnce:
     """Plan all rounds before the first one, on people who are expected, and follow the plan's signals ever after.

@@ -40,7 +40,9 @@ class ActorRecord:
         moved, relabelled, left, added: how many moved, handed in another label, took their data away, were added.
         burden_mean, burden_max, burden_total: how far members moved, by the actor's own norm; the mean is over all
             members, those who stayed included (0 where there are none).
-        heaviest: the most that one person has moved so far, in all rounds together.
+        heaviest: the most that one person has moved so far, in all rounds together. Whoever is there several times in a
+            round counts by the row that moves farthest, because budgets are for each row; or, where a `total` limits
+            them together, by all of them.
         filtered: how many of its members, who handed in data, the operator did not train on.
         note: what the actor noted itself.
     """
@@ -142,13 +144,20 @@ class Spent:
         places = np.minimum(np.searchsorted(self.persons, persons), self.persons.size - 1)
         return np.where(self.persons[places] == persons, self.totals[places], 0.0)
 
-    def add(self, persons: Rows, lengths: Array) -> None:
-        """Note a round; a person may be there several times."""
+    def add(self, persons: Rows, lengths: Array, *, rows_add_up: bool) -> None:
+        """Note a round.
+
+        A person who is there several times in it moves by all of its rows together where those are limited together
+        (`rows_add_up`); where each is limited by itself, it counts by the one that moves farthest.
+        """
         some = lengths > 0
         if not some.any():
             return
-        known, places = np.unique(np.concatenate([self.persons, persons[some]]), return_inverse=True)
-        moved = np.concatenate([self.totals, lengths[some]])
+        here, at = np.unique(persons[some], return_inverse=True)
+        now = np.zeros(here.size)
+        (np.add if rows_add_up else np.maximum).at(now, at, lengths[some])
+        known, places = np.unique(np.concatenate([self.persons, here]), return_inverse=True)
+        moved = np.concatenate([self.totals, now])
         totals = np.asarray(np.bincount(places, weights=moved, minlength=known.size), dtype=np.float64)
         self.persons, self.totals = sealed(known), sealed(totals)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
     """
     who = f"{name!r} in round {view.number}"
     deed = _read(who, deed, view)
+    deed = _without_rounding(deed, caps, view)
     lengths = np.zeros(view.mine.size) if deed.moves is None else Norm.of(caps.norm).length(deed.moves)
     _check_far(who, "moves at most", lengths, caps.budget, view, "shorten the moves, or allow a larger budget")
     if caps.total is not None:
@@ -56,6 +58,18 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
                 f"{who}: may have at most {most} {what}, got {count}; the world refuses it: do less, or allow more."
             )
     return deed, lengths
+
+
+def _without_rounding(deed: Deed, caps: Caps, view: View) -> Deed:
+    """Return a deed in which nobody moves by what rounding left of a total, or by less than any feature changes."""
+    if deed.moves is None:
+        return deed
+    stood = view.crowd.features[view.mine]
+    still = (stood + deed.moves == stood).all(axis=1)
+    if caps.total is not None and view.spent is not None:
+        least = ROUNDING * caps.total
+        still |= (caps.total - view.spent <= least) & (Norm.of(caps.norm).length(deed.moves) <= least)
+    return replace(deed, moves=sealed(np.where(still[:, None], 0.0, deed.moves))) if still.any() else deed
 
 
 def together(values: Array, view: View) -> Array:

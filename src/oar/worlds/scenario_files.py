@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import StorageError
+from oar.opening import read_json
+from oar.people.spreadsheet import neutral
 from oar.version import __version__
 from oar.worlds.scenario import Scenario, Told
 
@@ -109,12 +111,12 @@ def mark(figure: Figure, quick: bool) -> None:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table as CSV; numbers with all their digits, gaps for what is not known."""
+    """Return a table as CSV; numbers with all their digits, gaps for what is not known, and no formulas."""
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: "" if value is None else value for key, value in plain(row).items()})
+        writer.writerow({key: "" if value is None else neutral(value) for key, value in plain(row).items()})
     return file.getvalue()
 
 
@@ -156,8 +158,8 @@ def check_folder(out: Path, scenario: Scenario, force: bool) -> list[str]:
 def _written(path: Path, scenario: Scenario) -> list[str]:
     """Return the files that a results.json says it was written with; none where it is not this scenario's."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         mine = content["format"] == FORMAT and content["scenario"] == scenario.name
         return [name for name in files_of(scenario) if mine and name in content["files"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (StorageError, KeyError, TypeError):
         return []

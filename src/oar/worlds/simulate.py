@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OptionError
+from oar.interrupts import check_interrupted
 from oar.people import Population
 from oar.worlds.collective import Acting, is_policy
 from oar.worlds.critical import critical_mass
@@ -168,6 +169,7 @@ class Simulation:
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
         ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
         for number in range(self.rounds):
+            check_interrupted()
             crowd = self._drawn("arrivals", number) if number else self._first
             step = Step(self, number, crowd, known, tuple(past), spent)
             first = step.done(state)
@@ -180,7 +182,8 @@ class Simulation:
                 later, _ = step.retrained(shadow, step.idle(shadow))
             masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
             for act in done.acts:
-                spent[act.name].add(crowd.persons[act.mine], act.lengths)
+                shared = self.caps[act.name].total is not None
+                spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             states = state, after, later

@@ -19,7 +19,8 @@ COLUMNS = {
     "burden_mean": "how far members moved in the round, on average over all members",
     "burden_max": "the farthest move in the round",
     "burden_total": "how far members moved in the round, added up",
-    "heaviest": "the most that one person has moved so far, in all rounds together",
+    "heaviest": "the most that one person has moved so far, in all rounds together; of several rows in a round the "
+    "farthest counts, or all of them where a total limits them together",
     "filtered": "how many of its members' data the operator did not train on",
     "advice": "how many pieces of advice were given so far, by anybody",
     "validity": "the share of them that is still valid under the model after the round",

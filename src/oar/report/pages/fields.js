@@ -13,8 +13,9 @@ function element(tag, attributes = {}, ...children) {
 
 const hidden = (text) => element("span", { class: "hidden" }, text);
 
-// A field around an input or a select. `read` turns what was typed into { value } or { error }.
-function fieldOf({ id, name, control, hint, read, keepable }) {
+// A field around an input or a select. `read` turns what was typed into { value } or { error }; `doubt` asks back about
+// a value that may be a mistake, until that is said to be right.
+function fieldOf({ id, name, control, hint, read, keepable, doubt }) {
   const error = element("p", { id: `${id}-error`, class: "error", hidden: true });
   const described = [hint ? `${id}-hint` : "", `${id}-error`].join(" ").trim();
   control.id = id;
@@ -27,9 +28,15 @@ function fieldOf({ id, name, control, hint, read, keepable }) {
     const words = element("label", { for: keep.id }, "I can’t change this ", hidden(`(${name})`));
     answers.append(element("div", { class: "keep" }, keep, words));
   }
-  box.append(answers, error);
+  const right = element("input", { type: "checkbox", id: `${id}-right` });
+  const words = element("label", { for: right.id }, "Yes, this is right ", hidden(`(${name})`));
+  const sure = element("div", { class: "sure", hidden: true }, right, words);
+  box.append(answers, error, ...(doubt ? [sure] : []));
   const check = () => {
-    const found = read(control);
+    let found = read(control);
+    const asked = found.error || !doubt ? null : doubt(found.value);
+    sure.hidden = asked === null;
+    if (asked !== null && !right.checked) found = { error: asked };
     error.textContent = found.error ?? "";
     error.hidden = !found.error;
     if (found.error) control.setAttribute("aria-invalid", "true");
@@ -38,7 +45,11 @@ function fieldOf({ id, name, control, hint, read, keepable }) {
   };
   // Mistakes are named when the move is asked for (earlier, and the button would slip away from under the pointer), and
   // go away as soon as they are mended.
-  control.addEventListener("input", () => control.hasAttribute("aria-invalid") && check());
+  control.addEventListener("input", () => {
+    right.checked = false;
+    if (control.hasAttribute("aria-invalid") || !sure.hidden) check();
+  });
+  right.addEventListener("input", check);
   return { id, name, box, control, keep, check, kept: () => Boolean(keep?.checked) };
 }
 
@@ -48,13 +59,13 @@ const ticked = (control) => element("div", { class: "tick" }, control, element("
 const numberControl = (value = "") =>
   element("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", value });
 
-function numberField({ id, name, hint, value, keepable, accept = () => null }) {
+function numberField({ id, name, hint, value, keepable, doubt, accept = () => null }) {
   const read = (control) => {
     const found = readNumber(control.value);
     const error = found.error ?? accept(found.value);
     return error ? { error } : found;
   };
-  return fieldOf({ id, name, hint, keepable, read, control: numberControl(value) });
+  return fieldOf({ id, name, hint, keepable, read, doubt, control: numberControl(value) });
 }
 
 // A choice among texts; its value is a position.
@@ -80,13 +91,58 @@ function priceOf({ kind, cost }) {
   return kind === "ordinal" ? `One level costs ${price}.` : `A change by 1 costs ${price}.`;
 }
 
+// A range in words.
+function rangeText(low, high) {
+  if (low === null) return `up to ${shownNumber(high)}`;
+  return high === null ? `from ${shownNumber(low)} on` : `between ${shownNumber(low)} and ${shownNumber(high)}`;
+}
+
+const isNumber = ({ kind }) => kind === "number" || kind === "integer";
+
+// Where the plan goes, which way, and in which steps.
+function termsOf(column) {
+  const { kind, direction, step, levels, choices } = column;
+  const [low, high] = [column.lower ?? null, column.upper ?? null];
+  const said = [];
+  if (isNumber(column) && (low !== null || high !== null)) said.push(`The plan goes ${rangeText(low, high)} only.`);
+  if (direction === "up" || direction === "down") said.push(`It only goes ${direction}.`);
+  if (isNumber(column) && step > (kind === "integer" ? 1 : 0)) said.push(`In steps of ${shownNumber(step)}.`);
+  if (kind === "category" && choices.length < levels.length)
+    said.push(`It may become ${choices.map((place) => labelText(levels[place])).join(", ") || "nothing else"}.`);
+  return said;
+}
+
+// In which range a value is expected, as in oar/plans/usual.py: the usual one, and what the plan allows beyond it.
+function expectedOf(column) {
+  if (!isNumber(column)) return [null, null];
+  const [lower, upper] = [column.lower ?? null, column.upper ?? null];
+  if (!column.usual) return [lower, upper];
+  const [least, most] = column.usual;
+  return [lower === null ? least : Math.min(lower, least), upper === null ? most : Math.max(upper, most)];
+}
+
+function hintOf(column) {
+  const said = column.movable ? [priceOf(column), ...termsOf(column)] : ["The plan leaves this as it is."];
+  const [low, high] = expectedOf(column);
+  const known = low === (column.lower ?? null) && high === (column.upper ?? null); // it has been said
+  if (isNumber(column) && !known) said.push(`Usual is ${rangeText(low, high)}.`);
+  return said.filter(Boolean).join(" ");
+}
+
+function doubtOf(column, value) {
+  const [low, high] = expectedOf(column);
+  if ((low === null || value >= low) && (high === null || value <= high)) return null;
+  return `Expected is ${rangeText(low, high)}. Is this right?`;
+}
+
 // The field of one column of the card.
 function columnField(column, place) {
   const { name, kind, movable } = column;
-  const hint = movable ? priceOf(column) : "The plan leaves this as it is.";
+  const hint = hintOf(column);
   const given = { id: `value-${place}`, name, hint, keepable: movable };
   if (kind === "boolean") return tickField(given);
   if (kind === "ordinal" || kind === "category") return choiceField({ ...given, options: column.levels.map(labelText) });
   const whole = (value) => (Number.isInteger(value) ? null : "Please write a whole number.");
-  return numberField({ ...given, accept: kind === "integer" ? whole : () => null });
+  const doubt = (value) => doubtOf(column, value);
+  return numberField({ ...given, doubt, accept: kind === "integer" ? whole : () => null });
 }

@@ -7,9 +7,10 @@ const within = (id) => document.getElementById(id);
 
 // Plain features are columns of numbers.
 function columnsOf() {
-  if (ofTable) return card.columns;
+  const around = (column, place) => ({ ...column, usual: card.usual?.[place] ?? null });
+  if (ofTable) return card.columns.map(around);
   const names = card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
-  return names.map((name) => ({ name, kind: "number", levels: [], movable: true }));
+  return names.map((name, place) => around({ name, kind: "number", levels: [], movable: true }, place));
 }
 
 function budgetError(value) {
@@ -136,9 +137,12 @@ function openPage() {
   within("note").textContent = page.note ?? "";
   within("note").hidden = page.note === null;
   within(card.participants).hidden = false;
+  Object.entries(page.about).forEach(([question, said]) =>
+    within(question).append(...said.map((sentence) => element("p", {}, sentence))),
+  );
   if (page.supported) openForm();
   else explainProgram();
 }
 
 openPage();
-globalThis.oarMember = Object.freeze({ plainMove, tableMove, readNumber });
+globalThis.oarMember = Object.freeze({ plainMove, tableMove, readNumber, doubtOf });

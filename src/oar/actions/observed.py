@@ -1,0 +1,259 @@
+"""Limits read off the data: nobody is sent where nobody is, without a word about limits.
+
+| column | what its limit says |
+| --- | --- |
+| number, integer | stays within the range of the people, the few at either end aside; integers stay whole, counts ≥ 0 |
+| row numbers, dates as whole numbers (20240131, 202401) | immutable |
+| by their names: codes (zip code, phone …), and what nobody chooses (age, sex, race …) | immutable |
+| boolean, ordinal, category | nothing: they move among the values that they have |
+
+**The range.** `TAIL` of the people, and at least `FEW` where there are ten times as many, are left aside at either end:
+a few slips and codes such as 98 for "unknown" do not widen it, and no bound is a value that belongs to one person.
+Bounds are rounded outwards, to hundredths of the range or finer, never beyond the least and the largest value. Who is
+outside may stay there, and may not go further out.
+
+**What a change costs.** Where the few at the ends make most of a standard deviation (more than half), a change by the
+standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would cost next to
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits import Limit, Limits, as_limits
+from oar.errors import DataError, OptionError
+from oar.people.encoding import Encoding
+from oar.people.identities import identities
+from oar.people.population import Population
+from oar.people.schema import Column, Schema, toml_key, toml_value
+from oar.people.tables import is_frame
+from oar.people.wording import counted
+
+Array = NDArray[np.float64]
+TAIL = 0.005  # share of the people that is left aside at either end
+FEW = 5  # people, or a bound would be one person's value
+HEADER = """\
+# Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit may be added.
+# An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
+# Names of what nobody chooses, or may be asked to change to be treated well.
+UNCHOSEN = re.compile(
+    r"(?:^|[\s_.-])(?:age|sex|gender|race|ethnicity|ethnic|nationality|birth|born|birthday|dob|disability|disabled"
+    r"|alter|geschlecht|geburt\w*|âge|sexe|naissance|edad|sexo|nacimiento|età|sesso|nascita|idade|nascimento"
+    r"|leeftijd|geslacht|geboorte\w*)(?:$|[\s_.-])",  # English, German, French, Spanish, Italian, Portuguese, Dutch
+    re.IGNORECASE,
+)
+FINEST = 1e-9  # of the range: how fine the grid of bounds gets where a coarser one would leave the data
+# And of numbers that are no amounts: codes of places, of people, and of moments.
+CODES = re.compile(
+    r"(?:^|[\s_.-])(?:zip(?:[\s_.-]?code)?|(?:post|postal|area)[\s_.-]?code|plz|(?:tele)?phone(?:[\s_.-](?:no|number))?"
+    r"|ssn(?:[\s_.-]\w+)?|iban|account[\s_.-](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?)$",
+    re.IGNORECASE,
+)
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
+HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A column's limit, and why it is so.
+
+    Attributes:
+        column: which. limit: what it says; None where there is nothing to say. why: in words.
+    """
+
+    column: Column
+    limit: Limit | None
+    why: str
+
+
+def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
+    """Return `Limits.observed`, of people or of a DataFrame of features."""
+    own = as_limits(limits) or Limits()
+    all_seen = observations(people, schema)
+    table = Schema(tuple(each.column for each in all_seen))
+    own.check(table)
+    found = {each.column.name: each.limit for each in all_seen if each.limit is not None}
+    merged = _merged(found, own)
+    try:
+        merged.check(table)
+    except OptionError:
+        # Links and rules are somebody's word, and a range that was observed gives way to them.
+        named = {name for link in own.parsed for name in link.expression.names}
+        named |= {name for rule in own.ruled(table) for name in rule.names}
+        merged = _merged({name: limit for name, limit in found.items() if name not in named}, own)
+    return merged
+
+
+def _merged(found: Mapping[str, Limit], own: Limits) -> Limits:
+    """Return observed limits with the columns of one's own in their place."""
+    seen = tuple(name for name in found if name not in own.columns)
+    return replace(own, columns={**found, **own.columns}, as_observed=seen)
+
+
+def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
+    """Return what was observed of each column, in the table's order."""
+    if isinstance(people, Population):
+        if people.encoding is None:
+            raise DataError(
+                "people: must have a schema, got plain features, which have a budget and no limits; make them with "
+                "oar.Population.from_frame(df, target=…)."
+            )
+        encoding, rows = people.encoding, np.asarray(people.features, dtype=np.float64)
+    elif is_frame(people):
+        schema = schema or Schema.infer(people)
+        encoding = Encoding(schema, tuple(people[name].dtype for name in schema.names))
+        rows = encoding.encode(people)
+    else:
+        raise DataError(
+            f"people: must be an oar.Population of a table or a DataFrame of features, got {type(people).__name__}."
+        )
+    return [_observe(column, rows[:, encoding.places[column.name].start]) for column in encoding.schema]
+
+
+def _observe(column: Column, values: Array) -> Observed:
+    words = CAMEL.sub("_", column.name)
+    if UNCHOSEN.search(words):
+        return Observed(column, Limit(immutable=True), "which nobody chooses, and stays as it is")
+    if column.kind == "boolean":
+        return Observed(column, None, "yes or no: a flip")
+    if column.kind in ("ordinal", "category"):
+        return Observed(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
+    least, most = values.min(), values.max()
+    span = f"observed: {_short(least)} to {_short(most)}"
+    why = "a code, and no amount" if CODES.search(words) else _untouched(column.name, values)
+    if why is not None:
+        return Observed(column, Limit(immutable=True), f"{why}, and stays as it is; {span}")
+    lower, upper = _range(values, column.whole)
+    unit = _unit(values, lower, upper)
+    what = _what(column, least, most)
+    told = f"{what}; {span}"
+    if unit is not None:
+        told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
+        told += "made by a few extreme values"
+    low, high = (int(bound) if column.whole else bound for bound in (lower, upper))
+    return Observed(column, Limit(lower=low, upper=high, unit=unit), told)
+
+
+def _untouched(name: str, values: Array) -> str | None:
+    """Say why nobody can change a column: it names people or rows, or is a date."""
+    import pandas
+
+    why = identities(pandas.DataFrame({name: values})).get(name)
+    if why is not None:
+        return f"it {why}"
+    return "dates as whole numbers" if _dates(values) else None
+
+
+def _dates(values: Array) -> bool:
+    """Report whether whole numbers are dates such as 20240131, or months such as 202401, and several of them."""
+    if (values != np.floor(values)).any() or not values.min() < values.max():
+        return False
+    if values.min() >= 190001 and values.max() <= 210012:
+        return bool(((values % 100 >= 1) & (values % 100 <= 12)).all())
+    if values.min() < 19000101 or values.max() > 21001231:
+        return False
+    months, days = values // 100 % 100, values % 100
+    return bool(((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
+
+
+def _what(column: Column, least: float, most: float) -> str:
+    if column.whole:
+        return "whole, and not negative" if least >= 0 else "whole"
+    return "a share, within 0 and 1" if least >= 0 and most <= 1 else "any amount"
+
+
+def _range(values: Array, whole: bool) -> tuple[float, float]:
+    """Return the bounds within which nearly everyone is."""
+    size = len(values)
+    aside = max(1, min(max(FEW, math.ceil(TAIL * size)), size // 10))
+    ordered = np.partition(values, (aside - 1, size - aside))
+    low, high = float(ordered[aside - 1]), float(ordered[size - aside])
+    if low == high:
+        return low, high
+    grid = 10.0 ** (math.floor(math.log10(high - low)) - 2)
+    return _below(low, float(values.min()), grid, whole), -_below(-high, -float(values.max()), grid, whole)
+
+
+def _below(value: float, least: float, grid: float, whole: bool) -> float:
+    """Return the multiple of a power of ten just below a value, the coarsest up to `grid` that is not below `least`.
+
+    A bound near 0 of a column that goes up to thousands needs a finer grid than thousands have: rounded up on theirs,
+    it would leave most people outside.
+    """
+    finest = 1.0 if whole else FINEST * grid
+    while True:
+        grid = max(grid, finest)
+        down = math.floor(value / grid) * grid
+        if down >= least or grid == finest:
+            return _plain(max(down, least), grid)
+        grid /= 10
+
+
+def _plain(value: float, grid: float) -> float:
+    """Return a multiple of a power of ten without what rounding adds to it: 0.3, and not 0.30000000000000004."""
+    return round(value, max(0, -round(math.log10(grid)))) + 0.0
+
+
+def _unit(values: Array, lower: float, upper: float) -> float | None:
+    """Return what costs 1 where a few extreme values make most of everyone's standard deviation."""
+    everyones, within = float(values.std()), float(np.clip(values, lower, upper).std())
+    return float(f"{within:.2g}") if 0 < HEAVY * within < everyones else None
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 or value != math.floor(value) else f"{value:.0f}"
+
+
+def told(limits: Limits, schema: Schema) -> str:
+    """Say in one line what observed limits keep.
+
+    >>> income, owner = Column("income", "integer"), Column("owner", "boolean")
+    >>> told(Limits({"income": Limit(lower=0, upper=9_000)}, as_observed=("income",)), Schema((income, owner)))
+    'as observed: 1 column stays within its range (1 whole)'
+    """
+    seen = [name for name in limits.as_observed if name in schema.names]
+    still = [name for name in seen if limits.columns[name].immutable]
+    ranged = [name for name in seen if name not in still]
+    whole = sum(schema[name].whole for name in ranged)
+    parts = []
+    if ranged:
+        stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
+        parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
+    if still:
+        parts.append(counted(len(still), "column stays as it is", "columns stay as they are"))
+    own = [name for name in limits.columns if name not in seen]
+    if own:
+        parts.append(counted(len(own), "column as its own limit says", "columns as their own limits say"))
+    return f"as observed: {', '.join(parts)}"
+
+
+def drafted(people: Any, schema: Schema | None = None) -> str:
+    """Return observed limits as a TOML file with a comment for each column, to be edited and read as it is."""
+    blocks = [HEADER]
+    for each in observations(people, schema):
+        lines = [f"# {each.column.name.translate(_ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
+        if each.limit is None:
+            levels = f"levels = [{', '.join(map(toml_value, each.column.levels))}]"
+            said = [levels] if each.column.kind == "category" else []
+        else:
+            said = [f"{name} = {toml_value(value)}" for name, value in _said(each.limit).items()]
+        blocks.append("\n".join([*lines, f"[columns.{toml_key(each.column.name)}]", *said]))
+    return "\n\n".join(blocks) + "\n"
+
+
+_ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of TOML must not have
+
+
+def _said(limit: Limit) -> Mapping[str, Any]:
+    if limit.immutable:
+        return {"immutable": True}
+    given = {"lower": limit.lower, "upper": limit.upper, "unit": limit.unit}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,75 @@
+"""Errors in the words of the command: what the library calls an argument is an option here."""
+
+from __future__ import annotations
+
+import re
+
+# What an error about a table begins with, and the option or argument that it is about.
+SUBJECTS = (
+    (r"^frame: ", "DATA: "),
+    (r"^path: (?=must )", "file: "),
+    (r"^path: ", ""),
+    (r"^columns(?=: names must)", "DATA"),
+    (r"^(target|weights|schema|missing|query|goal|budget|norm|limits|participants|group|model)(?=: )", r"--\1"),
+)
+# What an error advises in Python, and what does the same here; \1 is what was advised to be given.
+ADVICE = (
+    (r"read it with sep=('[^']*'|…)", r"read it with --sep \1"),
+    (r"rename it, or name sep=…", "rename it, or name --sep"),
+    (
+        r"\(quote such cells, or read it with --sep …\), or the first cells are an index \(read it with index_col=0\)",
+        "(quote such cells, or name another --sep), or the first cells are an index without a name (give it one)",
+    ),
+    (r"if it is an index, read it with index_col=0", "name it or remove it"),
+    (r"encoding='([^']*)'", r"--encoding \1"),
+    (
+        r"read the file with thousands=… or, where it is not a point, decimal=','; or convert the column",
+        "read the file with --thousands and the mark between thousands or, where it is not a point, with --decimal ,",
+    ),
+    (
+        r"read the file with na_values=\[([^\]]*)\], and if these are categories, convert the column with "
+        r"astype\('category'\)",
+        r"read the file with --na \1, and if these are categories, list them in a --schema",
+    ),
+    (
+        r"convert it with pandas\.to_numeric, or read the file with thousands=',' or na_values=\[…\]",
+        "correct it, or read the file with --thousands or --na",
+    ),
+    (r"read the file with true_values=\['yes'\] and false_values=\['no'\], or", "write it as true and false, or"),
+    (r"(?<=If these are categories, )convert it with astype\('category'\)", "list them in a --schema"),
+    (r"leave it out with usecols", "leave it out with --leave-out"),
+    (r"missing='(drop|impute)'( or 'impute')?", r"--missing \1\2"),
+    (r"--missing drop or 'impute' when the table is read", "--missing drop or --missing impute"),
+    (r"impute instead, or drop columns such as", "use --missing impute, or --leave-out columns such as"),
+    (r"drop these rows first \(df\.dropna\(subset=\[…\]\)\), or choose", "choose"),
+    (r"use df\.rename\(columns=str\)", "name every column"),
+    (r"overwrite=True \(on the command line, --force\)", "--force"),
+    (r"; drop it if it is an identifier, or give a schema", "; use --leave-out if it is an identifier, or a --schema"),
+    (
+        r"drop it, group its values, or give a schema that lists its levels",
+        "use --id if it names people, --leave-out to do without it, or a --schema that lists its levels",
+    ),
+    (r"[,;] got only missing ones; drop (it|the column)", "; got only missing ones: use --leave-out"),
+    (r"drop the column if it is an identifier", "use --leave-out, or --id if it names people"),
+    (r"drop the column, or group its values", "use --leave-out, or group its values"),
+    (r"turn them into numbers, such as days or an age", "turn them into numbers, such as days, or use --leave-out"),
+    (r"got ('[^']*') too; drop it", r"got \1 too; use --leave-out, or --id if it names people"),
+    (r"(?<!--)give a schema in which", "give a --schema in which"),
+    (
+        r"use oar\.Population\.from_frame\(frame, target=…\), which takes such columns, or drop it",
+        "leave out --plain, or use --leave-out",
+    ),
+    (r"convert it with astype\([^)]*\) or (astype\([^)]*\)|to_numeric)(, and bytes with [^.]*\.decode\('utf-8'\))?",
+     "correct it, or use --leave-out"),
+)  # fmt: skip
+
+
+def in_options(text: str) -> str:
+    """Return an error as somebody reads it who has options and files, and no Python.
+
+    >>> in_options("frame: must not have missing values, got some; choose missing='drop'.")
+    'DATA: must not have missing values, got some; choose --missing drop.'
+    """
+    for pattern, said in (*SUBJECTS, *ADVICE):
+        text = re.sub(pattern, said, text)
+    return text

@@ -1,0 +1,51 @@
+"""Packed files, and how much they unpack to: kilobytes can hold gigabytes, and only one of both is what was meant."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from oar.errors import StorageError
+
+MODEST = 1 << 26  # bytes that anything may unpack to
+RATIO = 100  # beyond that, how many times its own size: tables of numbers and words shrink by 3 to 40
+
+
+def check_unpacked(name: str, packed: int, unpacked: int) -> None:
+    """Raise where a file would unpack to far more than it is."""
+    if unpacked > MODEST and unpacked > RATIO * packed:
+        raise StorageError(
+            f"{name} is damaged, or made to fill the memory: it unpacks to more than {RATIO} times its {packed:,} "
+            "bytes. Unpack it yourself if that is what it should hold."
+        )
+
+
+class Bounded(io.RawIOBase):
+    """What a packed file unpacks to, read as it is asked for, and no farther than is sane.
+
+    Args:
+        source: a file that unpacks while it is read. name: what it is called in errors. packed: its own bytes.
+    """
+
+    def __init__(self, source: Any, name: str, packed: int) -> None:
+        """Begin at the beginning."""
+        super().__init__()
+        self._source, self._name, self._packed, self._read = source, name, packed, 0
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Unpack the next bytes."""
+        block = self._source.read(len(buffer))
+        self._read += len(block)
+        check_unpacked(self._name, self._packed, self._read)
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        """Close what it reads from as well."""
+        if not self.closed:
+            self._source.close()
+        super().close()

@@ -1,0 +1,95 @@
+"""What values of a column are usual, so that a member who typed something else by mistake is asked back.
+
+The least and the largest value of a column are somebody's own. So a range ends at values beyond which there are at
+least FEWEST people, and one in a hundred, on either side. Then it is widened: to one digit of its width, and by a unit
+of that more, but not to another sign. From 250 to 18,424 it becomes from 0 to 30,000, and from 20 to 75 from 10 to 90.
+Of fewer than ENOUGH people nothing is said, nor of a column that hardly varies.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oar.people import Population
+
+FEWEST, ENOUGH = 5, 50  # people beyond an end, and in all
+MOST = 100_000  # people who are looked at
+BEYOND = 0.01  # of the people, too
+WHOLE = 1e-9  # of a unit: rounding
+Range = tuple[float, float]
+
+
+def usual_ranges(people: Population) -> tuple[Range | None, ...]:
+    """Return the usual range of each column, or feature; None where it has none, or none that may be told."""
+    if people.streamed:
+        return (None,) * people.dimensions
+    every = -(-people.size // MOST)  # enough of them to know what is usual
+    features = np.asarray(people.features[::every], dtype=np.float64)
+    if people.weights is not None:
+        features = features[np.asarray(people.weights)[::every] > 0]
+    if people.encoding is None:
+        return tuple(usual_range(column) for column in features.T)
+    places = people.encoding.places
+    return tuple(
+        usual_range(features[:, places[column.name].start]) if column.kind in ("number", "integer") else None
+        for column in people.encoding.schema
+    )
+
+
+def usual_range(values: Any) -> Range | None:
+    """Return where most values (n,) are, widened to round numbers.
+
+    >>> usual_range([19, *range(20, 76), 99])
+    (10.0, 90.0)
+    """
+    found = np.sort(np.asarray(values, dtype=np.float64))
+    if len(found) < ENOUGH:
+        return None
+    beyond = max(FEWEST, math.ceil(BEYOND * len(found))) - 1
+    low, high = float(found[beyond]), float(found[-1 - beyond])
+    if not high > low:
+        return None
+    unit = 10.0 ** math.floor(math.log10(high - low)) if high - low < math.inf else 0.0
+    if not unit > 0:
+        return None
+    first, last = (math.floor(low / unit + WHOLE) - 1) * unit, (math.ceil(high / unit - WHOLE) + 1) * unit
+    first, last = max(first, 0.0) if low >= 0 else first, min(last, 0.0) if high <= 0 else last
+    return float(f"{first:.12g}"), float(f"{last:.12g}")
+
+
+def expected(usual: Range | None, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
+    """Return the range in which a member's value is expected: what is usual, and what the plan allows beyond it.
+
+    Many people may be outside the plan's bounds, who only may not go further out.
+    """
+    if usual is None:
+        return lower, upper
+    return usual[0] if lower is None else min(lower, usual[0]), usual[1] if upper is None else max(upper, usual[1])
+
+
+def doubt(
+    name: str, value: float, usual: Range | None, lower: float | None = None, upper: float | None = None
+) -> str | None:
+    """Say that a member's value is beyond what is expected; else None.
+
+    >>> doubt("age", 450, (20.0, 80.0))
+    'age is 450, and between 20 and 80 is expected; is this right?'
+    """
+    low, high = expected(usual, lower, upper)
+    if (low is None or value >= low) and (high is None or value <= high):
+        return None
+    return f"{name} is {value:g}, and {between(low, high)} is expected; is this right?"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Return a range in words.
+
+    >>> between(0, 9000), between(None, 5)
+    ('between 0 and 9000', 'up to 5')
+    """
+    if low is None:
+        return f"up to {high:g}"
+    return f"from {low:g} on" if high is None else f"between {low:g} and {high:g}"

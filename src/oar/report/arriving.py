@@ -1,0 +1,252 @@
+"""New files in place of old ones, so that a kill at any moment leaves either the old ones or the new ones, whole.
+
+New files are made in a hidden folder of their own. Where the folder that they are for is not there, or holds nothing
+else, both change places by one rename. Otherwise the hidden folder, with a note of what goes where, is renamed to
+`ARRIVING` inside the other: from then on it is decided, and whoever comes next (`finish`) moves what has not been
+moved. Names of hidden folders carry a check sum, so that nobody else's is ever taken for one of these, and whoever
+works in one holds a lock on it, so that only those of killed runs are removed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from oar.errors import StorageError
+from oar.files import lock, sync_folder
+from oar.opening import read_json
+
+PREFIX, ARRIVING = ".oar-unfinished-", ".oar-arriving"
+FILES, NOTE, LOCK = "files", "note.json", "lock"
+CURRENT, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def is_ours(name: str) -> bool:
+    """Report whether a name is one that this file gives to folders."""
+    if name == ARRIVING:
+        return True
+    number = name.removeprefix(PREFIX)[:16]
+    return name == f"{PREFIX}{number}{_check(number)}"
+
+
+def _check(number: str) -> str:
+    return hashlib.blake2b(f"oar {number}".encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def hidden_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder for the files that will be in `out`, on its disk; what is left of it afterwards is removed."""
+    finish(out)
+    beside = _can_change_places(out)
+    place = out.parent if beside else out
+    place.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned({out, out.parent})
+    home, held = _locked_home(place)
+    try:
+        (home / FILES).mkdir()
+        yield home / FILES
+    finally:
+        if home.exists():
+            _remove(home)
+        os.close(held)
+
+
+def _locked_home(place: Path) -> tuple[Path, int]:
+    """Make a hidden folder, with a lock in it that is held while the file that is returned is open."""
+    while True:
+        number = secrets.token_hex(8)
+        home = place / f"{PREFIX}{number}{_check(number)}"
+        home.mkdir()
+        with suppress(FileNotFoundError):  # somebody may have swept it while it was empty, or not locked
+            held = os.open(home / LOCK, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+            lock(held, wait=True)
+            if (home / LOCK).exists():
+                return home, held
+            os.close(held)
+
+
+def place_all(files: Path, out: Path, last: str, others: Collection[str]) -> None:
+    """Put all `files` into `out`, and take `others` away, of which `last` being there says that they are ours."""
+    new = sorted(path.name for path in files.iterdir())
+    for path in files.iterdir():
+        _sync(path)
+    sync_folder(files)
+    if not out.exists():
+        with suppress(OSError):  # somebody has made it meanwhile
+            os.rename(files, out)
+            sync_folder(out.parent)
+            return
+    remove = sorted(set(others) - set(new)) if (out / last).exists() else []
+    for name in (*new, *remove):
+        if (out / name).is_dir():
+            raise IsADirectoryError(21, f"{name} is a folder there")
+    known = {*new, *remove}
+    _write_note(files.parent, {"last": last, "put": new, "remove": remove})
+    beside = files.parent.parent == out.parent
+    if beside and _can_change_places(out) and known >= set(os.listdir(out)) and _changed_places(files, out):
+        sync_folder(out.parent)
+        _give_back(files, out, known)
+        return
+    finish(out)
+    os.rename(files.parent, out / ARRIVING)
+    sync_folder(out)
+    _move(out)
+
+
+def finish(out: Path) -> None:
+    """Finish what a run that was killed had begun to put into a folder.
+
+    Raises:
+        StorageError: where it cannot be finished, and what is in the folder belongs to two runs.
+    """
+    try:
+        with open(out / ARRIVING / LOCK, "rb") as held:
+            lock(held.fileno(), wait=True)  # whoever is at it may go on
+            if (out / ARRIVING / LOCK).exists():
+                _move(out)
+    except (FileNotFoundError, NotADirectoryError):
+        with suppress(OSError):
+            (out / ARRIVING).rmdir()  # all but this was done
+    except OSError as error:
+        raise _unfinished(out, error) from error
+
+
+def _move(out: Path) -> None:
+    """Move what has not been moved; the last file goes first and comes last, so that only a whole run has it."""
+    home = out / ARRIVING
+    try:
+        note = _note(home)
+        if note is not None:
+            if (home / FILES / note["last"]).exists():
+                (out / note["last"]).unlink(missing_ok=True)
+            for name in note["remove"]:
+                (out / name).unlink(missing_ok=True)
+            for name in sorted(note["put"], key=lambda name: (name == note["last"], name)):
+                with suppress(FileNotFoundError):
+                    os.replace(home / FILES / name, out / name)
+            sync_folder(out)
+        _remove(home)
+    except OSError as error:
+        raise _unfinished(out, error) from error
+
+
+def _unfinished(out: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"out: {out} holds files of two runs, because the newer ones could not all be put in place ({error.strerror}); "
+        f"those that are missing are in {out / ARRIVING}, and the next oar command on this folder goes on with them."
+    )
+
+
+def _write_note(home: Path, note: dict[str, Any]) -> None:
+    with open(home / NOTE, "wb") as file:  # nobody heeds it before what it notes is begun
+        file.write(json.dumps(note).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(home)
+
+
+def _note(home: Path) -> dict[str, Any] | None:
+    """Return what goes where; None where nothing was decided, or all is done."""
+    try:
+        note = read_json(home / NOTE)
+        names = [note["last"], *note["put"], *note["remove"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return note if all(isinstance(name, str) and Path(name).name == name for name in names) else None
+
+
+def _can_change_places(out: Path) -> bool:
+    """Report whether another folder may come in place of `out`: a folder of our own, that nobody stands in."""
+    try:
+        if not os.path.lexists(out):
+            return True
+        about, beside = os.lstat(out), os.stat(out.parent)
+        return (
+            os.path.isdir(out)
+            and not out.is_symlink()
+            and about.st_dev == beside.st_dev
+            and about.st_uid == os.geteuid()
+            and os.access(out.parent, os.W_OK)
+            and os.access(out, os.W_OK)
+            and out.resolve() not in (Path.cwd(), *Path.cwd().parents)
+            and set(os.listdir(out)) <= _files_of(out)
+        )
+    except (OSError, AttributeError):  # no such ids on Windows
+        return False
+
+
+def _files_of(out: Path) -> set[str]:
+    return {entry.name for entry in os.scandir(out) if entry.is_file(follow_symlinks=False)}
+
+
+def _make_alike(folder: Path, model: Path) -> None:
+    """Give a folder the owner, the mode and the further attributes of another."""
+    about = os.stat(model)
+    if os.stat(folder).st_gid != about.st_gid:
+        os.chown(folder, -1, about.st_gid)
+    shutil.copystat(model, folder)
+
+
+def _changed_places(new: Path, old: Path) -> bool:
+    """Have two folders change places, by one rename; False where the system cannot."""
+    try:
+        _make_alike(new, old)
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    return rename(CURRENT, os.fsencode(new), CURRENT, os.fsencode(old), EXCHANGE) == 0
+
+
+def _give_back(old: Path, out: Path, known: Collection[str]) -> None:
+    """Let a file that came into the old folder at the last moment come into the new one."""
+    for name in os.listdir(old):
+        if name not in known and not os.path.lexists(out / name):
+            with suppress(OSError):
+                os.rename(old / name, out / name)
+
+
+def _remove_abandoned(places: Collection[Path]) -> None:
+    """Remove folders of killed runs: known by their names, and by locks that nobody holds."""
+    for place in places:
+        with suppress(OSError):
+            for name in os.listdir(place):
+                if name != ARRIVING and is_ours(name):
+                    _remove_if_abandoned(place / name)
+
+
+def _remove_if_abandoned(home: Path) -> None:
+    with suppress(OSError):
+        try:
+            with open(home / LOCK, "rb") as held:
+                if lock(held.fileno()):
+                    _remove(home)
+        except FileNotFoundError:
+            home.rmdir()
+
+
+def _remove(home: Path) -> None:
+    """Remove a hidden folder; where its files may be those that were replaced, only what the note names."""
+    files, note = home / FILES, _note(home)
+    if note is None:
+        shutil.rmtree(files, ignore_errors=True)
+    else:
+        for name in (*note["put"], *note["remove"]):
+            (files / name).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            files.rmdir()
+    for name in (NOTE, LOCK):
+        (home / name).unlink(missing_ok=True)
+    home.rmdir()
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,101 @@
+"""What members are told before they take part: for whom, what is asked, what it may do to them, and what if they don't.
+
+Of who asks it says how many they are and what they want, and who they are only where the organiser does. Counts are
+those of a report's facts, in which nothing is told of fewer than five people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oar.goals import Wanted
+from oar.people.wording import counted
+from oar.pictures.numbers import number
+from oar.plans.card import Card
+
+Facts = Mapping[str, Any]
+MOST_NAMES = 12
+UNKNOWN = "This page does not know. Ask whoever sent it for the report on the plan."
+VOLUNTARY = "Nothing happens to you. Taking part is voluntary, and this page tells nobody whether you do."
+ANYHOW = "The model is retrained on what others do, so your own prediction may change even if you do nothing."
+
+
+def words_for_members(card: Card, facts: Facts | None = None, whom: str | None = None) -> dict[str, list[str]]:
+    """Return sentences by question: "whom", "asks", "mine" and "otherwise".
+
+    Args:
+        card: the plan as it is published.
+        facts: what `facts_of` collected; None where only the card is known.
+        whom: the organiser's own words on who asks; None to say nothing of that.
+    """
+    return {
+        "whom": _whom(card, facts, whom),
+        "asks": _asks(card),
+        "mine": [UNKNOWN] if facts is None or facts["collateral"] is None else _mine(facts["collateral"]),
+        "otherwise": [VOLUNTARY, ANYHOW, *([] if facts is None else _otherwise(facts))],
+    }
+
+
+def _whom(card: Card, facts: Facts | None, whom: str | None) -> list[str]:
+    goal = card.goal.text if isinstance(card.goal, Wanted) else f"“{_label(card.goal)}”"
+    asking = 1 if facts is None else facts["asked"]["asking"]
+    who = "somebody who asks" if asking == 1 else f"{asking:,} people who ask"
+    said = f"For {who} for another decision: the retrained model is to predict {goal}."
+    return [said, whom or "This page does not say who that is."]
+
+
+def _asks(card: Card) -> list[str]:
+    limit = "as far as you are willing to go" if card.budget is None else f"by at most {number(card.budget)} in all"
+    if card.table is None:
+        return [f"To change your values {limit}. The form below works out which of them, and by how much."]
+    names = [each.column.name for each in card.table.columns if each.movable]
+    fixed = len(card.table.columns) - len(names)
+    more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES:,} more"
+    said = [f"To change some of these, {limit}, as costs are counted below: {', '.join(names[:MOST_NAMES])}{more}."]
+    if fixed:
+        said.append(f"{counted(fixed, 'other value stays as it is', 'other values stay as they are')}.")
+    return said
+
+
+def _mine(found: Facts) -> list[str]:
+    said = []
+    for row in found["by_outcome"] or [found["actors"]]:
+        if row["away"] is None or not row["people"]:
+            continue
+        who = f" whose own outcome is “{row['group']}”" if "group" in row else ""
+        said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {_ways(found, row)}.")
+    if not said:
+        return ["Too few people take part to tell of it without telling of one of them."]
+    return [
+        *said,
+        "The organiser counted that by retraining the model, with everyone doing as planned, and predicted where the "
+        "own changes lead. Which of them you are cannot be said.",
+    ]
+
+
+def _ways(found: Facts, row: Facts) -> str:
+    if found["prediction"] is None:
+        return f"predictions of {row['away']:,} go away from the goal and of {row['towards']:,} towards it"
+    return f"{row['away']:,} lose the prediction {found['prediction']} that they have and {row['towards']:,} gain it"
+
+
+def _otherwise(facts: Facts) -> list[str]:
+    found, said = facts["collateral"], []
+    row = None if found is None else found["bystanders"]
+    if row is not None and row["people"] and row["away"] is not None:
+        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
+    if not facts["outcome"]["success"] or facts["outcome"]["success_before"]:
+        return said
+    enough, movers = facts["least"]["people_at_most"], facts["outcome"]["movers"]
+    if enough is not None and enough < movers:
+        said.append(f"The plan asks {movers:,} members; {enough:,} of those who were asked were found to be enough.")
+    shaken = facts["robustness"]
+    if shaken is not None:
+        tries, good = shaken["draws"], round(shaken["success_rate"] * shaken["draws"])
+        said.append(f"In {good} of {tries} trials in which a random fifth did nothing, it still reached its goal.")
+    return said
+
+
+def _label(label: Any) -> str:
+    return f"({', '.join(map(_label, label))})" if isinstance(label, tuple) else str(label)

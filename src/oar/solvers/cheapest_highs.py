@@ -1,0 +1,83 @@
+"""One question to HiGHS, a mixed-integer programme, asked so that its tolerances matter little. It proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+PROVED = 1e-6  # share of the cost to which bound and cost agree
+GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
+SIZE = 1e3  # so costs are put into units in which the optimum is about this
+NOTHING = 1e-11  # of a row's largest entry
+WHOLE = 1e-12  # how far from whole a whole number may be
+SECONDS = 10.0  # for one programme
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
+
+    place: Array | None
+    cost: float
+    bound: float
+    finished: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Minimise costs · z with rows · z ≤ room and bottom ≤ z ≤ top, some of it whole."""
+
+    costs: Array
+    rows: Array
+    room: Array
+    whole: NDArray[np.bool_]
+    bottom: Array
+    top: Array
+
+    def answered(self) -> Answer:
+        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
+        unit = 1 / (float(np.abs(self.costs).max()) or 1.0)
+        first = self._once(unit)
+        if not first.finished and first.place is None:  # HiGHS gave up: its presolve can lose the last digits
+            first = self._once(unit, presolve=False)
+        if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
+            return first
+        again = self._once(SIZE / first.cost)
+        return first if again.place is None else again
+
+    def _once(self, unit: float, presolve: bool = True) -> Answer:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        # Next to nothing is nothing to HiGHS, and has made it crash.
+        rows = np.where(np.abs(self.rows) > NOTHING * np.abs(self.rows).max(axis=1, keepdims=True), self.rows, 0.0)
+        answer = milp(
+            unit * self.costs,
+            constraints=LinearConstraint(rows, -np.inf, self.room),
+            bounds=Bounds(self.bottom, self.top),
+            integrality=self.whole.astype(int),
+            options={"mip_rel_gap": GAP, "time_limit": SECONDS, "presolve": presolve},
+        )
+        # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
+        if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
+            return Answer(None, np.inf, np.inf, True)
+        if answer.x is None:
+            return Answer(None, np.inf, 0.0, False)
+        cost = float(answer.fun) / unit
+        bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
+        place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance
+        return Answer(place, cost, max(bound, 0.0), answer.status == 0)
+
+    def halves(self, place: Array) -> tuple[Question, ...]:
+        """Return the questions on both sides of the entry that is least whole; none where all are."""
+        off = np.where(self.whole, np.abs(place - np.rint(place)), 0.0)
+        entry = int(off.argmax())
+        if off[entry] <= WHOLE:
+            return ()
+        top, bottom = self.top.copy(), self.bottom.copy()
+        top[entry], bottom[entry] = np.floor(place[entry]), np.ceil(place[entry])
+        return tuple(
+            side for side in (replace(self, top=top), replace(self, bottom=bottom)) if (side.bottom <= side.top).all()
+        )

@@ -1,0 +1,179 @@
+"""Limits read off the data, merged with one's own, drafted as a file, and plans that leave the range without them."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oar
+from oar import Limit, Limits
+from oar.actions.observed import FEW, TAIL, drafted
+
+
+def table(size=600, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "utilisation": np.where(rng.random(size) < 0.003, 5000.0, rng.beta(1, 2, size)),
+            "late": np.where(rng.random(size) < 0.004, 98, rng.poisson(0.5, size)),
+            "ratio": rng.random(size),
+            "change": rng.normal(0, 1, size),
+            "day": rng.choice([20230105, 20231231, 20240229], size),
+            "age": rng.integers(20, 80, size),
+            "owner": rng.random(size) < 0.5,
+            "purpose": rng.choice(["car", "home"], size),
+        }
+    )
+    score = 2 * frame["ratio"] - frame["late"].clip(0, 4) / 2 + frame["change"] / 2
+    frame["y"] = np.where(score + rng.normal(0, 0.5, size) > 0.7, "yes", "no")
+    return frame
+
+
+def people(**options):
+    return oar.Population.from_frame(table(**options), "y")
+
+
+def test_numbers_stay_within_what_nearly_everyone_has():
+    found = Limits.observed(people())
+    assert found.columns["utilisation"].lower >= 0
+    assert found.columns["utilisation"].upper <= 1
+    assert found.columns["late"] == Limit(lower=0, upper=found.columns["late"].upper, unit=found.columns["late"].unit)
+    assert found.columns["late"].upper < 10
+    assert 0 <= found.columns["ratio"].lower < 0.02 < 0.98 < found.columns["ratio"].upper <= 1
+    assert found.columns["ratio"].unit is None  # no tail: a standard deviation costs 1, as always
+    assert found.columns["day"].immutable
+    assert found.columns["age"].immutable
+    assert "owner" not in found.columns
+    assert "purpose" not in found.columns
+    assert set(found.as_observed) == set(found.columns)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 3)), min_size=1, max_size=120),
+    st.sampled_from(["number", "integer"]),
+)
+def test_bounds_are_observed_and_no_one_persons_value(values, kind):
+    frame = pd.DataFrame({"x": np.array(values) if kind == "number" else np.rint(values)})
+    schema = oar.Schema((oar.people.Column("x", kind),))
+    limit = Limits.observed(frame, schema=schema).columns["x"]
+    if limit.immutable:
+        return
+    numbers, size = frame["x"].to_numpy(), len(frame)
+    assert numbers.min() <= limit.lower <= limit.upper <= numbers.max()
+    aside = max(1, min(max(FEW, int(np.ceil(TAIL * size))), size // 10))
+    grid = (numbers.max() - numbers.min()) / 100 + (kind == "integer")
+    assert (numbers < limit.lower - grid).sum() < aside
+    assert (numbers > limit.upper + grid).sum() < aside
+    if kind == "integer":
+        assert isinstance(limit.lower, int)
+        assert isinstance(limit.upper, int)
+
+
+def test_ones_own_columns_win_and_the_rest_is_kept():
+    own = Limits({"ratio": Limit(lower=0.5), "late": Limit()}, links=["change <= 3 * ratio"], plausible=0.9)
+    found = Limits.observed(people(), own)
+    assert found.columns["ratio"] == Limit(lower=0.5)
+    assert found.columns["late"] == Limit()
+    assert "ratio" not in found.as_observed
+    assert found.columns["utilisation"].upper <= 1
+    assert (found.links, found.plausible) == (own.links, own.plausible)
+    with pytest.raises(oar.OptionError, match="Did you mean 'ratio'"):
+        Limits.observed(people(), {"rati": Limit(lower=0)})
+
+
+def test_an_observed_range_gives_way_to_a_link_or_a_rule():
+    found = Limits.observed(people(), Limits(links=["utilisation >= 7"]))
+    assert "utilisation" not in found.columns
+    assert "ratio" in found.columns
+    rules = Limits(rules=["if owner then late >= 50"])
+    assert "late" not in Limits.observed(people(), rules).columns
+
+
+def test_a_plan_keeps_to_them_and_warns_without():
+    group, query = people(), oar.Query(table().drop(columns="y").iloc[1], "yes")
+    model = oar.models.Scaled(oar.models.SoftmaxRegression(l2=0.1))
+    free, kept = (
+        oar.collective(oar.Problem(group, model, query, oar.Perturb(3.0, norm=1, limits=limits)))
+        for limits in (None, Limits.observed(group))
+    )
+    assert len(free.warnings) == 1
+    assert "'late' goes to -" in free.warnings[0]
+    assert "(observed: 0 to 98)" in free.warnings[0]
+    assert free.warnings[0] in free.explanation
+    assert kept.warnings == ()
+    after, before = kept.plan.table(), table().drop(columns="y")
+    moved = (after != before).any()
+    assert moved["late"] or moved["ratio"] or moved["change"]
+    assert (after["late"] >= 0).all()
+    for name in ("utilisation", "late", "ratio", "change"):
+        assert after[name].min() >= before[name].min()
+        assert after[name].max() <= before[name].max()
+    assert (after["age"] == before["age"]).all()
+    assert kept.audit.violations == ()
+
+
+def test_plain_features_are_warned_about_too():
+    rng = np.random.default_rng(0)
+    features = np.abs(rng.normal(0, 1, (60, 2)))
+    labels = (features[:, 0] > 0.7).astype(int)
+    group = oar.Population(features, labels)
+    far, near = (
+        oar.collective(oar.Problem(group, oar.NearestCentroid(), oar.Query(features[0], 1), oar.Perturb(budget)))
+        for budget in (9.0, 1e-4)
+    )
+    assert "'feature 0' goes to" in far.warnings[0]
+    assert near.warnings == ()
+
+
+def test_a_query_outside_what_was_observed_may_ask():
+    someone = table().drop(columns="y").iloc[0].to_dict() | {"utilisation": 9000.0, "late": 300}
+    model = oar.models.Scaled(oar.models.SoftmaxRegression(l2=0.1))
+    group = people()
+    limits = Limits.observed(group)
+    problem = oar.Problem(group, model, oar.Query(someone, "yes"), oar.Perturb(0.5, norm=1, limits=limits))
+    assert oar.collective(problem).audit.violations == ()
+    row = oar.cheapest(group, model, oar.Query(someone, "yes"), limits)
+    assert not row.success or row.row["late"].iloc[0] <= 300
+    with pytest.raises(oar.DataError, match="'late' must be at most"):
+        oar.Problem(group, model, oar.Query(someone, "yes"), oar.Perturb(0.5, limits={"late": limits.columns["late"]}))
+
+
+def test_the_draft_is_read_as_it_is(tmp_path):
+    text = drafted(people())
+    (tmp_path / "limits.toml").write_text(text)
+    read = Limits.load(tmp_path / "limits.toml")
+    seen = Limits.observed(people())
+    assert {name: limit for name, limit in read.columns.items() if name in seen.columns} == dict(seen.columns)
+    assert set(tomllib.loads(text)["columns"]) == set(table().columns) - {"y"}
+    comments = [line for line in text.splitlines() if line.startswith("# ")]
+    assert len(comments) == 2 + 8
+    assert any("late: integer, whole, and not negative; observed: 0 to 98" in line for line in comments)
+    with pytest.raises(oar.DataError, match="plain features"):
+        Limits.observed(oar.Population([[0.0], [1.0]], [0, 1]))
+
+
+def test_a_lower_bound_near_0_is_not_rounded_to_the_digits_of_a_long_tail():
+    """Ratios of which a fifth are in the thousands: most people must not find themselves below the bound."""
+    rng = np.random.default_rng(0)
+    ratios = np.concatenate([np.exp(rng.normal(-1, 1, 800)), rng.integers(1, 10_000, 200)])
+    limit = Limits.observed(pd.DataFrame({"ratio": ratios})).columns["ratio"]
+    assert ratios.min() <= limit.lower <= np.quantile(ratios, 0.01)
+    assert np.quantile(ratios, 0.99) <= limit.upper <= ratios.max()
+    mirrored = Limits.observed(pd.DataFrame({"ratio": -ratios})).columns["ratio"]
+    assert (mirrored.lower, mirrored.upper) == (-limit.upper, -limit.lower)
+
+
+def test_codes_dates_and_what_nobody_chooses_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    ends = {"ZipCode": 99_999, "phone": 10**7, "ssn_last4": 9_999, "Alter": 90, "DateOfBirth": 99}
+    numbers = {name: rng.integers(0, end, 60) for name, end in ends.items()} | {
+        "opened": 201_500 + rng.integers(1, 13, 60)
+    }
+    amounts = {name: rng.integers(0, 500, 60) for name in ("phone_bill", "average", "postage", "area")}
+    found = Limits.observed(pd.DataFrame(numbers | amounts)).columns
+    assert [name for name, limit in found.items() if limit.immutable] == list(numbers)

@@ -1,0 +1,177 @@
+"""Cards have as few digits as their answers need, and say it; what they say in other units, they say as well."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import oar
+from oar.models import GaussianNaiveBayes, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
+from oar.models.spec import parameter_count
+from oar.plans import digits as rounding
+from oar.plans.card_file import as_json
+from oar.plans.layout import Sent, in_units
+from oar.plans.table_score import Scaler, TableScore
+from oar.report.member_page import member_page
+
+
+def loans(size=400, seed=0, jobs=("clerk", "cook", "driver")):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "income": draw.lognormal(8, 0.4, size).round(),
+            "age": draw.integers(20, 70, size),
+            "debt": draw.normal(5_000, 2_000, size).round(2),
+            "job": draw.choice(list(jobs), size),
+        }
+    )
+    chance = frame.income / 1500 - frame.debt / 3000 + frame.age / 40 + (frame.job == "clerk") + draw.normal(0, 1, size)
+    frame["ok"] = np.where(chance > chance.median(), "yes", "no")
+    return frame
+
+
+def planned(frame, model=None, budget=0.4, norm=2, limits=None):
+    people = oar.Population.from_frame(frame, target="ok")
+    refused = frame[frame.ok == "no"].drop(columns="ok").sort_values("income")
+    asking = refused.iloc[len(refused) // 4]
+    action = oar.Perturb(budget, norm=norm, limits={"age": oar.Limit(immutable=True)} if limits is None else limits)
+    asked = oar.Problem(people, model or Scaled(SoftmaxRegression(0.01)), oar.Query(asking, "yes"), action)
+    return oar.collective(asked)
+
+
+def numbers_in(content):
+    """Yield all numbers of a card's JSON, but settings of the model."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if key not in ("model", "version", "budget"):
+                yield from numbers_in(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from numbers_in(value)
+    elif isinstance(content, float):
+        yield content
+
+
+MODELS = [Scaled(GaussianNaiveBayes()), Scaled(SoftmaxRegression(0.01))]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_card_has_the_fewest_digits_and_an_audit_agrees(model, norm, monkeypatch):
+    result = planned(loans(), model, norm=norm)
+    card, worth = result.plan.published()
+    found = oar.audit(result.plan.followed(card))
+    assert not found.violations  # by the plan's own costs: the card's are rounded up
+    assert found.loss == pytest.approx(worth.loss, rel=1e-4)
+    assert found.success == worth.success
+    assert max(len(repr(abs(number)).replace(".", "").strip("0")) for number in numbers_in(as_json(card))) <= 6
+    first = next(at for at, each in enumerate(rounding.FEWEST_FIRST) if each.numbers == card.digits)
+    monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[-1:])
+    full = result.plan.published()[1]
+    enough = 0.99 * (result.loss_before - full.loss)
+    assert result.loss_before - worth.loss >= enough - 1e-9
+    if first:
+        monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[:first])
+        with pytest.raises(oar.DataError, match="would need more than"):
+            result.plan.card()
+
+
+def test_costs_are_rounded_up_and_given_units_are_not():
+    limits = {"age": oar.Limit(immutable=True), "debt": oar.Limit(unit=300.0)}
+    result = planned(loans(), limits=limits)
+    terms = {each.column.name: each for each in result.plan.card().table.columns}
+    income = result.problem.people.features[:, 0]
+    assert 1 / income.std() <= terms["income"].cost <= 1.1 / income.std()
+    assert len(f"{terms['income'].cost:e}".split("e")[0].strip("0").replace(".", "")) <= 3
+    assert terms["debt"].cost == 1 / 300
+
+
+@pytest.mark.parametrize(
+    ("model", "outputs"), [(SoftmaxRegression(), 3), (Ridge(), 2), (GaussianNaiveBayes(), 3), (PrototypeNetwork(), 3)]
+)
+def test_other_units_say_the_same(model, outputs):
+    draw = np.random.default_rng(1)
+    theta, signal = draw.normal(size=(2, parameter_count(model, 4, outputs)))
+    if isinstance(model, PrototypeNetwork):
+        theta = np.zeros(0)
+    by = Scaler(*draw.normal(size=(1, 4)), draw.uniform(0.1, 5, 4), *draw.normal(size=(2, 4)))
+    other = in_units(model, Sent(theta, signal, by), np.round(draw.normal(0, 9, 4)), np.array([0.1, 1, 10, 100.0]))
+    rows, targets = draw.normal(0, 3, (20, 4)), np.eye(outputs)[draw.integers(0, outputs, 20)]
+    values, slopes = TableScore(model, theta, signal, by)(rows, targets)
+    again, same = TableScore(model, *other)(rows, targets)
+    np.testing.assert_allclose(same, slopes, rtol=1e-8, atol=1e-10)
+    for code in range(outputs):  # scores differ by a constant of each class
+        apart = (again - values)[targets[:, code] == 1]
+        np.testing.assert_allclose(apart, apart[0], rtol=1e-6, atol=1e-8)
+
+
+def test_directions_are_cut_never_lengthened():
+    draw = np.random.default_rng(0)
+    for norm in (1, 2, np.inf):
+        given = draw.normal(size=(5, 30))
+        given /= np.linalg.norm(given, norm, axis=1)[:, None]
+        for digits in (1, 2, 5, 10):
+            short = rounding.shorter(given, digits)
+            assert (np.abs(short) <= np.abs(given)).all()
+            assert np.abs(short - given).max() <= 10.0 ** (1 - digits) * np.abs(given).max()
+    np.testing.assert_array_equal(rounding.shorter(np.array([[1.0, -1.0, 0.3]]), 3), [[1.0, -1.0, 0.3]])
+
+
+def test_a_level_of_one_is_named_nowhere_and_its_member_answers(tmp_path):
+    frame = loans()
+    frame.loc[3, "job"] = "astronaut"
+    result = planned(frame)
+    card = result.plan.card()
+    card.save(tmp_path / "card.json")
+    assert "astronaut" not in (tmp_path / "card.json").read_text()
+    assert "astronaut" not in member_page(card)
+    card = oar.Card.load(tmp_path / "card.json")
+    answer = card.respond(frame.drop(columns="ok").loc[3], frame.ok[3], keep="job")
+    assert answer.before["job"] == answer.after["job"] == "astronaut"
+    free = card.respond(frame.drop(columns="ok").loc[3], frame.ok[3])
+    assert free.after["job"] in ("astronaut", "clerk", "cook", "driver")
+    followed = result.plan.followed(card)
+    found = oar.audit(followed)
+    assert not found.violations
+    assert result.loss_before - found.loss >= 0.95 * (result.loss_before - result.loss)  # others do not suffer by it
+    changes = followed.changes()
+    ours = changes[changes.person == 3].set_index("column")["after"].to_dict()
+    assert ours == {name: after for name, before, after in free.changes}
+    assert not (changes["after"] == "astronaut").any()
+
+
+def test_a_rule_that_names_a_level_of_one_leaves_no_card():
+    frame = loans()
+    frame.loc[3, "job"] = "astronaut"
+    limits = oar.Limits(rules=["if job == 'astronaut' then income >= 1000"])
+    with pytest.raises(oar.DataError, match="names a level that fewer than 5 people have"):
+        planned(frame, limits=limits).plan.card()
+
+
+def test_bounds_that_are_one_persons_value_give_way():
+    frame = loans()
+    highest = float(frame.income.max())
+    lowest = oar.Limit(lower=float(frame.debt.min()))
+    result = planned(frame, limits={"income": oar.Limit(upper=highest), "debt": lowest})
+    card = result.plan.card()
+    text, terms = json.dumps(as_json(card)), {each.column.name: each for each in card.table.columns}
+    assert repr(highest) not in text
+    assert (frame.income >= terms["income"].upper).sum() >= 5
+    assert (frame.debt <= terms["debt"].lower).sum() >= 5
+    assert terms["income"].upper < highest
+    assert not oar.audit(result.plan.followed(card)).violations
+    declared = planned(frame, limits={"income": oar.Limit(upper=1e6)}).plan.card().table.columns[0]
+    assert declared.upper == 1e6
+
+
+def test_models_settled_by_the_data_do_not_say_so():
+    """ε of Gaussian naive Bayes is the largest variance: with all its digits, an average of everybody's squares."""
+    frame = loans(seed=2)
+    features = frame[["income", "debt"]].to_numpy() / 1000
+    people = oar.Population(features, frame.ok)
+    query = oar.Query(features[frame.ok == "no"].mean(axis=0), "yes")
+    asked = oar.Problem(people, GaussianNaiveBayes(var_smoothing=1e-3), query, oar.Perturb(0.3))
+    card = oar.collective(asked).plan.card()
+    assert card.broadcast.model.smoothing is None
+    assert card.broadcast.model.var_smoothing == 1e-3

@@ -1,0 +1,86 @@
+"""Signals end a command also where somebody swallows what they raise."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from study_worlds import problem
+
+import oar
+from oar import interrupts
+
+SCRIPT = """
+import gc, signal, sys, time
+from oar.interrupts import listen
+if sys.argv[2] == "listen":
+    listen(("SIGINT", "SIGTERM"))
+def meddle(phase, info):  # as JAX has one: what is raised in it is dropped
+    if phase == "start":
+        gc.callbacks.remove(meddle)
+        signal.raise_signal(getattr(signal, sys.argv[1]))
+gc.callbacks.append(meddle)
+gc.collect()
+for _ in range(200):
+    time.sleep(0.01)
+print("went on")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "listens", "codes"),
+    [("SIGINT", "listen", (-2, 130)), ("SIGTERM", "listen", (143,)), ("SIGINT", "not", (0,))],  # as Python has it
+)
+def test_a_signal_that_a_callback_swallows_comes_again(name, listens, codes):
+    env = os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", SCRIPT, name, listens], env=env, capture_output=True, text=True)
+    assert done.returncode in codes, done.stderr
+    assert ("went on" in done.stdout) == (listens == "not")
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    monkeypatch.setattr(interrupts, "_heard", [signal.SIGINT])
+
+
+def test_long_loops_look_whether_they_were_interrupted(tmp_path, interrupted):
+    from sklearn.tree import DecisionTreeClassifier
+
+    for model in (oar.SoftmaxRegression(), oar.BlackBox(DecisionTreeClassifier())):
+        with pytest.raises(KeyboardInterrupt):
+            oar.collective(problem(model))
+    with pytest.raises(KeyboardInterrupt, match="0 of 1 cells are kept"):
+        oar.study(problem(), store=tmp_path / "study.db")
+    assert oar.Study.open(tmp_path / "study.db").counts["pending"] == 1
+    gc.collect()
+
+
+def test_an_interrupt_fails_no_cell(tmp_path, monkeypatch):
+    from oar.studies import work
+
+    def swallowed(asked, **given):
+        monkeypatch.setattr(interrupts, "_heard", [signal.SIGINT])
+        raise RuntimeError("INTERNAL: CpuCallback error: KeyboardInterrupt")
+
+    monkeypatch.setattr(work, "collective", swallowed)
+    with pytest.raises(KeyboardInterrupt):
+        oar.study(problem(), solver="paper", store=tmp_path / "study.db")
+    counts = oar.Study.open(tmp_path / "study.db").counts
+    assert (counts["pending"], counts["failed"]) == (1, 0)
+
+
+def test_only_folders_of_ours_are_swept(tmp_path):
+    from oar.streaming import scratch
+
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    ours, own = (tmp_path / f"{scratch._owner()}-{gone.pid}-{name}" for name in ("ours", "own"))
+    for folder in (ours, own):
+        folder.mkdir()
+        (folder / "thesis.txt").write_text("mine")
+    (ours / scratch.MARK).touch()
+    scratch._remove_orphans(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [own.name]
