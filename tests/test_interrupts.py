@@ -41,6 +41,72 @@ def test_a_signal_that_a_callback_swallows_comes_again(name, listens, codes):
     assert ("went on" in done.stdout) == (listens == "not")
 
 
+IMPORTS = """
+import os, sys, time
+from oar import interrupts
+if len(sys.argv) > 3:
+    interrupts.LONGEST_IMPORT = float(sys.argv[3])
+interrupts.listen(("SIGINT", "SIGTERM", "SIGHUP"))
+sys.path.insert(0, sys.argv[1])
+import outer
+try:
+    for _ in range(1000):
+        time.sleep(0.01)
+    print("went on")
+finally:
+    time.sleep(0.5)  # for what is cleaned up, without being interrupted once more
+    print("cleaned up", flush=True)
+"""
+COMPILED = """
+import os, signal, sys, time
+try:  # as a compiled module does from which exceptions cannot come: it imports others, and ends all where that fails
+    import inner
+except BaseException:
+    os.abort()
+print("imported", flush=True)
+"""
+SLOW = """
+import os, signal, sys, time
+for _ in range(3):  # once is enough, but people press again
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+    time.sleep(0.05)
+"""
+ENDLESS = (
+    SLOW
+    + """
+while True:
+    time.sleep(0.01)
+"""
+)
+
+
+def importing(tmp_path, outer, inner, name, *longest):
+    (tmp_path / "outer.py").write_text(outer)
+    (tmp_path / "inner.py").write_text(inner)
+    env = os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])}
+    command = [sys.executable, "-c", IMPORTS, str(tmp_path), name, *longest]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(("name", "codes"), [("SIGINT", (-2, 130)), ("SIGTERM", (143,)), ("SIGHUP", (129,))])
+def test_a_signal_waits_for_imports_to_end(tmp_path, name, codes):
+    done = importing(tmp_path, COMPILED, SLOW, name)
+    assert done.returncode in codes, done.stderr
+    assert done.stdout == "imported\ncleaned up\n"
+
+
+@pytest.mark.parametrize(("name", "codes"), [("SIGINT", (-2, 130)), ("SIGTERM", (143,)), ("SIGHUP", (129,))])
+def test_a_signal_does_not_wait_for_imports_that_do_not_end(tmp_path, name, codes):
+    done = importing(tmp_path, "import inner", ENDLESS, name, "0.3")
+    assert done.returncode in codes, done.stderr
+
+
+def test_a_script_that_is_imported_itself_is_ended_at_once(tmp_path):
+    listening = "from oar.interrupts import listen\nlisten(('SIGTERM',))\n" + ENDLESS
+    done = importing(tmp_path, "import inner", listening, "SIGTERM", "1e9")
+    assert done.returncode == 143, done.stderr
+
+
 @pytest.fixture
 def interrupted(monkeypatch):
     monkeypatch.setattr(interrupts, "_heard", [signal.SIGINT])

@@ -1,9 +1,13 @@
-"""Signals that end a command, also where somebody swallows them.
+"""Signals that end a command, also where somebody swallows them, and never in the middle of an import.
 
 Python runs a signal's handler between any two steps, and what the handler raises goes to whoever is at work just then.
 That may be a callback of the garbage collector (JAX has one), of a weak reference or of compiled code, where exceptions
 are printed or dropped, and work goes on as if nobody had asked. So that a signal was heard is remembered: it is sent
 again where Python says that an exception of it came to nothing, and long loops look at every step.
+
+It may also be a compiled module that is just being set up, from within which other modules are imported: some of them,
+jaxlib's among them, end the process with an abort where an exception comes out of that. So nothing is raised while
+modules are being imported; the signal is sent again until that is over, or has taken longer than anybody waits.
 """
 
 from __future__ import annotations
@@ -12,12 +16,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-AGAIN = 0.02  # seconds after which a swallowed signal is sent again: whoever swallowed it has come to an end by then
+AGAIN = 0.02  # seconds after which a signal is sent again: whoever swallowed it has come to an end by then
+LONGEST_IMPORT = 30.0  # seconds for which a signal waits for imports
+_IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
+_first_heard = [0.0]
+_imports_around = [0]
+_on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
 
 def listen(names: Iterable[str]) -> None:
@@ -25,11 +35,12 @@ def listen(names: Iterable[str]) -> None:
 
     Signals that are ignored, as nohup has it, or that the system lacks, stay as they are.
     """
+    _imports_around[0] = _imports(sys._getframe())  # of a script that is itself imported: these do not end before it
     for name in names:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _hear)
-    tell, sys.unraisablehook = sys.unraisablehook, lambda lost: None if _sent_again(lost) else tell(lost)
+    tell, sys.unraisablehook = sys.unraisablehook, lambda lost: None if _was_one(lost) else tell(lost)
 
 
 def check_interrupted() -> None:
@@ -39,19 +50,46 @@ def check_interrupted() -> None:
 
 
 def _hear(number: int, frame: FrameType | None) -> None:
+    if not _heard:
+        _first_heard[0] = time.monotonic()
     _heard.append(number)
-    raise _raised(number)
+    if _imports(frame) > _imports_around[0] and time.monotonic() - _first_heard[0] < LONGEST_IMPORT:
+        _send_again()
+    else:
+        _on_its_way.clear()
+        raise _raised(number)
+
+
+def _imports(frame: FrameType | None) -> int:
+    """Return how many frames from this one outwards are Python's own, of importing."""
+    found = 0
+    while frame is not None:
+        found += frame.f_globals.get("__name__") == _IMPORTING
+        frame = frame.f_back
+    return found
 
 
 def _raised(number: int) -> BaseException:
     return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
 
-def _sent_again(lost: Any) -> bool:
+def _was_one(lost: Any) -> bool:
     """Send a signal again whose exception came to nothing; report whether it was one."""
     if not _heard or not issubclass(lost.exc_type, KeyboardInterrupt | SystemExit):
         return False
-    again = threading.Timer(AGAIN, os.kill, (os.getpid(), _heard[-1]))
-    again.daemon = True
-    again.start()
+    _send_again()
     return True
+
+
+def _send_again() -> None:
+    if not _on_its_way:
+        _on_its_way.add("signal")
+        again = threading.Timer(AGAIN, _sent)
+        again.daemon = True
+        again.start()
+
+
+def _sent() -> None:
+    if _on_its_way:  # unless another one has raised meanwhile
+        _on_its_way.clear()
+        os.kill(os.getpid(), _heard[-1])
