@@ -85,7 +85,7 @@ def importing(tmp_path, outer, inner, name, *longest):
     (tmp_path / "inner.py").write_text(inner)
     env = os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])}
     command = [sys.executable, "-c", IMPORTS, str(tmp_path), name, *longest]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(("name", "codes"), [("SIGINT", (-2, 130)), ("SIGTERM", (143,)), ("SIGHUP", (129,))])
@@ -103,7 +103,7 @@ def test_a_signal_does_not_wait_for_imports_that_do_not_end(tmp_path, name, code
 
 def test_a_script_that_is_imported_itself_is_ended_at_once(tmp_path):
     listening = "from oar.interrupts import listen\nlisten(('SIGTERM',))\n" + ENDLESS
-    done = importing(tmp_path, "import inner", listening, "SIGTERM", "1e9")
+    done = importing(tmp_path, "import inner", listening, "SIGTERM", "90")
     assert done.returncode == 143, done.stderr
 
 

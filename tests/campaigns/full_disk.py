@@ -49,7 +49,7 @@ def full_from(call: int) -> None:
 def replaced(out: Path, call: int) -> None:
     """Replace a plan while the disk fills up; end with TORN where that is not said as an error of storage."""
     try:
-        with staged(out, last="report.html", others=list(OLD)) as folder:
+        with staged(out, last="report.html", others=list(OLD), ours={*OLD, *NEW}) as folder:
             full_from(call)
             for name, text in NEW.items():
                 with replace_atomically(folder / name) as file:
@@ -68,7 +68,9 @@ def at_every_call(tally: Tally, place: Path, own: bool) -> None:
         written(out, before)
         code = in_a_child(lambda out=out, call=call: replaced(out, call))
         if own:
-            finish(out)  # when there is room again: beside somebody else's files, what was decided may take that
+            finish(
+                out, {*OLD, *NEW}
+            )  # when there is room again: beside somebody else's files, what was decided may take that
         found = files_of(out)
         tally.note(
             code == HELD and found in (before, after), f"full from call {call}, own files {own}: {code}, {found}"

@@ -34,7 +34,7 @@ KINDS = [(False, False, True), (False, False, False), (False, True, True), (True
 
 def replaced(out: Path) -> None:
     """Put the new plan into the folder, as commands do."""
-    with staged(out, last="report.html", others=list(OLD)) as folder:
+    with staged(out, last="report.html", others=list(OLD), ours={*OLD, *NEW}) as folder:
         for name, text in NEW.items():
             (folder / name).write_text(text)
 
@@ -119,7 +119,7 @@ def at_every_step(tally: Tally, place: Path, *, own: bool, first: bool, exchange
         code = in_a_child(act)
         seen = files_of(out) if out.exists() else {}
         at_once = not own and exchange
-        finish(out)
+        finish(out, {*OLD, *NEW})
         whole = files_of(out) if out.exists() else {}
         known = [before, after]
         tally.note(

@@ -88,10 +88,20 @@ def lives(number: int) -> bool:
         return False
 
 
+def listens(number: int) -> bool:
+    """Report whether a process has a way of its own to end: before that it is loading, and ends as Python does."""
+    try:
+        status = Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
 def ended(process: subprocess.Popen[str], by: signal.Signals, store: Path) -> str | None:
     """Send a signal and look at what is left; return what is wrong."""
     started_by_it = helpers(process.pid)
-    listening = store.exists()  # before that it may still be loading, and end as Python does
+    listening = listens(process.pid)
     process.send_signal(by)
     said, complaint = process.communicate(timeout=60)
     deadline = time.monotonic() + 20

@@ -1,4 +1,7 @@
-"""Tampering with a plan's folder: every alteration of a file, every file that goes or comes, is named by the audit."""
+"""Tampering with a plan's folder: every alteration of a file, every file that goes or comes, is named by the audit.
+
+Journals that somebody made up (`journals`) have no command change what it may not.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from oar.cli import app
 
+from .journals import JOURNALS, Journal, finished, read_only
 from .kills import people
 from .tally import Tally, parser
 
@@ -127,6 +131,30 @@ def attack(tally: Tally, plan: Path, data: Path, draw: random.Random) -> None:
     )
 
 
+def with_journal(tally: Tally, plan: Path, data: Path, journal: Journal, draw: random.Random) -> None:
+    """Put a journal that somebody made up into a copy of a plan, and have commands read it, and write there."""
+
+    def commands(copy: Path) -> Iterator[str]:
+        settled = journal.__name__ == "unfinished_elsewhere"  # which is no part of the plan, and holds up nobody
+        asks = [["audit", str(copy), str(data)], ["respond", str(copy / "plan.json"), str(data)]]
+        asks.append(["audit", str(copy / "plan.json"), str(data), "--target", "approved", "--query", "3"])
+        for ask in asks:
+            said = CliRunner().invoke(app, ask)
+            failed = said.exception is not None and not isinstance(said.exception, SystemExit)
+            told = (
+                said.output.startswith("oar: ") and said.output.count("\n") == 1 and "files of two runs" in said.output
+            )
+            yield (
+                "" if not failed and (settled or (said.exit_code == 1 and told)) else f"{ask[0]}: {said.output[-300:]}"
+            )
+
+    for name, attacked in (("read", lambda at: read_only(at, plan, journal, commands)),
+                           ("written to", lambda at: finished(at, plan, journal, draw))):  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="oar-tampering-") as place:
+            wrong = attacked(Path(place))
+        tally.note(wrong is None, f"{journal.__name__}, {name}: {wrong}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the campaign."""
     options = parser("tampering", __doc__ or "").parse_args(arguments)
@@ -142,6 +170,8 @@ def main(arguments: list[str] | None = None) -> int:
             code, said = audited(plan, data)
             tally.note(code == 0 and "NOT" not in said, f"{kind}, as it was delivered: exit {code}, {said}")
             plans.append((plan, data))
+        for journal in JOURNALS:
+            with_journal(tally, *plans[0], journal, draw)
         while tally.goes_on():
             attack(tally, *draw.choice(plans), draw)
     finally:

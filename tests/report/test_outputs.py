@@ -10,6 +10,8 @@ from oar.errors import StorageError
 from oar.report.arriving import finish
 from oar.report.outputs import staged
 
+OURS = ("a.png", "results.json", "z.md", "extended.png", "extended.svg")
+
 
 def fill(folder, names=("a.png", "results.json", "z.md")):
     for name in names:
@@ -17,7 +19,7 @@ def fill(folder, names=("a.png", "results.json", "z.md")):
 
 
 def fill_and_fail(out, trouble):
-    with staged(out, last="results.json") as folder:
+    with staged(out, last="results.json", ours=OURS) as folder:
         fill(folder)
         raise trouble
 
@@ -28,7 +30,7 @@ def names(folder):
 
 def test_files_appear_when_all_is_done(tmp_path):
     out = tmp_path / "deep" / "out"
-    with staged(out, last="results.json") as folder:
+    with staged(out, last="results.json", ours=OURS) as folder:
         fill(folder)
         assert not out.exists()
     assert names(out) == ["a.png", "results.json", "z.md"]
@@ -53,7 +55,7 @@ def test_after_trouble_an_older_result_is_untouched(tmp_path):
 def test_an_older_result_is_replaced_and_other_files_stay(tmp_path):
     (tmp_path / "results.json").write_text("old")
     (tmp_path / "own.txt").write_text("mine")
-    with staged(tmp_path, last="results.json") as folder:
+    with staged(tmp_path, last="results.json", ours=OURS) as folder:
         fill(folder)
     assert (tmp_path / "results.json").read_text() == "new results.json"
     assert (tmp_path / "own.txt").read_text() == "mine"
@@ -62,7 +64,7 @@ def test_an_older_result_is_replaced_and_other_files_stay(tmp_path):
 def test_what_an_older_run_drew_and_this_one_does_not_goes_with_its_results(tmp_path):
     for name in ("results.json", "extended.png", "own.txt"):
         (tmp_path / name).write_text("old")
-    with staged(tmp_path, last="results.json", others=["extended.png", "extended.svg", "a.png"]) as folder:
+    with staged(tmp_path, last="results.json", others=["extended.png", "extended.svg", "a.png"], ours=OURS) as folder:
         fill(folder)
         assert (tmp_path / "extended.png").exists()
     assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
@@ -71,7 +73,7 @@ def test_what_an_older_run_drew_and_this_one_does_not_goes_with_its_results(tmp_
 
 def test_without_older_results_nothing_is_taken_for_ours(tmp_path):
     (tmp_path / "extended.png").write_text("mine")
-    with staged(tmp_path, last="results.json", others=["extended.png"]) as folder:
+    with staged(tmp_path, last="results.json", others=["extended.png"], ours=OURS) as folder:
         fill(folder)
     assert (tmp_path / "extended.png").read_text() == "mine"
 
@@ -90,11 +92,11 @@ def test_what_cannot_be_placed_is_said_and_placed_by_the_next_command(tmp_path, 
         patch.setattr("oar.report.arriving.os.replace", refuse)
         with (
             pytest.raises(StorageError, match=r"files of two runs.*Input/output error.*next oar command"),
-            staged(tmp_path, last="results.json", others=["extended.png"]) as folder,
+            staged(tmp_path, last="results.json", others=["extended.png"], ours=OURS) as folder,
         ):
             fill(folder)
     assert "results.json" not in names(tmp_path)
-    finish(tmp_path)
+    finish(tmp_path, OURS)
     assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
     assert (tmp_path / "results.json").read_text() == "new results.json"
 
@@ -108,18 +110,18 @@ def test_beside_files_of_others_the_last_file_comes_last(tmp_path, monkeypatch):
         plain(source, target)
 
     monkeypatch.setattr("oar.report.arriving.os.replace", replace)
-    with staged(tmp_path, last="results.json") as folder:
+    with staged(tmp_path, last="results.json", ours=OURS) as folder:
         fill(folder)
     assert moved == ["a.png", "z.md", "results.json"]
 
 
 def test_a_folder_with_nothing_else_is_replaced_as_one_and_keeps_its_mode(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    with staged(out, last="results.json") as folder:
+    with staged(out, last="results.json", ours=OURS) as folder:
         fill(folder, ("results.json", "extended.png"))
     out.chmod(0o750)
     monkeypatch.setattr("oar.report.arriving.os.replace", None)
-    with staged(out, last="results.json", others=["extended.png"]) as folder:
+    with staged(out, last="results.json", others=["extended.png"], ours=OURS) as folder:
         fill(folder)
     assert names(out) == ["a.png", "results.json", "z.md"]
     assert out.stat().st_mode & 0o777 == 0o750
@@ -130,7 +132,7 @@ def test_the_folder_that_one_stands_in_stays_that_folder(tmp_path, monkeypatch):
     (tmp_path / "results.json").write_text("old")
     monkeypatch.chdir(tmp_path)
     before = os.stat(".").st_ino
-    with staged(Path("."), last="results.json") as folder:
+    with staged(Path("."), last="results.json", ours=OURS) as folder:
         fill(folder)
     assert os.stat(tmp_path).st_ino == before
     assert sorted(os.listdir(".")) == ["a.png", "results.json", "z.md"]
@@ -144,15 +146,15 @@ def test_folders_that_are_somebody_elses_stay(tmp_path):
             (place / name / "thesis.txt").write_text("mine")
             os.utime(place / name, (0, 0))
     for _ in range(2):
-        with staged(tmp_path / "out", last="results.json") as folder:
+        with staged(tmp_path / "out", last="results.json", ours=OURS) as folder:
             fill(folder)
     for place in (tmp_path, tmp_path / "out"):
         assert all((place / name / "thesis.txt").read_text() == "mine" for name in own)
 
 
 def test_a_run_that_goes_on_is_not_swept_by_another(tmp_path):
-    with staged(tmp_path / "out", last="results.json") as slow:
-        with staged(tmp_path / "out", last="results.json") as quick:
+    with staged(tmp_path / "out", last="results.json", ours=OURS) as slow:
+        with staged(tmp_path / "out", last="results.json", ours=OURS) as quick:
             fill(quick)
         assert slow.is_dir()
         fill(slow, ("results.json",))
@@ -170,7 +172,7 @@ def test_being_told_to_end_waits_while_files_are_placed(tmp_path, monkeypatch, n
         plain(source, target)
 
     monkeypatch.setattr("oar.report.arriving.os.replace", replace)
-    with staged(tmp_path, last="results.json") as folder:
+    with staged(tmp_path, last="results.json", ours=OURS) as folder:
         fill(folder)
     assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
 
@@ -180,7 +182,7 @@ def test_a_file_in_the_way_is_named_at_once(tmp_path):
     began = False
     with (
         pytest.raises(StorageError, match=r"out: .*file/out.*[Cc]hoose another"),
-        staged(tmp_path / "file" / "out", "r"),
+        staged(tmp_path / "file" / "out", "r", ours=OURS),
     ):
         began = True
     assert not began
@@ -191,13 +193,16 @@ def test_a_full_disk_at_the_end_is_told_and_leaves_no_results(tmp_path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("oar.report.arriving.os.fsync", refuse)
-    with pytest.raises(StorageError, match="No space left"), staged(tmp_path / "out", last="results.json") as folder:
+    with (
+        pytest.raises(StorageError, match="No space left"),
+        staged(tmp_path / "out", last="results.json", ours=OURS) as folder,
+    ):
         fill(folder)
     assert names(tmp_path) == []
 
 
 def test_ctrl_c_works_again_afterwards(tmp_path):
     before = signal.getsignal(signal.SIGINT)
-    with staged(tmp_path / "out", last="results.json") as folder:
+    with staged(tmp_path / "out", last="results.json", ours=OURS) as folder:
         fill(folder)
     assert signal.getsignal(signal.SIGINT) is before

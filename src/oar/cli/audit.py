@@ -83,12 +83,12 @@ def audit(
     with clear_endings(), stages() as stage:
         from oar.audit import audit as audited
         from oar.plans import Card
-        from oar.report.arriving import finish
+        from oar.report.arriving import check_settled
 
         check_file(out, force, endings=())
         check_data(data, None)
         stage("reading")
-        finish(card.parent)
+        check_settled(card.parent)
         differs = _differs(card, moves)
         loaded = Card.load(card)
         schema = None if loaded.table is None else loaded.table.encoding.schema

@@ -70,12 +70,12 @@ class Found:
 def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
     """Check a plan's files, then its moves and its card, with nothing said again."""
     from oar.audit import audit
-    from oar.report.arriving import finish
+    from oar.report.arriving import check_settled
     from oar.report.deliver import CARD
     from oar.report.manifest import check, keyed, read_private
 
     stage("reading")
-    finish(folder)
+    check_settled(folder)
     checked, private = check(folder), read_private(folder)
     with _asked(private, data) as asked:
         problem = asked.problem

@@ -63,11 +63,11 @@ def plan(
         if out is None and asked.example is None:
             raise OptionError("--out: must be a folder to write to, got none.")
         folder = out or FOLDER
-        from oar.report.deliver import REPORT, check_folder, write_all
+        from oar.report.deliver import FILES, REPORT, check_folder, write_all
         from oar.report.outputs import staged
 
         earlier = check_folder(folder, force)
-        with staged(folder, REPORT, earlier) as unfinished:
+        with staged(folder, REPORT, earlier, ours=FILES) as unfinished:
             result, facts, published = _planned(asked, group, held_out, stage)
             stage("writing")
             asks, sha256 = asked_to_json(asked), asked.source.sha256

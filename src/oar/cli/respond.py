@@ -61,10 +61,10 @@ def respond(
     """
     with clear_endings():
         from oar.plans import Card
-        from oar.report.arriving import finish
+        from oar.report.arriving import check_settled
         from oar.report.moves_out import write_csv
 
-        finish(card.parent)
+        check_settled(card.parent)
         check_file(out, force, endings=())
         loaded = Card.load(card)
         written.check(mine)

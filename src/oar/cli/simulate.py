@@ -71,16 +71,16 @@ def simulate(
         from oar.report.arriving import finish
         from oar.report.outputs import staged
         from oar.worlds.scenario import scenario_called
-        from oar.worlds.scenario_files import RESULTS, check_folder, write_files
+        from oar.worlds.scenario_files import RESULTS, check_folder, files_of, write_files
         from oar.worlds.scenarios import SCENARIOS
 
         story = scenario_called(scenario, SCENARIOS)
         settings = story.with_settings(given, quick)
         folder = Path(f"oar-{story.name}") if out is None else out
-        finish(folder)
+        finish(folder, files_of(story))
         earlier = check_folder(folder, story, force)
         bar = progress.add_task("loading", total=None)
-        with staged(folder, RESULTS, earlier) as unfinished:
+        with staged(folder, RESULTS, earlier, ours=files_of(story)) as unfinished:
             told = story.run(
                 settings,
                 seed,

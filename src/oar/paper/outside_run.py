@@ -13,10 +13,11 @@ from oar.paper.outside import OutsideSettings, find_outside, outside_stages
 from oar.paper.outside_summary import outside_csv, outside_results, outside_summary
 from oar.report.outputs import staged
 from oar.report.plain import json_text
-from oar.report.style import mark_quick, save_figure
+from oar.report.style import FORMATS, mark_quick, save_figure
 
 OnStage = Callable[[str, int, int], None]
 RESULTS_FILE = "results.json"
+FILES = (*(f"outside.{kind}" for kind in FORMATS), "summary.md", "table.csv", RESULTS_FILE)
 
 
 def study_outside(out: str | Path, settings: OutsideSettings, on_stage: OnStage | None = None) -> Path:
@@ -38,7 +39,7 @@ def study_outside(out: str | Path, settings: OutsideSettings, on_stage: OnStage 
         if on_stage is not None:
             on_stage(stages[done] if done < len(stages) else "done", done, len(stages))
 
-    with staged(Path(out), last=RESULTS_FILE) as folder:
+    with staged(Path(out), last=RESULTS_FILE, ours=FILES) as folder:
         found = find_outside(settings, announce)
         announce(len(stages))
         figure = draw_outside(found)

@@ -33,6 +33,8 @@ from oar.report.style import FORMATS, mark_quick, save_figure
 from oar.version import __version__
 
 RESULTS_FILE, SUMMARY_FILE = "results.json", "summary.md"
+FIGURES = ("figure1", "figure2", "strip", "extended")
+FILES = (*(f"{name}.{kind}" for name in FIGURES for kind in FORMATS), SUMMARY_FILE, RESULTS_FILE)
 SCHEMA, SCHEMA_VERSION = "oar-reproduction", 1
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "matplotlib")
 STAGES = (
@@ -73,7 +75,8 @@ def reproduce(
         on_stage: called as `on_stage(what, done, of)` before every stage and once at the end.
     """
     settings = reproduction_settings(quick, seed)
-    with staged(Path(out), last=RESULTS_FILE, others=[f"extended.{kind}" for kind in FORMATS]) as folder:
+    extra = [f"extended.{kind}" for kind in FORMATS]
+    with staged(Path(out), last=RESULTS_FILE, others=extra, ours=FILES) as folder:
         write_all(folder, settings, on_stage, extended)
     return Path(out)
 

@@ -2,9 +2,14 @@
 
 New files are made in a hidden folder of their own. Where the folder that they are for is not there, or holds nothing
 else, both change places by one rename. Otherwise the hidden folder, with a note of what goes where, is renamed to
-`ARRIVING` inside the other: from then on it is decided, and whoever comes next (`finish`) moves what has not been
-moved. Names of hidden folders carry a check sum, so that nobody else's is ever taken for one of these, and whoever
-works in one holds a lock on it, so that only those of killed runs are removed.
+`ARRIVING` inside the other: from then on it is decided, and whoever writes there next (`finish`) moves what has not
+been moved; who only reads is told (`check_settled`), and changes nothing. Names of hidden folders carry a check sum, so
+that nobody else's is ever taken for one of these, and whoever works in one holds a lock on it, so that only those of
+killed runs are removed.
+
+A folder may come from anybody, and so may what is called `ARRIVING` in it. So a note is heeded where it names nothing
+but files that its finisher writes itself, and where folders and files are what these names say: nothing is moved or
+removed through links, and nothing that belongs to another user.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +32,8 @@ from oar.opening import read_json
 
 PREFIX, ARRIVING = ".oar-unfinished-", ".oar-arriving"
 FILES, NOTE, LOCK = "files", "note.json", "lock"
+LONGEST_NOTE = 1 << 20  # bytes
+NOT_ELSEWHERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 CURRENT, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -42,9 +50,9 @@ def _check(number: str) -> str:
 
 
 @contextmanager
-def hidden_folder(out: Path) -> Iterator[Path]:
+def hidden_folder(out: Path, ours: Collection[str]) -> Iterator[Path]:
     """Yield a folder for the files that will be in `out`, on its disk; what is left of it afterwards is removed."""
-    finish(out)
+    finish(out, ours)
     beside = _can_change_places(out)
     place = out.parent if beside else out
     place.mkdir(parents=True, exist_ok=True)
@@ -73,9 +81,11 @@ def _locked_home(place: Path) -> tuple[Path, int]:
             os.close(held)
 
 
-def place_all(files: Path, out: Path, last: str, others: Collection[str]) -> None:
+def place_all(files: Path, out: Path, last: str, others: Collection[str], ours: Collection[str]) -> None:
     """Put all `files` into `out`, and take `others` away, of which `last` being there says that they are ours."""
     new = sorted(path.name for path in files.iterdir())
+    strange = {*new, *others} - set(ours)
+    assert not strange, f"{strange} could not be finished after a kill: name them among what is written"
     for path in files.iterdir():
         _sync(path)
     sync_folder(files)
@@ -95,35 +105,61 @@ def place_all(files: Path, out: Path, last: str, others: Collection[str]) -> Non
         sync_folder(out.parent)
         _give_back(files, out, known)
         return
-    finish(out)
+    finish(out, ours)
     os.rename(files.parent, out / ARRIVING)
     sync_folder(out)
-    _move(out)
+    _move(out, ours)
 
 
-def finish(out: Path) -> None:
-    """Finish what a run that was killed had begun to put into a folder.
+def check_settled(folder: Path) -> None:
+    """Raise where files of two runs may be in a folder; for commands that read, and change nothing."""
+    home = folder / ARRIVING
+    try:
+        settled = not os.path.lexists(home) or (_is_own_folder(home) and not set(os.listdir(home)) - {NOTE, LOCK})
+    except OSError:
+        settled = False
+    if not settled:
+        raise StorageError(
+            f"{folder} may hold files of two runs: what a run that was ended had still to put in place is in "
+            f"{ARRIVING}. Run the command that writes this folder again, which finishes it, or ask for a fresh copy."
+        )
+
+
+def finish(out: Path, ours: Collection[str]) -> None:
+    """Finish what a run that was killed had begun to put into a folder; `ours` are the names of files that it writes.
 
     Raises:
-        StorageError: where it cannot be finished, and what is in the folder belongs to two runs.
+        StorageError: where it cannot be finished, and what is in the folder belongs to two runs, or to somebody else.
     """
+    home = out / ARRIVING
+    if not os.path.lexists(home):
+        return
+    if not _is_own_folder(home):
+        raise _strange(home, "it is a link, a file, or another user's")
     try:
-        with open(out / ARRIVING / LOCK, "rb") as held:
-            lock(held.fileno(), wait=True)  # whoever is at it may go on
-            if (out / ARRIVING / LOCK).exists():
-                _move(out)
-    except (FileNotFoundError, NotADirectoryError):
+        held = os.open(home / LOCK, os.O_RDONLY | NOT_ELSEWHERE)
+    except FileNotFoundError:
         with suppress(OSError):
-            (out / ARRIVING).rmdir()  # all but this was done
+            home.rmdir()  # all but this was done
+        return
     except OSError as error:
-        raise _unfinished(out, error) from error
+        raise _strange(home, f"{LOCK} in it is not this package's") from error
+    try:
+        if not stat.S_ISREG(os.fstat(held).st_mode):
+            raise _strange(home, f"{LOCK} in it is not this package's")
+        lock(held, wait=True)  # whoever is at it may go on
+        if (home / LOCK).exists():
+            _move(out, ours)
+    finally:
+        os.close(held)
 
 
-def _move(out: Path) -> None:
+def _move(out: Path, ours: Collection[str]) -> None:
     """Move what has not been moved; the last file goes first and comes last, so that only a whole run has it."""
     home = out / ARRIVING
+    note = _note(home)
+    _check_note(home, note, ours)
     try:
-        note = _note(home)
         if note is not None:
             if (home / FILES / note["last"]).exists():
                 (out / note["last"]).unlink(missing_ok=True)
@@ -138,10 +174,41 @@ def _move(out: Path) -> None:
         raise _unfinished(out, error) from error
 
 
+def _check_note(home: Path, note: dict[str, Any] | None, ours: Collection[str]) -> None:
+    """Refuse a note that names anything else than files of ours, and files that are not what the note says."""
+    known = set() if note is None else {*note["put"], note["last"]}
+    strange = known.union(() if note is None else note["remove"]) - set(ours)
+    if strange:
+        raise _strange(home, f"it speaks of {min(strange)!r}")
+    try:
+        if os.path.lexists(home / FILES) and not _is_own_folder(home / FILES):
+            raise _strange(home, f"{FILES} in it is a link, a file, or another user's")
+        # A run has noted what it places before it calls a folder so, and takes its files out of it before the note.
+        there = os.listdir(home / FILES) if os.path.lexists(home / FILES) else []
+        plain = all(stat.S_ISREG(os.lstat(home / FILES / name).st_mode) for name in there)
+        if not known.issuperset(there) or not plain or set(os.listdir(home)) - {FILES, NOTE, LOCK}:
+            raise _strange(home, "other things are in it")
+    except OSError as error:
+        raise _unfinished(home.parent, error) from error
+
+
+def _strange(home: Path, why: str) -> StorageError:
+    return StorageError(
+        f"out: {home} is no unfinished run of this command, for {why}. Look what it is, and remove it, or choose "
+        "another folder."
+    )
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Report whether a path is a folder itself, and no link to one, and this user's."""
+    about = os.lstat(path)
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == getattr(os, "geteuid", lambda: about.st_uid)()
+
+
 def _unfinished(out: Path, error: OSError) -> StorageError:
     return StorageError(
         f"out: {out} holds files of two runs, because the newer ones could not all be put in place ({error.strerror}); "
-        f"those that are missing are in {out / ARRIVING}, and the next oar command on this folder goes on with them."
+        f"those that are missing are in {out / ARRIVING}, and the next oar command that writes here goes on with them."
     )
 
 
@@ -156,11 +223,14 @@ def _write_note(home: Path, note: dict[str, Any]) -> None:
 def _note(home: Path) -> dict[str, Any] | None:
     """Return what goes where; None where nothing was decided, or all is done."""
     try:
+        if os.lstat(home / NOTE).st_size > LONGEST_NOTE:
+            return None
         note = read_json(home / NOTE)
         names = [note["last"], *note["put"], *note["remove"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, StorageError, ValueError, KeyError, TypeError):
         return None
-    return note if all(isinstance(name, str) and Path(name).name == name for name in names) else None
+    plain = all(isinstance(name, str) and os.path.basename(name) == name != "" for name in names)
+    return note if plain and not {".", ".."} & set(names) else None
 
 
 def _can_change_places(out: Path) -> bool:
@@ -224,17 +294,25 @@ def _remove_abandoned(places: Collection[Path]) -> None:
 
 def _remove_if_abandoned(home: Path) -> None:
     with suppress(OSError):
+        if not _is_own_folder(home):
+            return
         try:
-            with open(home / LOCK, "rb") as held:
-                if lock(held.fileno()):
-                    _remove(home)
+            held = os.open(home / LOCK, os.O_RDONLY | NOT_ELSEWHERE)
         except FileNotFoundError:
             home.rmdir()
+            return
+        try:
+            if lock(held):
+                _remove(home)
+        finally:
+            os.close(held)
 
 
 def _remove(home: Path) -> None:
     """Remove a hidden folder; where its files may be those that were replaced, only what the note names."""
     files, note = home / FILES, _note(home)
+    if os.path.lexists(files) and not _is_own_folder(files):
+        raise NotADirectoryError(20, "not a folder of ours")
     if note is None:
         shutil.rmtree(files, ignore_errors=True)
     else:

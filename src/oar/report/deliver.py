@@ -98,7 +98,7 @@ def check_folder(out: Path, force: bool) -> list[str]:
     """
     if not out.is_dir():
         return []
-    finish(out)
+    finish(out, FILES)
     earlier = _delivered(out / AUDIT)
     there = sorted(path.name for path in out.iterdir() if not is_ours(path.name))
     others = [name for name in there if name not in earlier and (name in FILES or not earlier)]

@@ -30,7 +30,7 @@ def leaving_no_empty_folders(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]:
+def staged(out: Path, last: str, others: Collection[str] = (), *, ours: Collection[str]) -> Iterator[Path]:
     """Yield a hidden folder; its files come to `out` only if the block ends without an exception, and then together.
 
     The folder lies beside `out` or inside, so that it is on the same disk, and so that trying to make it tells at once
@@ -43,13 +43,14 @@ def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]
         last: the name of the file that comes last.
         others: names of files that a run may write but this one may not: where an older run's `last` is replaced, its
             `others` go with it, for they would seem to belong to the new one. Without an older `last` they stay.
+        ours: the names of all files that such a run may write: what a killed one had begun is finished for these alone.
     """
     out = Path(out).absolute()
     try:
-        with leaving_no_empty_folders(out), _opened(out) as folder:
+        with leaving_no_empty_folders(out), _opened(out, ours) as folder:
             yield folder
             with _undisturbed():
-                place_all(folder, out, last, others)
+                place_all(folder, out, last, others, ours)
     except StorageError:
         raise
     except OSError as error:
@@ -59,7 +60,7 @@ def staged(out: Path, last: str, others: Collection[str] = ()) -> Iterator[Path]
 
 
 @contextmanager
-def _opened(out: Path) -> Iterator[Path]:
+def _opened(out: Path, ours: Collection[str]) -> Iterator[Path]:
     """Make the hidden folder at once."""
     with ExitStack() as held:
         try:
@@ -67,7 +68,7 @@ def _opened(out: Path) -> Iterator[Path]:
                 raise NotADirectoryError(20, "a file is in the way")
             if out.exists() and not os.access(out, os.W_OK):
                 raise PermissionError(13, os.strerror(13))
-            folder = held.enter_context(hidden_folder(out))
+            folder = held.enter_context(hidden_folder(out, ours))
         except OSError as error:
             raise StorageError(
                 f"out: must be a folder that can be written to, got {out} ({error.strerror}). Choose another one."
