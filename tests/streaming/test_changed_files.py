@@ -197,3 +197,63 @@ def test_a_file_of_the_same_size_and_time_is_not_taken_for_the_one_that_was_plan
     for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
         with pytest.raises(DataError, match=r"path: files must stay as they are .*people\.parquet, which has changed"):
             again()
+
+
+def in_place(path, content):
+    """Write other bytes into a file, of which size, inode and times of reading and writing stay as they were."""
+    about = path.stat()
+    with open(path, "r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)], ids=lambda model: model.name)
+@pytest.mark.parametrize("change", ["values", "columns"])
+def test_files_are_known_by_their_content_where_no_time_tells(tmp_path, monkeypatch, model, change):
+    """On some disks, or by another clock, the time of the last change is as it was, too."""
+
+    def timeless(about):
+        return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+    monkeypatch.setattr(reading, "_stamp", timeless)
+    path, other = tmp_path / "people.parquet", tmp_path / "other.parquet"
+    write(path)
+    write(other, ("b", "a", "label") if change == "columns" else ("a", "b", "label"), a=COLUMNS["a"] + 0.5 * LABELS)
+    if change == "columns":  # the same bytes under other names: a footer of the same length
+        other.write_bytes(
+            path.read_bytes().replace(b"\x01a", b"\x01?").replace(b"\x01b", b"\x01a").replace(b"\x01?", b"\x01b")
+        )
+    people = oar.Population.from_parquet(path, "label", features=["a", "b"], classes=[0, 1])
+    quick = oar.solvers.ProjectedGradient(max_steps=2) if model.name == "softmax-regression" else "auto"
+    asked = oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0))
+    plan = oar.collective(asked, solver=quick).plan
+    oar.audit(plan)
+    before = timeless(path.stat())
+    in_place(path, other.read_bytes())
+    assert timeless(path.stat()) == before
+    for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
+        with pytest.raises(
+            DataError, match=r"files must stay as they are .*people\.parquet, row group 0, which has changed"
+        ):
+            again()
+    assert not list((tmp_path / "moves").glob("*"))
+    fresh = oar.Population.from_parquet(path, "label", features=["a", "b"], classes=[0, 1])
+    assert centroids(fresh) == ([[100.0, 1.0], [101.0, 2.0]] if change == "columns" else [[1.0, 100.0], [2.5, 101.0]])
+
+
+def test_contents_are_looked_at_once_a_plan_and_once_an_audit(tmp_path, monkeypatch):
+    looked, whole = [], reading.ParquetPart.content
+
+    def counted(part):
+        looked.append(part.name)
+        return whole(part)
+
+    monkeypatch.setattr(reading.ParquetPart, "content", counted)
+    write(tmp_path / "people.parquet")
+    people = oar.Population.from_parquet(tmp_path / "people.parquet", "label")
+    problem = oar.Problem(people, oar.SoftmaxRegression(1e-2), oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0))
+    plan = oar.collective(problem, solver=oar.solvers.ProjectedGradient(max_steps=2)).plan
+    assert people.passes > 2
+    assert len(looked) == 2
+    plan.write_moves(tmp_path / "moves")
+    assert len(looked) == 3

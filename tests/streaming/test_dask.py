@@ -163,6 +163,24 @@ def test_a_folder_of_small_files_that_dask_reads(tmp_path, client):
     assert oar.NearestCentroid().fit(people).positions.tolist() == [[1.0, 100.0], [2.0, 101.0]]
 
 
+def test_workers_know_files_by_their_content(client, tmp_path, monkeypatch):
+    from oar.people import parquet
+
+    features, labels, query = blobs(400)
+    folder = halves(tmp_path / "people", features, labels)
+    monkeypatch.setattr(parquet, "_stamp", lambda about: (about.st_ino, about.st_size))  # where no time tells
+    people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
+    plan = oar.collective(asked(people, MODELS["centroid"], query)).plan
+    path = sorted(folder.rglob("*.parquet"))[-1]
+    halves(tmp_path / "others", features + 1e-3, labels)
+    other = (tmp_path / "others" / path.relative_to(folder)).read_bytes()
+    assert len(other) == path.stat().st_size
+    path.write_bytes(other)
+    for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
+        with pytest.raises(oar.DataError, match=f"files must stay as they are .*{path.name}, .*which has changed"):
+            again()
+
+
 # What is lost
 
 

@@ -125,7 +125,9 @@ def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions
 
 def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     problem = plan.problem
-    before, after, sizes, limits = added(people.mapped(_class_means, asked, len(people.classes), people.dimensions))
+    before, after, sizes, limits = added(
+        people.mapped(_class_means, asked, len(people.classes), people.dimensions, contents=plan.contents)
+    )
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
@@ -171,7 +173,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
-    limits, moments = added(people.mapped(_looked_at, asked))
+    limits, moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
     task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
     old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
     own, violations = _query_move(problem, plan.query_move)

@@ -7,10 +7,12 @@ hold 10⁵ to 10⁶ people suit best.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import zlib
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,7 @@ class ParquetPart:
     group: int
     size: int
     columns: Columns
+    known: str | None = None
 
     @property
     def name(self) -> str:
@@ -72,13 +75,9 @@ class ParquetPart:
         from pyarrow.parquet import ParquetFile
 
         try:
-            with open(regular(self.path), "rb") as file:
-                # Opened once, so that the footer is that of the very file that is read, whoever puts another one there.
-                # Mapped, so that pages are decoded from where the system keeps them and not copied first.
-                source = pyarrow.BufferReader(mmap(file.fileno(), 0, access=ACCESS_READ))
-                about = _footer(source, _stamp(os.fstat(file.fileno())))
+            mapped, about = self._mapped()
             # Checksums are looked at where pages have them; one thread, because parts are read side by side
-            opened = ParquetFile(source, metadata=about, page_checksum_verification=True)
+            opened = ParquetFile(pyarrow.BufferReader(mapped), metadata=about, page_checksum_verification=True)
             if self.group >= about.num_row_groups or about.row_group(self.group).num_rows != self.size:
                 raise DataError(
                     f"path: files must stay as they are, got {self.name}, which no longer has {self.size:,} people; "
@@ -89,6 +88,49 @@ class ParquetPart:
             raise
         except (pyarrow.ArrowException, OSError, LookupError, ValueError, MemoryError) as error:  # empty ones too
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
+
+    def _mapped(self, look: bool = False) -> tuple[mmap, Any]:
+        """Return the file's bytes and what it says about its row groups.
+
+        Opened once, so that the footer is that of the very file that is read, whoever puts another one there. Mapped,
+        so that pages are decoded from where the system keeps them and not copied first.
+        """
+        with open(regular(self.path), "rb") as file:
+            mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+            return mapped, _footer(mapped, _stamp(os.fstat(file.fileno())), look)
+
+    def content(self) -> str:
+        """Return a digest of all columns that are read, byte by byte, and of what the file says that these are.
+
+        That changes with whatever changes people's data, also where size, times and inode are as they were.
+        """
+        import pyarrow
+
+        named = hashlib.blake2b(digest_size=16)
+        try:
+            mapped, about = self._mapped(look=True)
+            group, kept = about.row_group(self.group), memoryview(mapped)
+            places = {about.schema.column(place).path: place for place in range(about.num_columns)}
+            for name in (*self.columns.features, *self.columns.others):
+                place = places.get(name)
+                if place is None:  # of several leaves, which are refused where they are read
+                    continue
+                column, kind = group.column(place), about.schema.column(place)
+                first = column.data_page_offset
+                if column.has_dictionary_page:
+                    first = min(first, column.dictionary_page_offset)
+                says = name, column.physical_type, str(kind.logical_type), column.compression, column.encodings
+                # A checksum a column, which takes a fifth of the time of a cryptographic digest: what is looked for are
+                # changes that no time tells, and not forgers, who could have come before the plan.
+                check = zlib.crc32(kept[first : first + column.total_compressed_size])
+                named.update(repr((*says, column.num_values, group.num_rows, check)).encode())
+        except (pyarrow.ArrowException, OSError, LookupError, ValueError, MemoryError) as error:
+            raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
+        return named.hexdigest()
+
+    def known_as(self, content: str | None) -> ParquetPart:
+        """Return the part with the digest that its content must have."""
+        return replace(self, known=content)
 
     def stamp(self) -> tuple[str, Stamp]:
         """Return what changes when the file does; one that is not there has none."""
@@ -124,16 +166,24 @@ def _stamp(about: os.stat_result) -> Stamp:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
-_footers: OrderedDict[Stamp, Any] = OrderedDict()
+_footers: OrderedDict[Stamp, tuple[bytes, Any]] = OrderedDict()
 
 
-def _footer(source: Any, stamp: Stamp) -> Any:
-    """Return what a file says about its row groups, read once: it is long where there are many of them."""
+def _footer(source: mmap, stamp: Stamp, look: bool = False) -> Any:
+    """Return what a file says about its row groups, read once: it is long where there are many of them.
+
+    Where contents are looked at, so are the footer's own bytes, which may be others although the stamp is as it was.
+    """
+    import pyarrow
     from pyarrow.parquet import read_metadata
 
-    found = _footers.get(stamp)
-    if found is None:
-        found = _footers[stamp] = read_metadata(source)
+    known, found = _footers.get(stamp, (b"", None))
+    if found is None or look:
+        length = 8 + int.from_bytes(source[-8:-4], "little")  # as its last bytes say
+        digest = hashlib.blake2b(source[-min(length, len(source)) :]).digest()
+        if found is None or digest != known:
+            found = read_metadata(pyarrow.BufferReader(source))
+            _footers[stamp] = digest, found
         while len(_footers) > MOST_FOOTERS:
             with suppress(KeyError):  # another thread may have done it
                 _footers.popitem(last=False)

@@ -6,7 +6,7 @@ array on disk) is its own affair. Parts are small descriptions that can be sent 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,6 +80,14 @@ class Part(Protocol):
         """Return something that changes when the data do; None where nobody can tell."""
         ...
 
+    def content(self) -> str | None:
+        """Return a digest of what the people are read from, by which changes show that no stamp tells; None without."""
+        ...
+
+    def known_as(self, content: str | None) -> Part:
+        """Return the part with the digest that its content must have."""
+        ...
+
     def read(self) -> Rows:
         """Read them."""
         ...
@@ -87,6 +95,26 @@ class Part(Protocol):
     def read_labels(self) -> Rows:
         """Read labels and weights alone; there are no features then."""
         ...
+
+
+@dataclass(frozen=True)
+class Noting:
+    """A function of a part that also returns what the part's content is; another content than is known is refused.
+
+    The content is looked at first, so that what follows is of nobody else, and reads from where the system keeps it.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, part: Any, start: int, *arguments: Any) -> tuple[str | None, Any]:
+        """Return the content's digest and the function's result."""
+        content = part.content()
+        if part.known is not None and content != part.known:
+            raise DataError(
+                f"path: files must stay as they are from the plan to its moves, got {part.name}, which has changed "
+                "since; make the population and the plan again."
+            )
+        return content, self.function(part, start, *arguments)
 
 
 def as_numbers(values: Any, name: str) -> NDArray:

@@ -17,7 +17,7 @@ from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
 from oar.people.engine import Engine, Threads
 from oar.people.labels import LabelCoding, label_array, plain
-from oar.people.parts import Part, Rows, sliced
+from oar.people.parts import Noting, Part, Rows, sliced
 from oar.people.population import Chunk, Population
 from oar.people.tables import CHUNK_ROWS
 
@@ -63,6 +63,7 @@ class StreamedPopulation(Population):
         self._encoding, self._rows, self._first_weights = None, None, None
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self._known: dict[str, tuple[Any, Any]] = {}  # likewise
+        self._contents: tuple[Any, tuple[str | None, ...]] | None = None  # likewise, a digest for each part
         self.passes = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,10 +166,31 @@ class StreamedPopulation(Population):
 
     # Reading
 
-    def mapped(self, function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-        """Yield function(part, start, *arguments) for each part, in order: one pass over the data."""
+    def mapped(
+        self, function: Callable[..., Any], *arguments: Any, contents: tuple[str | None, ...] | None = None
+    ) -> Iterator[Any]:
+        """Yield function(part, start, *arguments) for each part, in order: one pass over the data.
+
+        The first one since a file was changed also notes all parts' contents; a part that has not the one that is given
+        is refused before anything is done with it.
+        """
         self.passes += 1
+        stamps = self.stamps()
+        if stamps is not None and (contents is not None or self._contents is None or self._contents[0] != stamps):
+            return self._noting(function, arguments, stamps, contents)
         return self.engine.map(function, self.parts, self.starts, *arguments)
+
+    def _noting(self, function: Any, arguments: Any, stamps: Any, contents: Any) -> Iterator[Any]:
+        known = contents or (None,) * len(self.parts)
+        parts, found = [part.known_as(one) for part, one in zip(self.parts, known, strict=True)], []
+        for content, result in self.engine.map(Noting(function), parts, self.starts, *arguments):
+            found.append(content)
+            yield result
+        self._contents = stamps, tuple(found)
+
+    def contents(self) -> tuple[str | None, ...] | None:
+        """Return a digest of each part's content, as it was noted last; None where files have changed since."""
+        return None if self._contents is None or self._contents[0] != self.stamps() else self._contents[1]
 
     def find_classes(self, stride: int) -> None:
         """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""

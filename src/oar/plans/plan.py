@@ -47,17 +47,23 @@ class Plan:
         self._check_shape("query_move", (self.problem.people.dimensions,))
         if isinstance(self.problem.people, StreamedPopulation):
             object.__setattr__(self, "_files", self.problem.people.stamps())
+            object.__setattr__(self, "_contents", self.problem.people.contents())
 
     @property
     def files(self) -> frozenset | None:
         """What changes when a file that people were read from does; None where nobody can tell."""
         return getattr(self, "_files", None)
 
-    def check_files(self) -> None:
-        """Refuse to go on with people whose files have changed since the plan was made.
+    @property
+    def contents(self) -> tuple[str | None, ...] | None:
+        """A digest of every part of people in files, which the first pass of an audit or of writing is held to."""
+        return getattr(self, "_contents", None)
 
-        A stamp has the time of the last change of a file's content or owner, which nobody can set: that size and time
-        of writing are the same does not say that the content is.
+    def check_files(self) -> None:
+        """Refuse to go on with people whose files have changed since the plan was made, as far as can be seen at once.
+
+        A stamp has size and inode, and the times of the last change of content and owner. All of them can be as they
+        were, by another clock or on a disk that keeps no such time: what is read is held to `contents`, too.
         """
         people = self.problem.people
         now = people.stamps() if isinstance(people, StreamedPopulation) else None

@@ -62,7 +62,7 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
         writing = _Writing(str(place), mark, (position, *names), plan.mover(), coding, plan.rows_at_a_time)
         numbers = dict(zip(people.starts, range(len(people.parts)), strict=True))
         _refuse_others(writing, len(people.parts))
-        return [Path(one) for one in people.mapped(_write_part, writing, numbers)]
+        return [Path(one) for one in people.mapped(_write_part, writing, numbers, contents=plan.contents)]
     chunks = people.chunks(PART_ROWS)
     writing = _Writing(str(place), mark, (position, *names), plan, None, PART_ROWS)
     _refuse_others(writing, -(-people.size // PART_ROWS))
