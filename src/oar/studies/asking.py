@@ -80,7 +80,9 @@ def study(
             if "fingerprint" in known and not opened.begun and not is_same(known["fingerprint"], now):
                 opened.forget()  # whoever asked before asked for what could not be
                 known.clear()
-            known["fingerprint"] = check_same(known["fingerprint"], now, store) if "fingerprint" in known else now
+            if "fingerprint" in known:
+                now = check_same(known["fingerprint"], now, store, work.models, problem)
+            known["fingerprint"] = now
             for part, names in (("models", work.models), ("queries", work.queries)):
                 known[part] = list(dict.fromkeys([*known.get(part, ()), *names]))
             known["factors"] = not problem.allowance.single

@@ -133,7 +133,11 @@ def _texts(value: Any) -> bool:
 def _is_part(value: Any) -> bool:
     known = isinstance(value, dict) and isinstance(value.get("digest"), str) and isinstance(value.get("words"), str)
     places = value.get("places", {}) if known else None
-    return isinstance(places, dict) and all(isinstance(value.get(name, ""), str) for name in ("unknown", "compiled_by"))
+    return (
+        isinstance(places, dict)
+        and isinstance(value.get("probe", {}), dict)
+        and all(isinstance(value.get(name, ""), str) for name in ("unknown", "compiled_by"))
+    )
 
 
 def _is_fingerprint(value: Any) -> bool:

@@ -21,6 +21,7 @@ from oar.people.wording import shown
 from oar.plans.behaviour import behaviour
 from oar.problem import Problem, Query
 from oar.studies.cells import Own
+from oar.studies.probing import probed, same
 
 KIND = 2  # 1 knew functions by their names alone
 ASKED = ("budget", "within", "probability", "several", "share")
@@ -45,12 +46,14 @@ def fingerprint(
         "people": _part(problem.people, repr(problem.people)),
         "action": _part(_acting(problem, own), repr(problem.action)),
         "solver": _part(solver, repr(solver)),
-        "models": {name: _part(model, repr(model)) for name, model in models.items()},
+        "models": {name: _model(model, problem) for name, model in models.items()},
         "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
     }
 
 
-def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[str, Any]:
+def check_same(
+    known: dict[str, Any], now: dict[str, Any], store: Any, models: Mapping[str, Any], problem: Problem
+) -> dict[str, Any]:
     """Return what is known with what is new; raise where a part is not what it was, or where nobody can say."""
     if known.get("kind") != KIND:
         raise StorageError(
@@ -70,6 +73,17 @@ def check_same(known: dict[str, Any], now: dict[str, Any], store: Any) -> dict[s
             f"store: {store} holds a study that cannot be gone on with, because nobody can say whether this problem is "
             f"the same: {'; '.join(unknown)}. Name another store, or use Python functions and plain settings."
         )
+    for name, model in models.items():
+        then, one = known["models"].get(name, {}).get("probe"), now["models"][name]
+        if "probe" in one:
+            alike, one["probe"] = same(then, one["probe"], model, problem)
+            if not alike:
+                raise StorageError(
+                    f"store: {store} holds a study of another problem: the model {name!r} ({one['words']}) has "
+                    "the same code as then, but trained on the same people with the same seed it answers otherwise. "
+                    "Something that it reads has changed: a file, an environment variable, a setting of a library. "
+                    "Name another store, or put it back as it was."
+                )
     return now | {part: known[part] | now[part] for part in ("models", "queries")}
 
 
@@ -107,6 +121,13 @@ def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
     inner = [place for place in places if not any(other.startswith(f"{place}.") for other in places)]
     where = f": {', '.join(inner[:MOST_SHOWN])}{', …' if len(inner) > MOST_SHOWN else ''}" if inner else ""
     return f"({now['words']} then and now, but with other contents{where})"
+
+
+def _model(model: Any, problem: Problem) -> dict[str, Any]:
+    """Return a model's part; of one with somebody's own code in it also what it answers."""
+    part = _part(model, repr(model))
+    answers = "compiled_by" in part and "unknown" not in part and not problem.people.streamed
+    return part | {"probe": probed(model, problem)} if answers else part
 
 
 def _part(value: Any, words: str) -> dict[str, Any]:
