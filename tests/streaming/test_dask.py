@@ -25,6 +25,7 @@ from dask import config as dask_config
 from distributed import Client, LocalCluster
 
 PEOPLE = 4_000
+LONG = 600.0  # seconds for what happens at once on an idle machine
 MODELS = {
     "centroid": oar.NearestCentroid(),
     "softmax": oar.SoftmaxRegression(1e-2),
@@ -203,6 +204,7 @@ def test_the_only_worker_is_killed_and_takes_everything_along(people_of, here, t
     features, labels, query = people_of["softmax"]
     folder = halves(tmp_path / "people", features, labels, 1_000)
     monkeypatch.setattr(dask_engine, "LOOK", 1.0)
+    monkeypatch.setattr(dask_engine, "PATIENCE", LONG)  # a busy machine takes its time to start another worker
     with started_cluster(1, tmp_path / "cluster") as cluster, Client(cluster, set_as_default=False) as client:
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         (address, pid), *others = client.run(os.getpid).items()
@@ -262,7 +264,7 @@ def test_a_lost_worker_is_done_without_and_a_lost_scheduler_is_told(processes, p
     address, (scheduler, *workers) = processes
     folder = halves(tmp_path / "people", features, labels, 1_000)
     with dask_config.set(QUIET), Client(scheduler_file=str(address), set_as_default=False, timeout=4) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=LONG)
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         killing(people, monkeypatch, 20, workers[0].kill)
         agree(solved(people, "softmax", query, tmp_path / "moves"), here["softmax"])

@@ -14,6 +14,7 @@ from oar.studies.hands import OnDask
 from oar.studies.work import Work
 
 distributed = pytest.importorskip("distributed")
+LONG = 600.0  # seconds for what happens at once on an idle machine
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, from threads and ports that are not ours
 
 
@@ -49,10 +50,10 @@ def test_arrays_are_aligned_on_workers_too(cluster):
     )
     work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
     with distributed.Client(cluster) as client:
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG)
         hands = OnDask(work, client)
         (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
-        assert hands.start(unit).result(60)[0]["loss"] > 0
+        assert hands.start(unit).result(LONG)[0]["loss"] > 0
         assert [each for held in client.run(aligned_there).values() for each in held] == [True]
         hands.stop()
         assert not any(client.run(aligned_there).values())  # and nothing stays
@@ -66,7 +67,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(cluster, tmp_path):
     asked = problem(oar.SoftmaxRegression(), participants=dies_once(str(once)))
     once.unlink()
     with distributed.Client(cluster) as client:
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG)
         found = oar.study(asked, budgets=[0.1, 0.2, 0.3], solver=QUICK, store=tmp_path / "far.db", client=client)
     assert once.exists()
     assert found.table().equals(expected)
@@ -78,10 +79,10 @@ def test_a_problem_that_its_only_holder_took_along_is_sent_again(cluster):
     work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
     (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
     with distributed.Client(cluster) as client:
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG)
         hands = OnDask(work, client)
         client.cancel([hands._work], force=True)  # what the scheduler does with data that nobody has any more
-        assert hands.start(unit).result(60)[0]["loss"] > 0
+        assert hands.start(unit).result(LONG)[0]["loss"] > 0
         hands.stop()
 
 
