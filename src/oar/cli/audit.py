@@ -260,9 +260,10 @@ def _save(found: Audit, card: Card, asked: Asked, out: Path) -> None:
     from oar.report.answer import told
     from oar.report.facts import FORMAT, VERSION
     from oar.report.plain import json_text
+    from oar.report.publishable import names_of, publishable, rounding_words
     from oar.version import __version__
 
-    source = asked.source
+    source, people = asked.source, asked.source.people
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -271,5 +272,6 @@ def _save(found: Audit, card: Card, asked: Asked, out: Path) -> None:
         "outcome": {field.name: told(getattr(found, field.name)) for field in fields(found)},
         "repeat": {"data": {"file": source.file, "rows": len(source.frame)}},
     }
+    content = publishable(content, people.size, names_of(people)) | {"rounding": rounding_words(people.size)}
     with replace_atomically(out) as file:
         file.write(json_text(content).encode())
