@@ -134,13 +134,14 @@ def write_all(
     Args:
         folder: where to.
         result: the plan.
-        facts: what is told about it.
+        facts: what is told about it; private.json keeps all digits, and every other file has it as `publishable` does.
         published: its card.
         asked: what was asked, for the auditor.
         sha256: of the data, of which only a keyed digest is kept.
         whom: what members are told of who asks; None for nothing.
     """
     people = result.problem.people
+    found = dict(facts)
     facts = {**publishable(facts, people.size, names_of(people)), "plan": NO_ID, "rounding": rounding_words(people.size)}
     key = secrets.token_bytes(32)
     changes = changes_of(result.plan)
@@ -154,7 +155,7 @@ def write_all(
     missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
     names = [name for name in FILES if not missing.get(name)]
     _write(folder / AUDIT, json_text({**facts, "files": names}))
-    write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256)
+    write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256, found)
     return seal(folder, key), names
 
 

@@ -124,8 +124,10 @@ def _id(listed: dict[str, Any]) -> str:
     return "-".join(digits[place : place + 4] for place in range(0, 32, 4))
 
 
-def write_private(folder: Path, key: bytes, asked: dict[str, Any], data: dict[str, Any], sha256: str) -> None:
-    """Write what an audit needs and nobody else should have: the key, what was asked, and how to know the data."""
+def write_private(
+    folder: Path, key: bytes, asked: dict[str, Any], data: dict[str, Any], sha256: str, found: dict[str, Any]
+) -> None:
+    """Write what an audit needs and nobody else should have: the key, what was asked and found, and whose data."""
     content = {
         "format": PRIVATE_FORMAT,
         "version": VERSION,
@@ -134,6 +136,7 @@ def write_private(folder: Path, key: bytes, asked: dict[str, Any], data: dict[st
         "key": key.hex(),
         "data": {**data, "hmac": keyed(key, sha256)},
         "asked": asked,
+        "found": found,  # with all digits, which audit.json and report.html have not
     }
     with replace_atomically(folder / PRIVATE) as file:
         file.write(json_text(content).encode())

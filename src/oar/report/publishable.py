@@ -35,7 +35,11 @@ COARSEST = 0.5
 LEAST_NOISE = 1e-9
 
 KEPT = ("asked", "repeat", "format", "version", "oar", "plan", "files", "rounding")  # what is known without people's values
-WHO = {"people", "members", "participants", "bystanders", "held_out_people", "held_out_left_out"}  # how many there are
+# How many there are of whom something is told, and what those do whose labels change or who leave.
+WHO = {
+    *("people", "members", "participants", "actors", "bystanders", "held_out_people", "held_out_left_out"),
+    *("relabelled", "leavers"),
+}
 GIVEN = {"shares", "budgets", "defection", "draws"}
 PREDICTED = {"prediction_before", "prediction"}  # labels, where they are whole
 SHARES = {
@@ -77,7 +81,7 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     """
     known = {number for part in (*(facts.get(name) for name in KEPT), names, people) for number in _numbers(part)}
     known |= {number for name in NAMES for part in _under(facts, name) for number in _numbers(part)}
-    counts = {float(people), *(number for name in WHO for part in _under(facts, name) for number in _numbers(part))}
+    counts = {float(people), *(float(part) for name in WHO for part in _under(facts, name) if _is_number(part))}
     rounding = Rounding(people, counts, known | counts, _largest(facts, "loss_before", "loss"), _largest(facts, "effort"))
     return {name: part if name in KEPT else rounding.told(name, part) for name, part in facts.items()}
 
