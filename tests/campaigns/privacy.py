@@ -37,7 +37,7 @@ import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Scaled, SoftmaxRegression
 from oar.plans.card_file import as_json
 
-from .privacy_by_refits import attack, by_steps
+from .privacy_by_refits import by_refits, by_steps
 from .tally import Tally, parser
 
 NEAR, BETTER = 0.05, 0.5
@@ -317,7 +317,7 @@ def main(arguments: list[str] | None = None) -> int:
     minutes = 5.0 if given.minutes is None and given.number is None else given.minutes
     half = minutes if minutes is None or given.refits else minutes / 2
     refits = Tally("privacy", minutes=half, number=given.number)
-    attack(refits, given.seed)
+    by_refits(refits, given.seed)
     if given.refits:
         return refits.close()
     tally = Tally("privacy", minutes=half, number=given.number)

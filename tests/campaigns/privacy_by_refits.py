@@ -138,10 +138,12 @@ def width(views: Mapping[float, Any]) -> float:
 def telling(views: Mapping[float, Seen]) -> list[str]:
     """Return the files in which the nearest guesses that are not kept differ."""
     wrong = sorted((each for each in views if each not in kept(views)), key=abs)[:2]
-    return sorted({name for each in wrong for name, text in views[0.0].files.items() if views[each].files.get(name) != text})
+    return sorted(
+        {name for each in wrong for name, text in views[0.0].files.items() if views[each].files.get(name) != text}
+    )
 
 
-def attack(tally: Tally, seed: int) -> None:
+def by_refits(tally: Tally, seed: int) -> None:
     """Attack person after person, and print how far each one's income is known afterwards."""
     widths: dict[int, list[float]] = {}
     number = seed * 1_000_003
@@ -179,7 +181,10 @@ def by_steps(seed: int, people: int = 4) -> None:
     finally:
         rounding.PEOPLE = chosen
     for (name, size), all_ in sorted(left.items()):
-        print(f"{name:<14}{size:>5} people: least {min(all_):.3f}, median {np.median(all_):.3f} of {len(all_)}", flush=True)
+        print(
+            f"{name:<14}{size:>5} people: least {min(all_):.3f}, median {np.median(all_):.3f} of {len(all_)}",
+            flush=True,
+        )
 
 
 def _ways(rounding: Any, size: int) -> Iterator[tuple[str, Any]]:

@@ -14,12 +14,23 @@ def test_steps_are_ten_peoples_worth_and_no_finer_than_four_digits():
 
 
 def test_counts_are_of_fives_and_tens_and_nobody_is_lost():
-    told = {"outcome": {"movers": 0}, "people": 199, "counts": [{"away": count} for count in (0, 1, 7, 12, 48, 56, 199)]}
+    told = {
+        "outcome": {"movers": 0},
+        "people": 199,
+        "counts": [{"away": count} for count in (0, 1, 7, 12, 48, 56, 199)],
+    }
     assert [each["away"] for each in publishable(told, 200)["counts"]] == [0, 5, 5, 10, 50, 60, 199]
 
 
 def test_bounds_stay_true():
-    told = {"loss": 3.0, "budget_at_most": 0.4213, "people_at_most": 51, "bound": 2.789, "residual": 3e-13, "steps": 137}
+    told = {
+        "loss": 3.0,
+        "budget_at_most": 0.4213,
+        "people_at_most": 51,
+        "bound": 2.789,
+        "residual": 3e-13,
+        "steps": 137,
+    }
     found = publishable(told, 100)
     assert found["budget_at_most"] == 0.45
     assert found["people_at_most"] == 60

@@ -26,7 +26,8 @@ class Found:
 
     Attributes:
         plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
-        problem: what was asked. asked: goal and budget, in words. moves, card: audits; None where there is none. others: what the moves do.
+        problem: what was asked. asked: goal and budget, in words. moves, card: audits; None where there is none.
+        others: what the moves do.
     """
 
     plan: str | None

@@ -142,7 +142,11 @@ def write_all(
     """
     people = result.problem.people
     found = dict(facts)
-    facts = {**publishable(facts, people.size, names_of(people)), "plan": NO_ID, "rounding": rounding_words(people.size)}
+    facts = {
+        **publishable(facts, people.size, names_of(people)),
+        "plan": NO_ID,
+        "rounding": rounding_words(people.size),
+    }
     key = secrets.token_bytes(32)
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)

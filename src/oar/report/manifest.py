@@ -19,6 +19,7 @@ from typing import Any
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
+from oar.opening.documents import parsed_json
 from oar.report.arriving import is_ours
 from oar.report.plain import json_text
 from oar.version import __version__
@@ -64,7 +65,7 @@ def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
     """Compare a folder with its manifest; `only` names the files that matter, where not all do."""
     try:
         text = (folder / MANIFEST).read_bytes()
-        content = json.loads(text)
+        content = parsed_json(text.decode())
         entries = {entry["name"]: entry for entry in content["files"]}
         content.pop("plan", None)
         plan = _id(content)
@@ -149,7 +150,7 @@ def read_private(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise StorageError(f"{path} does not exist, which says what was asked; ask for it, or {instead}.")
     try:
-        content = json.loads(path.read_bytes())
+        content = parsed_json(path.read_bytes().decode())
         if content["format"] != PRIVATE_FORMAT or content["version"] != VERSION:
             raise ValueError("of another kind, or another version")
         bytes.fromhex(content["key"])

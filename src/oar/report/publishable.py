@@ -34,7 +34,16 @@ FINEST = 1e-4  # of a number, however many people there are
 COARSEST = 0.5
 LEAST_NOISE = 1e-9
 
-KEPT = ("asked", "repeat", "format", "version", "oar", "plan", "files", "rounding")  # what is known without people's values
+KEPT = (
+    "asked",
+    "repeat",
+    "format",
+    "version",
+    "oar",
+    "plan",
+    "files",
+    "rounding",
+)  # what is known without people's values
 # How many there are of whom something is told, and what those do whose labels change or who leave.
 WHO = {
     *("people", "members", "participants", "actors", "bystanders", "held_out_people", "held_out_left_out"),
@@ -82,7 +91,9 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     known = {number for part in (*(facts.get(name) for name in KEPT), names, people) for number in _numbers(part)}
     known |= {number for name in NAMES for part in _under(facts, name) for number in _numbers(part)}
     counts = {float(people), *(float(part) for name in WHO for part in _under(facts, name) if _is_number(part))}
-    rounding = Rounding(people, counts, known | counts, _largest(facts, "loss_before", "loss"), _largest(facts, "effort"))
+    rounding = Rounding(
+        people, counts, known | counts, _largest(facts, "loss_before", "loss"), _largest(facts, "effort")
+    )
     return {name: part if name in KEPT else rounding.told(name, part) for name, part in facts.items()}
 
 
@@ -184,9 +195,7 @@ def _one_two_five(size: float) -> float:
     if not size or not math.isfinite(size):
         return 0.0
     tens = math.floor(math.log10(size))
-    return min(
-        step for step in (float(f"{digit}e{tens}") for digit in (1, 2, 5, 10)) if step >= size * (1 - 1e-12)
-    )
+    return min(step for step in (float(f"{digit}e{tens}") for digit in (1, 2, 5, 10)) if step >= size * (1 - 1e-12))
 
 
 def _to(value: float, step: float, nearest: Any) -> float:
