@@ -56,14 +56,14 @@ class Found:
     def to_json(self) -> dict[str, Any]:
         """Return it for programs, with numbers as they may be published."""
         from oar.report.answer import told
-        from oar.report.publishable import names_of, publishable, rounding_words
+        from oar.report.publishable import names_of, participants, publishable, rounding_words
 
         def outcome(found: Audit | None) -> Any:
             return None if found is None else {each.name: told(getattr(found, each.name)) for each in fields(found)}
 
         people = self.problem.people
         found = {
-            "asked": dict(self.asked),
+            "asked": {**dict(self.asked), "people": people.size, "participants": participants(self.problem)},
             "outcome": outcome(self.moves),
             "card": outcome(self.card),
             "others": None if self.others is None else dict(_effects(self.others)),

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oar.people import Population
+from oar.problem import Problem
 from oar.report.answer import told
 
 PEOPLE = 10  # whose worth a step is at least
@@ -116,6 +117,11 @@ def names_of(people: Population) -> list[Any]:
     columns = () if people.schema is None else people.schema
     names: list[Any] = [*(people.names or ()), people.target, *(() if people.classes is None else people.classes)]
     return [told(each) for each in (*names, *(part for column in columns for part in (column.name, *column.levels)))]
+
+
+def participants(problem: Problem) -> int:
+    """Return how many may act."""
+    return int((problem.allowance.everyones(problem.people.size) > 0).sum())
 
 
 class Rounding:
