@@ -33,7 +33,7 @@ FIVES, TENS, MANY = 5, 10, 50  # steps of counts, and from where on they are the
 FEW_IN_WORDS = 10  # below that, numbers of sentences count all kinds of things
 FINEST = 1e-4  # of a number, however many people there are
 COARSEST = 0.5
-LEAST_NOISE = 1e-9
+LEAST_NOISE, LEAST_STEPS = 1e-9, 1_000
 
 KEPT = (
     "asked",
@@ -87,7 +87,7 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     >>> told["explanation"] = "The goal loss is 3.1248 with a budget of 0.123456."
     >>> found = publishable(told, 1_000)
     >>> found["outcome"], found["explanation"]
-    ({'loss': 3.1, 'movers': 12345}, 'The goal loss is about 3.1 with a budget of 0.123456.')
+    ({'loss': 3.1, 'movers': 12340}, 'The goal loss is about 3.1 with a budget of 0.123456.')
     """
     known = {number for part in (*(facts.get(name) for name in KEPT), names, people) for number in _numbers(part)}
     known |= {number for name in NAMES for part in _under(facts, name) for number in _numbers(part)}
@@ -214,7 +214,7 @@ def _to(value: float, step: float, nearest: Any) -> float:
 
 def _power_of_ten(value: float) -> float:
     if isinstance(value, int):
-        return 10 ** math.ceil(math.log10(value)) if value > 0 else value
+        return 10 ** math.ceil(math.log10(max(value, LEAST_STEPS))) if value > 0 else value
     return float(f"1e{math.ceil(math.log10(max(value, LEAST_NOISE)) - 1e-9)}")
 
 
