@@ -148,3 +148,9 @@ def with_near_names(kind: type[Kind]) -> type[Kind]:
 
     kind.__init__ = checked  # type: ignore[method-assign]
     return kind
+
+
+def check_text(argument: str, value: object, instead: str = "correct it") -> None:
+    """Refuse a text with half a character (a lone surrogate), which no file and no terminal can hold."""
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError(f"{argument}: must be Unicode, got half a character in {value!r}; {instead}.")

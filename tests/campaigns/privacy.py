@@ -8,7 +8,8 @@ gradients everybody else's data, too. It tries
 * *gradients*: at a refit all gradients add up to the penalty's, so what the others' leave is the person's own, and its
   row is the ratio of that to the intercept's;
 * *names*: whether a level that one person has is named in any file that is published;
-* *digests*: whether any file that is published holds one, by which a guess at an unknown cell could be confirmed.
+* *digests*: whether any file that is published holds one, by which a guess at an unknown cell could be confirmed;
+* *refits*: what all published files together leave of one unknown income (`privacy_by_refits`).
 
 A person counts as found out where the estimate of its numbers (those of columns that nobody may change, which no move
 blurs; for spreads those that have a cost) is within NEAR standard deviations on average (root mean square), and at
@@ -36,6 +37,7 @@ import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Scaled, SoftmaxRegression
 from oar.plans.card_file import as_json
 
+from .privacy_by_refits import by_refits, by_steps
 from .tally import Tally, parser
 
 NEAR, BETTER = 0.05, 0.5
@@ -306,12 +308,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Attack until the time is up."""
     parsing = parser("privacy", __doc__.splitlines()[0])
     parsing.add_argument("--by-digits", action="store_true", help="print how near attacks come by digits, and end")
+    parsing.add_argument("--by-steps", action="store_true", help="print how near refits come by steps, and end")
+    parsing.add_argument("--refits", action="store_true", help="attack by refits alone")
     given = parsing.parse_args(arguments)
-    if given.by_digits:
-        by_digits(given.seed)
+    if given.by_digits or given.by_steps:
+        (by_digits if given.by_digits else by_steps)(given.seed)
         return 0
     minutes = 5.0 if given.minutes is None and given.number is None else given.minutes
-    tally = Tally("privacy", minutes=minutes, number=given.number)
+    half = minutes if minutes is None or given.refits else minutes / 2
+    refits = Tally("privacy", minutes=half, number=given.number)
+    by_refits(refits, given.seed)
+    if given.refits:
+        return refits.close()
+    tally = Tally("privacy", minutes=half, number=given.number)
     with tempfile.TemporaryDirectory() as folder:
         for held, what in published(Path(folder), given.seed):
             tally.note(held, what)
@@ -339,6 +348,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     for name, all_ in sorted(digits.items()):
         print(f"{name:<20}digits {dict(zip(*np.unique(all_, return_counts=True), strict=True))}")
+    tally.tried, tally.failures = tally.tried + refits.tried, [*refits.failures, *tally.failures]
     return tally.close()
 
 

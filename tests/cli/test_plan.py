@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import LEVELS, TOLD, applied, approval, audited, done, numbers, people, values
+from command_worlds import LEVELS, TOLD, applied, approval, audited, done, found_in, numbers, people, values
 
 import oar
 from oar.cli.asking import model_called
@@ -51,25 +51,26 @@ def world(tmp_path_factory):
 def test_everything_is_delivered(world):
     folder, _, _, said = world
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    assert said.splitlines()[0] == audited(folder)["answer"]
+    assert said.splitlines()[0] == found_in(folder)["answer"]
     assert all(name in said.splitlines()[-1] for name in FILES)
 
 
 def test_numbers_are_those_of_another_refit(world):
     folder, frame, row, _ = world
-    found = audited(folder)["outcome"]
+    found = found_in(folder)["outcome"]
     after = applied(frame, folder)
     assert found["goal_probability_before"] == pytest.approx(approval(frame, row), rel=TOLD)
     assert found["goal_probability"] == pytest.approx(approval(after, row), rel=TOLD)
     assert found["success"] == (approval(after, row) > 0.5)
-    report = (folder / "report.html").read_text()
-    assert percent(approval(frame, row)) in report
-    assert percent(approval(after, row)) in report
+    report, published = (folder / "report.html").read_text(), audited(folder)["outcome"]
+    for name in ("goal_probability_before", "goal_probability"):
+        assert abs(published[name] - found[name]) <= 0.1  # of 90 people
+        assert percent(published[name]) in report
 
 
 def test_burdens_add_up_from_the_moves(world):
     folder, frame, row, _ = world
-    facts, moves = audited(folder), pd.read_csv(folder / "moves.csv")
+    facts, moves = found_in(folder), pd.read_csv(folder / "moves.csv")
     # What a change costs by default: standard deviations of numbers, and 1 for a flip or a switch.
     spread = {name: frame[name].std(ddof=0) for name in ("income", "age")}
     cost = [
@@ -95,7 +96,7 @@ def test_burdens_add_up_from_the_moves(world):
     told = [group for groups in facts["burden"].values() for group in groups if group["effort"] is not None]
     assert len(told) > 2  # others are about few people
     report = (folder / "report.html").read_text()
-    assert number(float(effort.sum())) in report
+    assert number(audited(folder)["outcome"]["effort"]) in report
 
 
 def test_limits_are_kept_in_raw_units(world):
@@ -128,15 +129,15 @@ def test_the_card_is_the_plans(world):
 
 def test_the_cards_worth_is_said_at_the_end(world, tmp_path):
     folder, _, row, said = world
-    worth = audited(folder)["card"]["worth"]
+    worth = found_in(folder)["card"]["worth"]
     assert worth in said
-    assert worth in (folder / "report.html").read_text()
+    assert audited(folder)["card"]["worth"] in (folder / "report.html").read_text()
     data = folder.parent / "people.csv"
     common = ["--target", "approved", "--query", row, "--leave-out", "town", "--limits", folder.parent / "limits.toml"]
     done("audit", folder / "plan.json", data, *common, "--out", tmp_path / "audit.json")
     found = json.loads((tmp_path / "audit.json").read_text())["outcome"]
-    assert audited(folder)["card"]["loss"] == pytest.approx(found["loss"], rel=TOLD)
-    assert audited(folder)["card"]["success"] == found["success"]
+    assert audited(folder)["card"]["loss"] == found["loss"]
+    assert found_in(folder)["card"]["success"] == found["success"]
 
 
 def test_no_published_file_confirms_a_guess_at_a_cell(world):
@@ -148,7 +149,7 @@ def test_no_published_file_confirms_a_guess_at_a_cell(world):
 
 def test_it_can_be_repeated(world, tmp_path):
     folder, frame, row, _ = world
-    facts = audited(folder)["repeat"]
+    facts = found_in(folder)["repeat"]
     assert facts["data"]["rows"] == len(frame)
     assert facts["versions"]["oar"] == oar.__version__
     source = folder.parent
@@ -170,7 +171,7 @@ def test_plain_numbers_and_nearest_centroid_are_exact(tmp_path):
         "plan", tmp_path / "points.csv", "--target", "kind", "--query", tmp_path / "me.csv", "--goal", 1,
         "--budget", 0.5, "--plain", "--model", "nearest-centroid", "--out", tmp_path / "plan",
     )  # fmt: skip
-    facts = audited(tmp_path / "plan")
+    facts = found_in(tmp_path / "plan")
     assert facts["certificate"]["exact"]
     after = applied(frame, tmp_path / "plan")
     assert np.linalg.norm(after[["x", "y"]] - frame[["x", "y"]], axis=1).max() <= 0.5 * (1 + 1e-9)
@@ -189,7 +190,7 @@ def test_values_are_regressed(tmp_path):
         "plan", tmp_path / "homes.csv", "--target", "price", "--query", 3, "--goal", 70, "--within", 8, "--budget", 0.3,
         "--model", "ridge", "--out", tmp_path / "plan",
     )  # fmt: skip
-    facts, after = audited(tmp_path / "plan"), applied(frame, tmp_path / "plan")
+    facts, after = found_in(tmp_path / "plan"), applied(frame, tmp_path / "plan")
     rows = after[["rooms", "metres"]].to_numpy(float)
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     predicted = Ridge(alpha=1e-2 * len(rows)).fit(scaled, after["price"]).predict(scaled[[3]])[0]
@@ -204,7 +205,7 @@ def test_labels_may_change_and_members_leave(tmp_path):
         "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--relabel", 3,
         "--withhold", 2, "--out", tmp_path / "plan",
     )  # fmt: skip
-    facts, moves = audited(tmp_path / "plan"), pd.read_csv(tmp_path / "plan" / "moves.csv")
+    facts, moves = found_in(tmp_path / "plan"), pd.read_csv(tmp_path / "plan" / "moves.csv")
     assert facts["outcome"]["relabelled"] == (moves["column"] == "approved").sum() <= 3
     assert facts["outcome"]["leavers"] == (moves["after"] == "withheld").sum() <= 2
     assert not (tmp_path / "plan" / "plan.json").exists()
@@ -221,7 +222,7 @@ def test_who_takes_part(tmp_path):
     moved = set(pd.read_csv(tmp_path / "group" / "moves.csv")["person"])
     assert moved <= set(frame.index[frame["purpose"] == "car"]) - {"P4"}
     done(*common, "--query", "P4", "--participants", "20%", "--seed", 3, "--group", "age", "--out", tmp_path / "share")
-    ages = audited(tmp_path / "share")
+    ages = found_in(tmp_path / "share")
     assert len(ages["burden"]["age"]) == 4  # quarters
     assert sum(row["members"] for row in ages["burden"]["age"]) == len(frame)
     assert len(ages["collateral"]["by_group"]) == 4
@@ -254,7 +255,7 @@ def test_several_who_ask(tmp_path):
     for several in ("mean", "worst", "share"):
         rows = ",".join(map(str, asking))
         said = done(*common, "--query", rows, "--several", several, "--out", tmp_path / several)
-        facts, after = audited(tmp_path / several), applied(frame, tmp_path / several)
+        facts, after = found_in(tmp_path / several), applied(frame, tmp_path / several)
         likely = [approval(after, row) for row in asking]
         assert [one["probability"] for one in facts["outcome"]["queries"]] == pytest.approx(likely, rel=TOLD)
         losses = -np.log(likely)
@@ -264,7 +265,7 @@ def test_several_who_ask(tmp_path):
         assert "of the 3 who ask" in said
     frame.drop(columns="approved").iloc[asking].to_csv(tmp_path / "asking.csv", index=False)
     done(*common, "--query", tmp_path / "asking.csv", "--out", tmp_path / "file")
-    assert audited(tmp_path / "file")["asked"]["asking"] == 3
+    assert found_in(tmp_path / "file")["asked"]["asking"] == 3
 
 
 def test_other_goals(tmp_path):
@@ -274,16 +275,16 @@ def test_other_goals(tmp_path):
     row = int(np.flatnonzero(frame["approved"] == "no")[0])
     common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", row, "--budget", 0.3]
     done(*common, "--goal", "yes", "--goal", "at once", "--out", tmp_path / "any")
-    facts = audited(tmp_path / "any")
+    facts = found_in(tmp_path / "any")
     assert "'at once' or 'yes'" in facts["asked"]["goal"]
     assert facts["outcome"]["success"] == (facts["outcome"]["prediction"] != "no")
     done(*common, "--goal", "yes", "--probability", 0.9, "--out", tmp_path / "sure")
-    found = audited(tmp_path / "sure")["outcome"]
+    found = found_in(tmp_path / "sure")["outcome"]
     assert found["success"] == (found["goal_probability"] >= 0.9)
     values().to_csv(tmp_path / "homes.csv", index=False)
     homes = ["plan", tmp_path / "homes.csv", "--target", "price", "--query", 3, "--budget", 0.3, "--model", "ridge"]
     done(*homes, "--goal", "60..80", "--out", tmp_path / "range")
-    found = audited(tmp_path / "range")["outcome"]
+    found = found_in(tmp_path / "range")["outcome"]
     assert found["success"] == (60 <= found["prediction"] <= 80)
 
 
@@ -294,7 +295,7 @@ def test_every_model_by_its_name(tmp_path, model):
         "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.2,
         "--model", model, "--participants", "50%", "--out", tmp_path / "plan",
     )  # fmt: skip
-    facts = audited(tmp_path / "plan")
+    facts = found_in(tmp_path / "plan")
     assert facts["outcome"]["loss"] <= facts["outcome"]["loss_before"] + 1e-9
     assert (facts["outcome"]["goal_probability"] is None) == (model == "svm")
 
@@ -315,7 +316,7 @@ def test_gaps_weights_and_people_who_are_held_out(tmp_path):
         "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3,
         "--missing", "drop", "--weights", "weight", "--held-out", tmp_path / "others.csv", "--out", tmp_path / "plan",
     )  # fmt: skip
-    facts = audited(tmp_path / "plan")
+    facts = found_in(tmp_path / "plan")
     kept = frame[:90].dropna()
     assert facts["asked"]["people"] == len(kept) == 89
     assert facts["repeat"]["data"]["rows"] == 90
@@ -354,7 +355,7 @@ def test_side_effects_are_kept_small(tmp_path):
     people().drop(columns="town").to_csv(tmp_path / "people.csv", index=False)
     common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.6]
     done(*common, "--participants", "30%", "--changed", 0.02, "--worse", 0.01, "--out", tmp_path / "plan")
-    facts = audited(tmp_path / "plan")
+    facts = found_in(tmp_path / "plan")
     found = facts["collateral"]
     assert facts["outcome"]["violations"] == []
     assert found["bystanders"]["changed"] <= 0.02 * found["bystanders"]["people"]
@@ -365,7 +366,7 @@ def test_members_who_have_the_goal_keep_it(tmp_path):
     people().drop(columns="town").to_csv(tmp_path / "people.csv", index=False)
     common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 2]
     said = done(*common, "--lost", 0, "--out", tmp_path / "kept")
-    facts = audited(tmp_path / "kept")
+    facts = found_in(tmp_path / "kept")
     assert facts["asked"]["keep"] == {"changed": None, "lost": 0.0, "worse": None}
     assert facts["outcome"]["violations"] == []
     assert facts["collateral"]["actors"]["away"] == facts["collateral"]["bystanders"]["away"] == 0
@@ -377,7 +378,7 @@ def test_members_are_told_what_the_audit_found(tmp_path):
     people().drop(columns="town").to_csv(tmp_path / "people.csv", index=False)
     asked = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.6]
     done(*asked, "--whom", "Ann asks, who was refused.", "--out", tmp_path / "plan")
-    page, found = (tmp_path / "plan" / "member.html").read_text(), audited(tmp_path / "plan")
+    page, found = (tmp_path / "plan" / "member.html").read_text(), found_in(tmp_path / "plan")
     assert "Ann asks, who was refused." in page
     rows = found["collateral"]["by_outcome"]
     assert sum(row["people"] for row in rows) == found["collateral"]["actors"]["people"]
@@ -397,7 +398,7 @@ def test_anything_but_one_answer(tmp_path):
     common = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", row, "--budget", 0.4]
     done(*common, "--not", "no", "--out", tmp_path / "but")
     done(*common, "--goal", "yes", "--goal", "at once", "--out", tmp_path / "set")
-    but, chosen = audited(tmp_path / "but")["outcome"], audited(tmp_path / "set")["outcome"]
+    but, chosen = found_in(tmp_path / "but")["outcome"], found_in(tmp_path / "set")["outcome"]
     assert but["loss"] == chosen["loss"]
     assert but["success"] == (but["prediction"] in {"yes", "at once"})
     assert (tmp_path / "but" / "member.html").exists()
@@ -410,7 +411,7 @@ def test_who_asks_may_move_too(tmp_path):
     rows = ",".join(map(str, asking))
     common = ["plan", tmp_path / "people.csv", "--target", "approved", "--goal", "yes", "--budget", 0.4]
     done(*common, "--query", rows, "--share", 0.5, "--move-too", "--out", tmp_path / "plan")
-    facts, after = audited(tmp_path / "plan"), applied(frame, tmp_path / "plan")
+    facts, after = found_in(tmp_path / "plan"), applied(frame, tmp_path / "plan")
     assert set(asking) & set(pd.read_csv(tmp_path / "plan" / "moves.csv")["person"])
     likely = np.array([approval(after, row) for row in asking])
     assert [one["probability"] for one in facts["outcome"]["queries"]] == pytest.approx(list(likely), rel=TOLD)

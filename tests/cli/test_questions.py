@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from command_worlds import TOLD, done, failed, numbers, people
+from command_worlds import TOLD, done, failed, found_in, numbers, people
 
 import oar
 
@@ -41,7 +41,7 @@ def test_leverage_of_groups_and_shares(tmp_path):
     assert towns["members"].to_dict() == frame["town"].drop(1).value_counts().to_dict()
     assert (towns["loss"] <= towns["loss_before"] + 1e-9).all()
     done("plan", *asked, "--participants", "town=Basel", "--out", tmp_path / "plan")
-    alone = json.loads((tmp_path / "plan" / "audit.json").read_text())["outcome"]
+    alone = found_in(tmp_path / "plan")["outcome"]
     assert towns.loc["Basel", "loss"] == pytest.approx(alone["loss"], rel=TOLD)
     assert said.splitlines()[0].split()[:2] == ["town", "members"]
     done("leverage", *asked, "--shares", "10%,100%", "--out", tmp_path / "shares.json")

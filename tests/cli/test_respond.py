@@ -1,6 +1,7 @@
 """`oar respond` and `oar audit`: members at home, and an auditor with a copy of the data."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -123,11 +124,8 @@ def test_an_auditor_finds_what_the_planner_said(plan, tmp_path):
     ours, theirs = audited(plan / "plan")["outcome"], json.loads((tmp_path / "audit.json").read_text())["outcome"]
     for name in ("loss_before", "loss", "effort"):
         assert theirs[name] == pytest.approx(ours[name], rel=TOLD)
-    assert (theirs["movers"], theirs["prediction"], theirs["success"]) == (
-        ours["movers"],
-        ours["prediction"],
-        ours["success"],
-    )
+    assert abs(theirs["movers"] - ours["movers"]) <= 5  # counts are rounded to tens
+    assert (theirs["prediction"], theirs["success"]) == (ours["prediction"], ours["success"])
     assert theirs["violations"] == []
 
 
@@ -144,8 +142,8 @@ def test_everyone_answering_the_card_is_refitted(plan, tmp_path):
         if change.person != 1:  # who asks stays
             value = {"True": True, "False": False}.get(change.after, change.after)
             after.loc[change.person, change.column] = float(value) if change.column in ("income", "age") else value
-    found = json.loads((tmp_path / "audit.json").read_text())["outcome"]
-    assert math.exp(-found["loss"]) == pytest.approx(approval(after, 1), rel=TOLD)
+    loss = float(re.search(r"goal loss .* → (\S+)", said)[1])
+    assert math.exp(-loss) == pytest.approx(approval(after, 1), rel=TOLD)
 
 
 def test_an_audit_of_plain_numbers(points, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -18,6 +20,7 @@ from oar.cli.schema import schema
 from oar.cli.simulate import simulate
 from oar.cli.study import EXAMPLE as STUDY_EXAMPLE
 from oar.cli.study import study
+from oar.errors import check_text
 from oar.interrupts import listen
 from oar.version import __version__
 
@@ -37,7 +40,12 @@ app = typer.Typer(
 def main() -> None:
     """Run the command. Being told to end (SIGTERM, SIGHUP) leaves as little behind as Ctrl-C does."""
     listen(("SIGINT", *ENDINGS))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is escaped, and does not end the command
+            stream.reconfigure(errors="backslashreplace")
     with left_at_once(), clear_endings():
+        for each in sys.argv[1:]:  # bytes that are no UTF-8 arrive as halves of characters
+            check_text("arguments", each, "rename the file, or type it again in UTF-8")
         app()
 
 

@@ -128,7 +128,7 @@ def audit(
         stage("refitting")
         found = audited(plan)
         if out is not None:
-            _save(found, loaded, asked, out)
+            _save(found, loaded, asked, problem, out)
     typer.echo(found)
     if limits is None:
         typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
@@ -255,21 +255,24 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
     return stay.followed(card)
 
 
-def _save(found: Audit, card: Card, asked: Asked, out: Path) -> None:
+def _save(found: Audit, card: Card, asked: Asked, problem: Problem, out: Path) -> None:
     from oar.files import replace_atomically
     from oar.report.answer import told
     from oar.report.facts import FORMAT, VERSION
     from oar.report.plain import json_text
+    from oar.report.publishable import names_of, participants, publishable, rounding_words
     from oar.version import __version__
 
-    source = asked.source
+    source, people = asked.source, problem.people
+    asks = {"model": card.model, "goal": told(card.goal), "budget": card.budget, "norm": str(card.norm)}
     content = {
         "format": FORMAT,
         "version": VERSION,
         "oar": __version__,
-        "asked": {"model": card.model, "goal": told(card.goal), "budget": card.budget, "norm": str(card.norm)},
+        "asked": asks | {"people": people.size, "participants": participants(problem)},
         "outcome": {field.name: told(getattr(found, field.name)) for field in fields(found)},
         "repeat": {"data": {"file": source.file, "rows": len(source.frame)}},
     }
+    content = publishable(content, people.size, names_of(people)) | {"rounding": rounding_words(people.size)}
     with replace_atomically(out) as file:
         file.write(json_text(content).encode())

@@ -16,6 +16,7 @@ from oar.errors import NumericsError, OARError, StorageError
 if TYPE_CHECKING:
     from oar.cli.stages import Stage
     from oar.plans import Audit, Plan
+    from oar.problem import Problem
     from oar.questions.collateral import Collateral
 
 
@@ -25,12 +26,14 @@ class Found:
 
     Attributes:
         plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
-        asked: goal and budget, in words. moves, card: audits; None where there is none. others: what the moves do.
+        problem: what was asked. asked: goal and budget, in words. moves, card: audits; None where there is none.
+        others: what the moves do.
     """
 
     plan: str | None
     differs: tuple[str, ...]
     same_data: bool
+    problem: Problem
     asked: list[tuple[str, str]]
     moves: Audit
     others: Collateral | None
@@ -51,20 +54,23 @@ class Found:
         return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it for programs, with numbers as they may be published."""
         from oar.report.answer import told
+        from oar.report.publishable import names_of, participants, publishable, rounding_words
 
         def outcome(found: Audit | None) -> Any:
             return None if found is None else {each.name: told(getattr(found, each.name)) for each in fields(found)}
 
-        return {
-            "plan": self.plan,
-            "differs": list(self.differs),
-            "same_data": self.same_data,
+        people = self.problem.people
+        found = {
+            "asked": {**dict(self.asked), "people": people.size, "participants": participants(self.problem)},
             "outcome": outcome(self.moves),
             "card": outcome(self.card),
             "others": None if self.others is None else dict(_effects(self.others)),
+            "rounding": rounding_words(people.size),
         }
+        whole = {"plan": self.plan, "differs": list(self.differs), "same_data": self.same_data}
+        return whole | publishable(found, people.size, names_of(people))
 
 
 def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
@@ -85,7 +91,7 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
     except OARError as error:
         raise StorageError(f"{folder}: {'; '.join((*checked.told, str(error)))}") from None
     stage("refitting")
-    found = Found(checked.plan, checked.told, same, _words(plan), audit(plan), None, None)
+    found = Found(checked.plan, checked.told, same, problem, _words(plan), audit(plan), None, None)
     found = replace(found, others=_others(plan, found.moves))
     if not (folder / CARD).is_file():
         return found

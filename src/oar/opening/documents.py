@@ -48,9 +48,14 @@ def read_json(path: Any, argument: str = "") -> Any:
 def parsed_json(text: str) -> Any:
     """Return what a text of JSON says; raise a ValueError for any other."""
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+        found = json.loads(text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+        if "\\ud" in text.lower():
+            json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError(DEEP) from None
+    except UnicodeEncodeError as error:
+        raise ValueError(f"texts must be Unicode, got half a character, {error.object[error.start]!r}") from None
+    return found
 
 
 @contextmanager

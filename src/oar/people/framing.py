@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oar.errors import DataError
+from oar.errors import DataError, check_text
 from oar.people.encoding import Encoding
 from oar.people.foreign import in_memory
 from oar.people.identities import identities
@@ -99,6 +99,8 @@ def features_of(frame: Any, target: str | None, weights: str | None = None) -> A
     if not is_frame(frame):
         raise DataError(f"frame: must be a pandas DataFrame, got {type(frame).__name__}; use oar.Population(X, y).")
     names = list(frame.columns)
+    for name in names:
+        check_text("frame: column", name, "rename it")
     twice = repeated(names)
     if twice is not None:
         raise DataError(f"frame: column names must differ, got {shown(twice)} twice; rename one.")

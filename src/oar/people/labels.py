@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, check_text
 
 Codes = NDArray[np.int32]
 WIDEST_TABLE = 1 << 16
@@ -91,6 +91,8 @@ class LabelCoding:
 
     def _use_hash(self, labels: NDArray) -> None:
         _, seen = _factorise(labels, "labels")
+        for label in seen:
+            check_text("labels", label)
         try:
             seen.sort()
         except TypeError:

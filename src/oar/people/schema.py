@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, StorageError, choose, with_near_names
+from oar.errors import DataError, OptionError, StorageError, check_text, choose, with_near_names
 from oar.files import replace_atomically
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -60,9 +60,11 @@ class Column:
 
     def __post_init__(self) -> None:
         """Refuse a column that cannot be."""
+        check_text("column", self.name, "rename it")
         choose(f"columns.{self.name} kind", self.kind, KINDS)
         object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
         for level in self.levels:
+            check_text(f"columns.{self.name} levels", level)
             if not isinstance(level, Hashable):
                 raise OptionError(
                     f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}."

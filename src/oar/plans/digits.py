@@ -102,7 +102,7 @@ def rounded(card: Card, digits: Digits, sizes: Sizes) -> Card:
     """Return a card with so many digits."""
     found = replace(card, directions=shorter(card.directions, digits.numbers), digits=digits.numbers)
     if card.table is not None:
-        found = replace(found, table=_table(card.table, digits))
+        found = replace(found, table=_table(card.table, digits, sizes, _effect(card.broadcast, sizes)))
     if card.broadcast is not None:
         found = replace(found, broadcast=_broadcast(card.broadcast, digits.numbers, sizes))
     return found
@@ -159,14 +159,27 @@ def _round_gaussian(vector: Array, digits: int, sizes: Sizes, is_theta: bool) ->
         means[:] = _to(means, _decimals(largest * sizes.spreads, digits))
 
 
-def _table(terms: TableTerms, digits: Digits) -> TableTerms:
+def _effect(sent: Broadcast | None, sizes: Sizes) -> float:
+    """Return the largest effect that a signal has by a standard deviation of any column; 0 where nobody knows."""
+    if sent is None or not sent.signal.size or not is_laid_out(sent.model):
+        return 0.0
+    rows, _ = parts(sent.model, sent.signal, sizes.means.size)
+    if isinstance(sent.model, GaussianNaiveBayes):
+        logs, means = np.split(rows, 2)
+        return float(max(np.abs(logs).max(), np.abs(means / sizes.spreads).max()))
+    return float(np.abs(rows * sizes.spreads).max(initial=0.0))
+
+
+def _table(terms: TableTerms, digits: Digits, sizes: Sizes, effect: float) -> TableTerms:
+    """Round a table's numbers; what members do through averages by its effect, beside the signal's own."""
     by = terms.scaler
-    largest = max(np.abs(by.shift).max(), np.abs(by.spread).max())
-    bend = _decimals(largest, digits.numbers) if largest > 0 else np.array(0)
+    bends = [each * unit for each, unit in ((by.shift, sizes.spreads), (by.spread, sizes.spreads**2))]
+    largest = max(effect, *(float(np.abs(each).max()) for each in bends))
+    grids = [largest / sizes.spreads, largest / sizes.spreads**2] if largest > 0 else [np.ones_like(by.shift)] * 2
     scaler = Scaler(
         _to(by.centres, _decimals(by.scales, digits.numbers)),
         _significant(by.scales, digits.numbers),
-        *(_to(each, bend) for each in (by.shift, by.spread)),
+        *(_to(each, _decimals(grid, digits.numbers)) for each, grid in zip((by.shift, by.spread), grids, strict=True)),
     )
     columns = tuple(
         each if each.per_spread is None else replace(each, cost=_up(each.cost, digits.costs)) for each in terms.columns

@@ -108,9 +108,7 @@ class Efforts:
         up = int((steps > 0).sum())
         if column.kind == "boolean":
             return f"to yes {up:,}, to no {count - up:,}"
-        unit = {"ordinal": " levels"}.get(column.kind, "")
-        usual = f"median {np.median(steps):+.4g}{unit}".replace("-", "−")
-        return f"up {up:,}, down {count - up:,}; {usual}"
+        return f"up {up:,}, down {count - up:,}"  # a median would be one person's own change
 
 
 def _switches(column: Column, moves: Array) -> str:

@@ -46,7 +46,7 @@ def is_ours(name: str) -> bool:
 
 
 def _check(number: str) -> str:
-    return hashlib.blake2b(f"oar {number}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"oar {number}".encode(errors="backslashreplace"), digest_size=8).hexdigest()
 
 
 @contextmanager

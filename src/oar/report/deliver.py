@@ -23,11 +23,10 @@ from oar.report.member_page import member_page
 from oar.report.moves_out import changes_of, write_csv, write_parquet
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
+from oar.report.publishable import names_of, publishable, rounding_words
 
 CARD, MOVES_CSV, MOVES_PARQUET, AUDIT = "plan.json", "moves.csv", "moves.parquet", "audit.json"
 REPORT, MEMBER = "report.html", "member.html"
-DIGITS = 4  # of what was found, in files that may be published
-ASKED = ("asked", "repeat")  # what the organiser typed, which is told as it is
 FILES = (CARD, MOVES_PARQUET, MOVES_CSV, AUDIT, REPORT, MEMBER, PRIVATE, MANIFEST)
 
 
@@ -73,7 +72,7 @@ class Published:
         if math.isnan(self.loss):
             return f"If {who} answers the card: not known, because the model could not be refitted."
         reached = "reached" if self.success else "missed"
-        return f"If {who} answers the card: goal {reached}, goal loss {self.loss:.{DIGITS}g}, by a refit."
+        return f"If {who} answers the card: goal {reached}, goal loss {self.loss:.4g}, by a refit."
 
 
 def publish(result: Result) -> Published:
@@ -135,45 +134,33 @@ def write_all(
     Args:
         folder: where to.
         result: the plan.
-        facts: what is told about it.
+        facts: what is told about it; private.json keeps all digits, and every other file has it as `publishable` does.
         published: its card.
         asked: what was asked, for the auditor.
         sha256: of the data, of which only a keyed digest is kept.
         whom: what members are told of who asks; None for nothing.
     """
-    facts, key = {**rounded(facts), "plan": NO_ID}, secrets.token_bytes(32)
+    people = result.problem.people
+    found = dict(facts)
+    facts = {
+        **publishable(facts, people.size, names_of(people)),
+        "plan": NO_ID,
+        "rounding": rounding_words(people.size),
+    }
+    key = secrets.token_bytes(32)
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)
     parquet = write_parquet(changes, folder / MOVES_PARQUET)
     _write(folder / REPORT, organiser_page(facts))
     if published.card is not None:
         published.card.save(folder / CARD)
-        told = {"outcome": result.problem.people.target, "note": _note(result, published)}
+        told = {"outcome": people.target, "note": _note(result, published)}
         _write(folder / MEMBER, member_page(published.card, **told, facts=facts, whom=whom))
     missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
     names = [name for name in FILES if not missing.get(name)]
     _write(folder / AUDIT, json_text({**facts, "files": names}))
-    write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256)
+    write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256, found)
     return seal(folder, key), names
-
-
-def rounded(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts with as many digits as people read.
-
-    A loss to the last digit is a fingerprint of the data: whoever knows all values but one finds that one by refitting.
-
-    >>> rounded({"outcome": {"loss": 3.1248012744586857, "movers": 12345}, "asked": {"budget": 0.123456}})
-    {'outcome': {'loss': 3.125, 'movers': 12345}, 'asked': {'budget': 0.123456}}
-    """
-    return {name: part if name in ASKED else _rounded(part) for name, part in facts.items()}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(part) for part in value]
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _note(result: Result, published: Published) -> str | None:

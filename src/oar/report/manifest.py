@@ -19,6 +19,7 @@ from typing import Any
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
+from oar.opening.documents import parsed_json
 from oar.report.arriving import is_ours
 from oar.report.plain import json_text
 from oar.version import __version__
@@ -64,7 +65,7 @@ def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
     """Compare a folder with its manifest; `only` names the files that matter, where not all do."""
     try:
         text = (folder / MANIFEST).read_bytes()
-        content = json.loads(text)
+        content = parsed_json(text.decode())
         entries = {entry["name"]: entry for entry in content["files"]}
         content.pop("plan", None)
         plan = _id(content)
@@ -124,8 +125,10 @@ def _id(listed: dict[str, Any]) -> str:
     return "-".join(digits[place : place + 4] for place in range(0, 32, 4))
 
 
-def write_private(folder: Path, key: bytes, asked: dict[str, Any], data: dict[str, Any], sha256: str) -> None:
-    """Write what an audit needs and nobody else should have: the key, what was asked, and how to know the data."""
+def write_private(
+    folder: Path, key: bytes, asked: dict[str, Any], data: dict[str, Any], sha256: str, found: dict[str, Any]
+) -> None:
+    """Write what an audit needs and nobody else should have: the key, what was asked and found, and whose data."""
     content = {
         "format": PRIVATE_FORMAT,
         "version": VERSION,
@@ -134,6 +137,7 @@ def write_private(folder: Path, key: bytes, asked: dict[str, Any], data: dict[st
         "key": key.hex(),
         "data": {**data, "hmac": keyed(key, sha256)},
         "asked": asked,
+        "found": found,  # with all digits, which audit.json and report.html have not
     }
     with replace_atomically(folder / PRIVATE) as file:
         file.write(json_text(content).encode())
@@ -146,7 +150,7 @@ def read_private(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise StorageError(f"{path} does not exist, which says what was asked; ask for it, or {instead}.")
     try:
-        content = json.loads(path.read_bytes())
+        content = parsed_json(path.read_bytes().decode())
         if content["format"] != PRIVATE_FORMAT or content["version"] != VERSION:
             raise ValueError("of another kind, or another version")
         bytes.fromhex(content["key"])

@@ -55,7 +55,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         tag("p", facts["explanation"], class_="aside"),
         _asked(asked),
         *(tag("section", tag("h2", name), write(facts), id=key) for key, name, write in SECTIONS),
-        tag("footer", tag("p", FOOTER)),
+        tag("footer", *(tag("p", text) for text in (facts.get("rounding"), FOOTER) if text)),
     ]
     head = [
         tag("meta", charset="utf-8"),

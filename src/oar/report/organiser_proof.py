@@ -28,7 +28,7 @@ def certificate(facts: Facts) -> Markup:
         ("refitted by", found["witness"]),
         ("that is", found["independence"]),
         ("training gradient after the refit", number(found["residual"])),
-        ("planner", f"{proof['solver']}, {number(proof['steps'])} steps"),
+        ("planner", f"{proof['solver']}, at most {number(proof['steps'])} steps"),
     ]
     notes = [proof[name] for name in ("note", "suffices", "ended") if proof[name]]
     if not proof["promised"]:
