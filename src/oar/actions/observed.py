@@ -37,6 +37,7 @@ from oar.actions.limits import Limit, Limits, as_limits
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
 from oar.people.identities import identities
+from oar.people.missing import without_missing
 from oar.people.population import Population
 from oar.people.schema import Column, Schema, toml_key, toml_value
 from oar.people.tables import is_frame
@@ -107,7 +108,7 @@ def _merged(found: Mapping[str, Limit], own: Limits) -> Limits:
 
 
 def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
-    """Return what was observed of each column, in the table's order."""
+    """Return what was observed of each column, in the table's order; what was missing was not observed."""
     if isinstance(people, Population):
         if people.encoding is None:
             raise DataError(
@@ -115,15 +116,22 @@ def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
                 "oar.Population.from_frame(df, target=…)."
             )
         encoding, rows = people.encoding, np.asarray(people.features, dtype=np.float64)
+        filled = people.imputed
     elif is_frame(people):
         schema = schema or Schema.infer(people)
-        encoding = Encoding(schema, tuple(people[name].dtype for name in schema.names))
+        filled = people.isna().to_numpy() if tuple(people.columns) == schema.names else None
+        people = without_missing(people, schema, "impute", [])
+        encoding = Encoding(schema, tuple(people[name].dtype for name in schema.names if name in people))
         rows = encoding.encode(people)
     else:
         raise DataError(
             f"people: must be an oar.Population of a table or a DataFrame of features, got {type(people).__name__}."
         )
-    return [_observe(column, rows[:, encoding.places[column.name].start]) for column in encoding.schema]
+    given = np.ones((len(rows), len(encoding.schema)), dtype=bool) if filled is None else ~filled
+    return [
+        _observe(column, rows[given[:, at], encoding.places[column.name].start])
+        for at, column in enumerate(encoding.schema)
+    ]
 
 
 def _observe(column: Column, values: Array) -> Observed:
