@@ -140,7 +140,8 @@ def _random_terms(column: Column, rng: np.random.Generator) -> ColumnTerms:
         return ColumnTerms(column, True, 0.0, most, step=1.0, cost=cost)
     lower, upper = (None if rng.random() < 0.5 else float(edge) for edge in (-2, 3))
     step = float(rng.integers(1, 3)) if column.kind == "integer" else float(rng.choice([0.0, 0.0, 0.25]))
-    return ColumnTerms(column, True, lower, upper, rng.choice([None, None, "up", "down"]), step, cost)
+    missing = (1.0, 2.0) if column.name == "loans" else ()
+    return ColumnTerms(column, True, lower, upper, rng.choice([None, None, "up", "down"]), step, cost, missing=missing)
 
 
 def random_row(rng: np.random.Generator) -> dict[str, Any]:

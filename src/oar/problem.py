@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
+from oar.actions.bounds import is_number
 from oar.actions.choice import Levers, as_action, part_of
-from oar.actions.limits import Limits, is_number
+from oar.actions.limits import Limits
 from oar.actions.measured import Measured, distance_scales, measure, spreads_of
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget

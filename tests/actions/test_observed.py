@@ -67,8 +67,9 @@ def test_bounds_are_observed_and_no_one_persons_value(values, kind):
     assert numbers.min() <= limit.lower <= limit.upper <= numbers.max()
     aside = max(1, min(max(FEW, int(np.ceil(TAIL * size))), size // 10))
     grid = (numbers.max() - numbers.min()) / 100 + (kind == "integer")
-    assert (numbers < limit.lower - grid).sum() < aside
-    assert (numbers > limit.upper + grid).sum() < aside
+    assert (numbers <= limit.lower + grid).sum() >= aside  # people are there, or further out
+    assert (numbers >= limit.upper - grid).sum() >= aside
+    assert ((numbers >= limit.lower) & (numbers <= limit.upper)).sum() >= size / 4
     if kind == "integer":
         assert isinstance(limit.lower, int)
         assert isinstance(limit.upper, int)
@@ -151,7 +152,7 @@ def test_the_draft_is_read_as_it_is(tmp_path):
     assert {name: limit for name, limit in read.columns.items() if name in seen.columns} == dict(seen.columns)
     assert set(tomllib.loads(text)["columns"]) == set(table().columns) - {"y"}
     comments = [line for line in text.splitlines() if line.startswith("# ")]
-    assert len(comments) == 2 + 8
+    assert len(comments) == 3 + 8
     assert any("late: integer, whole, and not negative; observed: 0 to 98" in line for line in comments)
     with pytest.raises(oar.DataError, match="plain features"):
         Limits.observed(oar.Population([[0.0], [1.0]], [0, 1]))
@@ -163,7 +164,8 @@ def test_a_lower_bound_near_0_is_not_rounded_to_the_digits_of_a_long_tail():
     ratios = np.concatenate([np.exp(rng.normal(-1, 1, 800)), rng.integers(1, 10_000, 200)])
     limit = Limits.observed(pd.DataFrame({"ratio": ratios})).columns["ratio"]
     assert ratios.min() <= limit.lower <= np.quantile(ratios, 0.01)
-    assert np.quantile(ratios, 0.99) <= limit.upper <= ratios.max()
+    assert np.quantile(ratios, 0.7) <= limit.upper < 10  # and nobody is sent into the thousands, where a few are strewn
+    assert limit.unit < 2
     mirrored = Limits.observed(pd.DataFrame({"ratio": -ratios})).columns["ratio"]
     assert (mirrored.lower, mirrored.upper) == (-limit.upper, -limit.lower)
 

@@ -370,7 +370,7 @@ def test_members_who_have_the_goal_keep_it(tmp_path):
     assert facts["asked"]["keep"] == {"changed": None, "lost": 0.0, "worse": None}
     assert facts["outcome"]["violations"] == []
     assert facts["collateral"]["actors"]["away"] == facts["collateral"]["bystanders"]["away"] == 0
-    assert "0 lose 'yes' and" in said
+    assert "0 lose the prediction 'yes' and" in said
     assert "and had the goal, lose it" in (tmp_path / "kept" / "report.html").read_text()
 
 

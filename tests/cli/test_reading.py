@@ -67,7 +67,9 @@ def test_a_spreadsheets_export_is_read(folder):
     text["age"] = ["unbekannt" if place == 3 else str(age) for place, age in enumerate(frame["age"])]
     text.to_csv("people.csv", index=False, sep=";")
     target = ["people.csv", "--target", "approved"]
-    assert "read the file with --thousands" in failed("schema", *target)
+    both = "read the file with --thousands '.' and --decimal ','."
+    assert both in failed("schema", *target)
+    assert both in failed("schema", *target, "--decimal", ",")  # the thousands are what is missing
     german = [*target, "--decimal", ",", "--thousands", "."]
     assert "--na 'unbekannt'" in failed("schema", *german)
     told = shown(*german, "--na", "unbekannt").splitlines()
@@ -89,6 +91,11 @@ def test_a_workbook_is_read_as_a_file_is(folder):
     assert "cannot be read as a workbook: Worksheet named 'news' not found" in failed(
         "schema", "people.xlsx", "--sheet", "news"
     )
+    words = people().astype({"age": object})
+    words.loc[3, "age"] = "unknown"
+    words.to_excel("words.xlsx", index=False)
+    assert "if 'unknown' means a missing value, read the file with --na 'unknown'" in failed("schema", "words.xlsx")
+    assert "1 of 90 rows have missing values" in shown("words.xlsx", "--na", "unknown")
     assert "--sep: is for texts, and people.xlsx is a workbook" in failed("schema", "people.xlsx", "--sep", ";")
     (folder / "torn.xlsx").write_bytes((folder / "people.xlsx").read_bytes()[:1000])
     assert "cannot be read as a workbook" in failed("schema", "torn.xlsx")

@@ -87,7 +87,7 @@ def test_plain_numbers_move_in_their_own_units(points, tmp_path):
     ("text", "complaint"),
     [
         ("income,age,owner,purpose,approved\nplenty,30,True,car,no\n", "row 0: .*'income'.*'plenty'"),
-        ("income,age,owner,purpose,approved\n2000,30,True,car,no\n2000,old,True,car,no\n", "row 1: .*'age'.*'old'"),
+        ("income,age,owner,purpose,approved\n2000,old,True,car,no\n", "row 0: .*'age'.*'old'"),
         ("income,age,owner,purpose,approved\n2000,30,True,moon,no\n", "row 0: .*'purpose'.*'moon'"),
         ("income,age,owner,purpose,approved\n2000,30,True,car,perhaps\n", "row 0: label: must be one of 'no', 'yes'"),
         ("income,age,owner,purpose,approved\n2000,,True,car,no\n", "row 0: column 'age': must have a value"),
@@ -209,3 +209,22 @@ def test_a_card_for_other_columns_is_refused(plan, points):
     assert "income" in said
     said = failed("audit", points / "plan" / "plan.json", plan / "people.csv", "--target", "approved", "--query", 1)
     assert "numeric" in said
+
+
+def test_a_wrong_value_is_named_and_all_others_are_answered(plan, tmp_path):
+    rows = ["income,age,owner,purpose,approved", "2000,30,True,car,no", "plenty,30,True,car,no"]
+    rows += ["2000,30.5,True,car,no"]
+    rows += ["2000,30,maybe,car,no", "2000,30,True,moon,no", "2000,30,True,car,perhaps", "2100,31,False,home,no"]
+    (tmp_path / "me.csv").write_text("\n".join(rows) + "\n")
+    result = run("respond", plan / "plan" / "plan.json", tmp_path / "me.csv", "--out", tmp_path / "answers.csv")
+    assert result.exit_code == 1
+    told = [line for line in result.stderr.splitlines() if line.startswith("no answer for ")]
+    assert [line.split(":")[0] for line in told] == [f"no answer for row {row}" for row in range(1, 6)]
+    assert "row 2: column 'age': must be a whole number below 2^53, got 30.5; correct it." in told[1]
+    assert "row 3: column 'owner': must be true or false, got 'maybe'; correct it." in told[2]
+    assert not any("row 0" in line or "--schema" in line for line in told)
+    assert "Answered 2 of 7 rows; correct the others." in result.stderr
+    assert set(pd.read_csv(tmp_path / "answers.csv")["person"]) <= {0, 6}
+    assert (
+        "budget: must be" in run("respond", plan / "plan" / "plan.json", tmp_path / "me.csv", "--budget", "-1").stderr
+    )

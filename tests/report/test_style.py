@@ -1,5 +1,6 @@
 """Figures: the same bytes for the same data, and no trace in matplotlib's settings."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from oar.pictures import charts
 from oar.pictures.colours import CLASS_COLOURS, CLASS_MARKERS
 from oar.report.curves import draw_flip, draw_line, draw_spread
 from oar.report.draw_strip import draw_strip
@@ -82,3 +84,15 @@ def test_a_strip_has_three_rows_and_one_scale_of_differences(columns):
     for column, image in enumerate(differences):
         np.testing.assert_array_equal(image.get_array(), after[column] - before[column])
         assert image.get_clim() == pytest.approx((-largest, largest))
+
+
+def test_notes_behind_bars_are_not_cut_off():
+    """The longest bar has the longest note, with as many people and as much effort as 150,000 applicants give."""
+    notes = ["effort 59,123.45, 119,116 people", "effort 3, 7 people"]
+    drawn = str(charts.bars(["income", "age"], [59_123.45, 3.0], notes, "effort by column"))
+    ends = [
+        float(x) + charts.LETTER * len(note)
+        for x, note in re.findall(r'x="([0-9.]+)"[^>]*>(effort [^<]*)</text>', drawn)
+    ]
+    assert len(ends) == 2
+    assert max(ends) <= charts.WIDTH + 1e-6

@@ -9,7 +9,7 @@ import time
 
 import pandas as pd
 import pytest
-from command_worlds import done, failed, numbers, people
+from command_worlds import done, failed, numbers, people, run
 from study_worlds import ROOT
 
 import oar
@@ -41,6 +41,7 @@ def test_it_runs_a_file_and_says_how_often_goals_are_reached(folder):
     told = done("study", folder / "study.toml", "--workers", 1, "--export", files[0], "--figure", files[1])
     assert "nearest-centroid: how often the goal is reached" in told
     assert f"Done. 24 done in {folder / 'study.db'}" in told
+    assert "Limits: none but the budget" in run("study", folder / "study.toml", "--workers", 1).stderr
     table = pd.read_parquet(files[0])
     frame = numbers()
     everyone = oar.Population(frame[["x", "y"]], frame["kind"])

@@ -30,13 +30,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.bounds import bound_of, column_of, is_number, listing, said
 from oar.actions.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.plausible import Plausible
 from oar.actions.possible import Possible
 from oar.actions.rules import Range, Rule, Ruled, parse_rules
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.opening import naming, read_toml
-from oar.people.encoding import LARGEST, Encoding
+from oar.people.encoding import Encoding
 from oar.people.labels import plain
 from oar.people.schema import Column, Schema
 from oar.people.wording import counted, lined_up, nearest, shown
@@ -59,6 +60,7 @@ class Limit:
         levels: of a category, those that may be switched to; None for all.
         cost: what a change by `unit` costs; of a category, what a switch costs.
         unit: a change, in the column's own units; None for a standard deviation.
+        missing: values that stand for a missing one, such as -999: who has one of them keeps it.
     """
 
     immutable: bool = False
@@ -69,6 +71,7 @@ class Limit:
     levels: Any = None
     cost: float = 1.0
     unit: float | None = None
+    missing: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
@@ -83,10 +86,13 @@ class Limit:
                     f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
                     f"{shown(value)}."
                 )
-        if self.levels is not None:
-            if isinstance(self.levels, str) or not isinstance(self.levels, Iterable):
-                raise OptionError(f"levels: must be a list of levels, got {self.levels!r}.")
-            object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
+        for name, what in (("levels", "levels"), ("missing", "values, such as [-999]")):
+            listed = getattr(self, name)
+            if listed is None:
+                continue
+            if isinstance(listed, str) or not isinstance(listed, Iterable):
+                raise OptionError(f"{name}: must be a list of {what}, got {listed!r}.")
+            object.__setattr__(self, name, tuple(plain(each) for each in listed))
         if self.immutable:
             others = [name for name in ("direction", "step", "levels") if getattr(self, name) is not None]
             if others:
@@ -110,6 +116,7 @@ class Limit:
             "" if self.upper is None else f"at most {self.upper}",
             "" if self.step is None else f"in steps of {self.step:g}",
             "" if levels is None else f"may become {levels or 'nothing else'}",
+            f"stays where it is {' or '.join(map(str, self.missing))}" if self.missing else "",
             f"a change{'' if self.unit is None else f' by {self.unit:g}'} costs {self.cost:g}" if costs else "",
         )
         return "; ".join(word for word in words if word) or "free"
@@ -131,11 +138,13 @@ class Limit:
         where = f"limits.{column.name}"
         for name, kinds in _FOR.items():
             if getattr(self, name) is not None and column.kind not in kinds:
-                raise OptionError(f"{where} {name}: is for {_listing(kinds)} columns, and this is a {column.kind}.")
+                raise OptionError(f"{where} {name}: is for {listing(kinds)} columns, and this is a {column.kind}.")
         for level in self.levels or ():
             if level not in column.levels:
                 choose(f"{where} levels", level, [str(known) for known in column.levels])
                 raise OptionError(f"{where} levels: must be of {column.levels}, got {level!r}.")
+        for value in self.missing or ():
+            bound_of(column, value, f"{where} missing")
         if self.step is not None and column.kind == "integer" and self.step != int(self.step):
             raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
         lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
@@ -153,6 +162,7 @@ _FOR = {
     "step": ("number", "integer"),
     "levels": ("category",),
     "unit": ("number", "integer", "ordinal"),
+    "missing": ("number", "integer"),
 }
 
 
@@ -231,6 +241,15 @@ class Limits:
         """What the rules say."""
         return parse_rules(self.rules)
 
+    def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which values (n, columns) of a table stand for a missing one."""
+        found = np.zeros((len(rows), len(encoding.schema)), dtype=bool)
+        for name, limit in self.columns.items():
+            if limit.missing:
+                at, place = encoding.schema.names.index(name), encoding.places[name].start
+                found[:, at] = np.isin(rows[:, place], limit.missing)
+        return found
+
     def ruled(self, schema: Schema) -> tuple[Ruled, ...]:
         """Return the rules as a table's coordinates know them."""
         return tuple(rule.within(schema) for rule in self.parsed_rules)
@@ -273,7 +292,7 @@ class Limits:
         for person, limits in self.own.items():
             for name, limit in limits.items():
                 everybodys = self.columns.get(name, Limit())
-                for setting in ("cost", "unit", "step"):
+                for setting in ("cost", "unit", "step", "missing"):
                     if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
                         raise OptionError(
                             f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
@@ -393,11 +412,12 @@ class Limits:
     def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 
-        Numbers stay within the range of the people, at either end 0.5 % of them (at least five, where there are fifty)
-        aside; whole numbers stay whole, and counts do not become negative. Row numbers, dates written as whole numbers
-        and columns called age, sex, gender, race and the like are immutable. Where a few extreme values make most of a
-        standard deviation, a change by the standard deviation within the range costs 1. Who is outside the range may
-        stay, and not go further out.
+        Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or
+        more) at it or just beyond it. Whole numbers stay whole, and counts do not become negative. Codes for a missing
+        value, such as -999, are in no range, and who has one keeps it. Row numbers, dates written as whole numbers and
+        columns called age, sex, gender, race and the like are immutable. Where values outside the range make most of a
+        standard deviation, a change by the standard deviation within it costs 1. Who is outside the range may stay, and
+        not go further out.
 
         Args:
             people: people of a table, or a DataFrame of features.
@@ -449,12 +469,6 @@ def as_limits(limits: Any) -> Limits | None:
     )
 
 
-def column_of(schema: Schema, name: Any, where: str) -> Column:
-    """Return a column by its name; raise with the nearest one where there is none."""
-    choose(where, name, schema.names)
-    return schema[name]
-
-
 def _position(person: Any, index: Any, texts: Any) -> int:
     """Return where in the index somebody is: by value, or else by how the value reads."""
     found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
@@ -469,32 +483,3 @@ def _position(person: Any, index: Any, texts: Any) -> int:
             f"own: {shown(person)} must be one person of the table's index, got {len(places)}; make the index unique."
         )
     return int(places[0])
-
-
-def bound_of(column: Column, value: Any, where: str) -> float | None:
-    """Return a bound as a coordinate: the number itself, or the rank of an ordinal's level."""
-    if value is None:
-        return None
-    if column.kind == "ordinal":
-        level = plain(value)
-        if level not in column.levels:
-            choose(where, str(level), [str(known) for known in column.levels])
-            raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
-        return float(column.levels.index(level))
-    if not is_number(value) or not abs(value) <= LARGEST:
-        raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
-    return float(value)
-
-
-def said(column: Column, coordinate: float) -> str:
-    """Return a coordinate in the table's words: the number, or an ordinal's level."""
-    return shown(column.levels[round(coordinate)]) if column.kind == "ordinal" else f"{coordinate:g}"
-
-
-def _listing(kinds: tuple[str, ...]) -> str:
-    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} and {kinds[-1]}"
-
-
-def is_number(value: Any) -> bool:
-    """Report whether a value is a number, which True and False are not."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

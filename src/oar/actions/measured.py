@@ -217,6 +217,7 @@ def measure(
     """Return what people with these features (n, d) may do; `limits` have been checked against the schema.
 
     Values that are `still` (n, columns) stay as they are, whatever limits say: they were filled in, and are nobody's.
+    So do those that stand for a missing one.
 
     A switch from one level to another changes two coordinates by 1, so that it costs ‖(c, c)‖_p, which is to be the
     category's cost.
@@ -241,8 +242,9 @@ def measure(
             bounds = _bounds(column, limit, features[row : row + 1, place])
             if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
-    for number, column in enumerate(encoding.schema if still is not None and still.any() else ()):
-        assert still is not None
+    coded = limits.coded(encoding, features)
+    still = coded if still is None else still | coded
+    for number, column in enumerate(encoding.schema if still.any() else ()):
         lower[still[:, number], encoding.places[column.name]] = 0.0
         upper[still[:, number], encoding.places[column.name]] = 0.0
     links, room = _links(limits, encoding, features)

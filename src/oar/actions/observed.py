@@ -2,19 +2,23 @@
 
 | column | what its limit says |
 | --- | --- |
-| number, integer | stays within the range of the people, the few at either end aside; integers stay whole, counts ≥ 0 |
+| number, integer | stays where an appreciable share of the people is; integers stay whole, counts ≥ 0 |
+| number, integer with a code for a missing value (`codes`) | the same; the code is not in the range, and stays |
 | row numbers, dates as whole numbers (20240131, 202401) | immutable |
 | by their names: codes (zip code, phone …), and what nobody chooses (age, sex, race …) | immutable |
 | boolean, ordinal, category | nothing: they move among the values that they have |
 
-**The range.** `TAIL` of the people, and at least `FEW` where there are ten times as many, are left aside at either end:
-a few slips and codes such as 98 for "unknown" do not widen it, and no bound is a value that belongs to one person.
-Bounds are rounded outwards, to hundredths of the range or finer, never beyond the least and the largest value. Who is
+**The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least `FEW`
+where there are ten times as many, at it or beyond it by no more than a usual difference: that of the middle half,
+as a standard deviation of normal values. Where people are as dense as in a normal or exponential tail it leaves
+some 0.5 % aside at either end. Of a tail that goes on for orders of magnitude it has the beginning: two in a hundred
+who use their credit 100 to 50,000 times over are no place to send others to. No bound is one person's value. Bounds
+are rounded outwards, to hundredths of the range or finer, never beyond the least and the largest value. Who is
 outside may stay there, and may not go further out.
 
-**What a change costs.** Where the few at the ends make most of a standard deviation (more than half), a change by the
-standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would cost next to
-nothing.
+**What a change costs.** Where values outside the range, or codes, make most of a standard deviation (more than half), a
+change by the standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would
+cost next to nothing.
 """
 
 from __future__ import annotations
@@ -28,20 +32,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.codes import codes
 from oar.actions.limits import Limit, Limits, as_limits
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
 from oar.people.identities import identities
+from oar.people.missing import without_missing
 from oar.people.population import Population
 from oar.people.schema import Column, Schema, toml_key, toml_value
 from oar.people.tables import is_frame
 from oar.people.wording import counted
 
 Array = NDArray[np.float64]
-TAIL = 0.005  # share of the people that is left aside at either end
+TAIL = 0.005  # share of the people that is appreciable
+NORMAL = 1.349  # standard deviations between the quarters of normal values
 FEW = 5  # people, or a bound would be one person's value
 HEADER = """\
-# Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit may be added.
+# Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
+# missing (values that stand for a missing one) may be added.
 # An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
 # Names of what nobody chooses, or may be asked to change to be treated well.
 UNCHOSEN = re.compile(
@@ -58,6 +66,7 @@ CODES = re.compile(
     re.IGNORECASE,
 )
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
+MOST_TOLD = 3  # columns with codes, in one line
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
 
@@ -99,7 +108,7 @@ def _merged(found: Mapping[str, Limit], own: Limits) -> Limits:
 
 
 def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
-    """Return what was observed of each column, in the table's order."""
+    """Return what was observed of each column, in the table's order; what was missing was not observed."""
     if isinstance(people, Population):
         if people.encoding is None:
             raise DataError(
@@ -107,15 +116,22 @@ def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
                 "oar.Population.from_frame(df, target=…)."
             )
         encoding, rows = people.encoding, np.asarray(people.features, dtype=np.float64)
+        filled = people.imputed
     elif is_frame(people):
         schema = schema or Schema.infer(people)
-        encoding = Encoding(schema, tuple(people[name].dtype for name in schema.names))
+        filled = people.isna().to_numpy() if tuple(people.columns) == schema.names else None
+        people = without_missing(people, schema, "impute", [])
+        encoding = Encoding(schema, tuple(people[name].dtype for name in schema.names if name in people))
         rows = encoding.encode(people)
     else:
         raise DataError(
             f"people: must be an oar.Population of a table or a DataFrame of features, got {type(people).__name__}."
         )
-    return [_observe(column, rows[:, encoding.places[column.name].start]) for column in encoding.schema]
+    given = np.ones((len(rows), len(encoding.schema)), dtype=bool) if filled is None else ~filled
+    return [
+        _observe(column, rows[given[:, at], encoding.places[column.name].start])
+        for at, column in enumerate(encoding.schema)
+    ]
 
 
 def _observe(column: Column, values: Array) -> Observed:
@@ -131,15 +147,27 @@ def _observe(column: Column, values: Array) -> Observed:
     why = "a code, and no amount" if CODES.search(words) else _untouched(column.name, values)
     if why is not None:
         return Observed(column, Limit(immutable=True), f"{why}, and stays as it is; {span}")
-    lower, upper = _range(values, column.whole)
-    unit = _unit(values, lower, upper)
-    what = _what(column, least, most)
-    told = f"{what}; {span}"
+    missing = codes(values)
+    known = values[~np.isin(values, missing)]
+    lower, upper = _range(known, column.whole)
+    unit = _unit(values, known, lower, upper)
+    if missing:
+        span = f"observed: {_short(known.min())} to {_short(known.max())}"
+    told = f"{_what(column, known.min(), known.max())}; {span}"
+    if missing:
+        people = counted(len(values) - len(known), "person has", "people have")
+        told += f"; {people} {' or '.join(map(_short, missing))}, which seems to stand for a missing value and stays "
+        told += "as it is (missing = [] if it does not)"
     if unit is not None:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
-        told += "made by a few extreme values"
-    low, high = (int(bound) if column.whole else bound for bound in (lower, upper))
-    return Observed(column, Limit(lower=low, upper=high, unit=unit), told)
+        told += "made by values outside of them"
+    low, high = (_typed(bound, column) for bound in (lower, upper))
+    kept = tuple(_typed(code, column) for code in missing) or None
+    return Observed(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
+
+
+def _typed(value: float, column: Column) -> float:
+    return int(value) if column.whole else value
 
 
 def _untouched(name: str, values: Array) -> str | None:
@@ -171,15 +199,32 @@ def _what(column: Column, least: float, most: float) -> str:
 
 
 def _range(values: Array, whole: bool) -> tuple[float, float]:
-    """Return the bounds within which nearly everyone is."""
-    size = len(values)
-    aside = max(1, min(max(FEW, math.ceil(TAIL * size)), size // 10))
-    ordered = np.partition(values, (aside - 1, size - aside))
-    low, high = float(ordered[aside - 1]), float(ordered[size - aside])
+    """Return the bounds within which people are as dense as somewhere to be sent to should be."""
+    size, ordered = len(values), np.sort(values)
+    share = max(1, min(max(FEW, math.ceil(TAIL * size)), size // 10))
+    reach = max(_usual_difference(ordered), float(whole))
+    low, high = sorted((-_outermost(-ordered[::-1], reach, share), _outermost(ordered, reach, share)))
     if low == high:
         return low, high
     grid = 10.0 ** (math.floor(math.log10(high - low)) - 2)
-    return _below(low, float(values.min()), grid, whole), -_below(-high, -float(values.max()), grid, whole)
+    return _below(low, float(ordered[0]), grid, whole), -_below(-high, -float(ordered[-1]), grid, whole)
+
+
+def _outermost(ordered: Array, reach: float, share: int) -> float:
+    """Return the largest value that so many people are at, or beyond by `reach` at most."""
+    beyond = np.searchsorted(ordered, ordered + reach, side="right") - np.arange(len(ordered))
+    return float(ordered[np.flatnonzero(beyond >= share)[-1]])
+
+
+def _usual_difference(ordered: Array) -> float:
+    """Return how far apart people usually are: by the middle half, or that of those who differ from most."""
+    some = ordered
+    while len(some):
+        low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), method="nearest")
+        if low < high:
+            return float(high - low) / NORMAL
+        some = some[some != middle]
+    return float(ordered.std())
 
 
 def _below(value: float, least: float, grid: float, whole: bool) -> float:
@@ -202,9 +247,9 @@ def _plain(value: float, grid: float) -> float:
     return round(value, max(0, -round(math.log10(grid)))) + 0.0
 
 
-def _unit(values: Array, lower: float, upper: float) -> float | None:
-    """Return what costs 1 where a few extreme values make most of everyone's standard deviation."""
-    everyones, within = float(values.std()), float(np.clip(values, lower, upper).std())
+def _unit(values: Array, known: Array, lower: float, upper: float) -> float | None:
+    """Return what costs 1 where values outside the bounds, or codes, make most of everyone's standard deviation."""
+    everyones, within = float(values.std()), float(np.clip(known, lower, upper).std())
     return float(f"{within:.2g}") if 0 < HEAVY * within < everyones else None
 
 
@@ -229,6 +274,11 @@ def told(limits: Limits, schema: Schema) -> str:
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
         parts.append(counted(len(still), "column stays as it is", "columns stay as they are"))
+    coded = {name: limits.columns[name].missing for name in ranged if limits.columns[name].missing}
+    if coded:
+        listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
+        more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
+        parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
     own = [name for name in limits.columns if name not in seen]
     if own:
         parts.append(counted(len(own), "column as its own limit says", "columns as their own limits say"))
@@ -244,9 +294,13 @@ def drafted(people: Any, schema: Schema | None = None) -> str:
             levels = f"levels = [{', '.join(map(toml_value, each.column.levels))}]"
             said = [levels] if each.column.kind == "category" else []
         else:
-            said = [f"{name} = {toml_value(value)}" for name, value in _said(each.limit).items()]
+            said = [f"{name} = {_toml(value)}" for name, value in _said(each.limit).items()]
         blocks.append("\n".join([*lines, f"[columns.{toml_key(each.column.name)}]", *said]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _toml(value: Any) -> str:
+    return f"[{', '.join(map(toml_value, value))}]" if isinstance(value, tuple) else toml_value(value)
 
 
 _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of TOML must not have
@@ -255,5 +309,5 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
         return {"immutable": True}
-    given = {"lower": limit.lower, "upper": limit.upper, "unit": limit.unit}
+    given = {"lower": limit.lower, "upper": limit.upper, "unit": limit.unit, "missing": limit.missing}
     return {name: value for name, value in given.items() if value is not None}

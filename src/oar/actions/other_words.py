@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.limits import Limit, Limits, bound_of, column_of, is_number
+from oar.actions.bounds import bound_of, column_of, is_number
+from oar.actions.limits import Limit, Limits
 from oar.errors import DataError, OptionError, choose
 from oar.people.schema import Schema
 from oar.people.wording import shown

@@ -88,9 +88,10 @@ def _mean(heard: list[Judged]) -> Judged:
     else:
         most = max(predictions, key=predictions.count)
     known = [one.probability for one in heard if one.probability is not None]
-    lead, tie = float(np.mean([one.lead for one in heard])), float(np.mean([one.tie for one in heard]))
-    loss = float(np.mean([one.loss for one in heard]))
-    return Judged(most, loss, lead, tie, float(np.mean(known)) if known else None)
+    loss, lead, tie, slack = (
+        float(np.mean([getattr(one, name) for one in heard])) for name in ("loss", "lead", "tie", "slack")
+    )
+    return Judged(most, loss, lead, tie, float(np.mean(known)) if known else None, slack)
 
 
 def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:

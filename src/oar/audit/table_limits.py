@@ -83,6 +83,9 @@ class TableLimits:
             if imputed is not None and people.start >= 0:
                 changed = (was != now).any(axis=1) & imputed[people.start : people.stop, number]
                 self._note(changed, names, f"changes {column.name!r}, which was missing and filled in")
+            if limit.missing:
+                changed = (was != now).any(axis=1) & np.isin(was[:, 0], limit.missing)
+                self._note(changed, names, f"changes {column.name!r}, where it stands for a missing value")
             costs[:, number] = self._cost(column, limit, was, now)
         self._check_links(before, after, names)
         self._check_rules(before, after, names)

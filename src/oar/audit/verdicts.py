@@ -25,18 +25,22 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class Judged:
-    """One query under one model: prediction, loss, how far on the goal's side, and how little of that is a tie."""
+    """One query under one model: prediction, loss, how far on the goal's side, and how little of that is a tie.
+
+    `slack` is how little short of the goal counts as there: of a probability or a range that is reached at its edge.
+    """
 
     prediction: Any
     loss: float
     lead: float
     tie: float
     probability: float | None
+    slack: float = 0.0
 
     @property
     def reached(self) -> bool:
         """Whether it gets its goal, and not by a tie."""
-        return self.lead > self.tie
+        return self.lead > self.tie - self.slack
 
 
 UNKNOWN = Judged(None, np.nan, np.nan, np.nan, None)  # no number is better than one that means nothing
@@ -75,10 +79,11 @@ def of_logits(problem: Problem, wish: ClassWish, logits: Array, losses: Array, t
         elif len(good) > 1:
             loss = min(float(np.logaddexp.reduce([0.0, *(losses[each] - losses[others])])) for each in good)
         probability = float(np.exp(np.logaddexp.reduce(logits[good]) - np.logaddexp.reduce(logits)))
+    slack = 0.0
     if wish.probability is not None:
         # A probability that is uncertain in its ninth digit is as good as reached at the digit itself.
-        lead, tie = probability - wish.probability, -TIE * wish.probability
-    return Judged(problem.people.classes[nearest], loss, lead, tie, probability)
+        lead, tie, slack = probability - wish.probability, 0.0, TIE * wish.probability
+    return Judged(problem.people.classes[nearest], loss, lead, tie, probability, slack)
 
 
 def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[[Array], float]) -> Judged:
@@ -89,7 +94,7 @@ def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[
     else:
         room = float(np.minimum(outputs - wish.low, wish.high - outputs).min())
         size = 1.0 + float(np.abs(outputs).max())
-    return Judged(value, loss, room, -np.finfo(float).eps * size, None)  # at the edge of the range is inside it
+    return Judged(value, loss, room, 0.0, None, np.finfo(float).eps * size)  # at the edge of the range is inside it
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Found:
     Attributes:
         plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
         problem: what was asked. asked: goal and budget, in words. moves, card: audits; None where there is none.
-        others: what the moves do.
+        others, answered: what the moves do to others, and what answers to the card do.
     """
 
     plan: str | None
@@ -38,6 +38,7 @@ class Found:
     moves: Audit
     others: Collateral | None
     card: Audit | None
+    answered: Collateral | None = None
 
     def __str__(self) -> str:
         """Show all of it."""
@@ -51,6 +52,8 @@ class Found:
             parts.append(lined_up(_effects(self.others)))
         if self.card is not None:
             parts += ["", "If everyone who takes part answers the card, plan.json:", f"{self.card}"]
+        if self.answered is not None:
+            parts.append(lined_up(_effects(self.answered)))
         return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +70,7 @@ class Found:
             "outcome": outcome(self.moves),
             "card": outcome(self.card),
             "others": None if self.others is None else dict(_effects(self.others)),
+            "others_of_card": None if self.answered is None else dict(_effects(self.answered)),
             "rounding": rounding_words(people.size),
         }
         whole = {"plan": self.plan, "differs": list(self.differs), "same_data": self.same_data}
@@ -153,12 +157,13 @@ def _others(plan: Plan, found: Audit) -> Collateral | None:
 
 
 def _effects(others: Collateral) -> list[tuple[str, str]]:
-    from oar.pictures.numbers import number
     from oar.report.command_words import in_command_words
+    from oar.report.organiser_effects import scores_told
 
+    own = others.own_before, others.own_after
     return [
         ("collateral", in_command_words(others.told)),
-        (others.score, f"{number(others.own_before)} → {number(others.own_after)}, about these people as they were"),
+        (others.score, scores_told(others.score, own, others.everyone._asdict())),
     ]
 
 
@@ -176,4 +181,6 @@ def _with_card(found: Found, plan: Plan, path: Path) -> Found:
         differs += (f"{path.name} lets members go {card.budget:g} far, and the plan {float(budget):g}",)
     people = problem.people
     stay = MemberPlan(problem, plan.query_move, np.zeros((people.size, people.dimensions)))
-    return replace(found, differs=differs, card=audit(stay.followed(card)))
+    followed = stay.followed(card)
+    heard = audit(followed)
+    return replace(found, differs=differs, card=heard, answered=_others(followed, heard))

@@ -55,6 +55,7 @@ def _limit(terms: ColumnTerms) -> Limit:
     lower, upper = (_value(terms, bound) for bound in (terms.lower, terms.upper))
     step = terms.step or None if column.kind != "ordinal" else None  # of an ordinal it is a level anyway
     bounds: dict[str, Any] = {"lower": lower, "upper": upper, "direction": terms.direction, "step": step}
+    bounds["missing"] = terms.missing or None
     if terms.per_spread is not None:  # the card's own cost is rounded up, and whoever has the data knows better
         return Limit(**bounds, cost=terms.per_spread)
     return Limit(**bounds, cost=terms.cost, unit=1.0)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from oar.cli.asking import Asked
-from oar.cli.reading import Layout
+from oar.cli.reading import Layout, Table
 from oar.cli.writing import Writing
 
 WRITTEN = Writing()
@@ -205,6 +205,11 @@ Na = Annotated[
         show_default=False,
     ),
 ]
+TableFile = Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .xlsx file.", show_default=False)]
+NoFeature = Annotated[
+    str | None,
+    typer.Option("--target", help="The column that a model predicts, which is no feature.", show_default=False),
+]
 Sheet = Annotated[
     str | None, typer.Option(help="The sheet of an .xlsx file.  [default: the first]", show_default=False)
 ]
@@ -221,6 +226,20 @@ def about_files(
 ) -> Writing:
     """Return how files are written; its arguments are the options of every command that reads a table."""
     return Writing(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
+
+
+def about_table(
+    file: TableFile,
+    target: NoFeature = None,
+    name: Name = None,
+    leave_out: LeftOut = None,
+    feature: Features = None,
+    weights: Weights = None,
+    written: Writing = WRITTEN,
+) -> Table:
+    """Return a table and what its columns are for; its arguments are the options of commands that look at a table."""
+    called = by_place([name])[0] if name else None
+    return Table(file, Layout(written, target, called, by_place(leave_out), by_place(feature), weights))
 
 
 def about_people(
@@ -296,6 +315,11 @@ def by_place(names: list[str] | None) -> tuple[str, ...]:
 def asks(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command, whose first argument is an `Asked`, the options of `about_people` before its own."""
     return _composed(_composed(command, about_people, first=True), about_files)
+
+
+def looks(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, whose first argument is a `Table`, the options of `about_table` before its own."""
+    return _composed(_composed(command, about_table, first=True), about_files)
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:

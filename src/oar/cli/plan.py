@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,6 +109,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         power=power,
         collateral=_collateral(result, others, None if groups is None else groups.values),
         card=published.facts,
+        answered=_answered(result, published.card),
         robustness=_robustness(result, asked.seed),
     )
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
@@ -134,6 +135,14 @@ def _collateral(result: Result, others: Any, groups: Any) -> Any:
         return None
 
 
+def _answered(result: Result, card: Any) -> Any:
+    """Return what happens to others where everyone answers the card; nothing where there is none."""
+    if card is None:
+        return None
+    followed = replace(result.proposal, plan=result.plan.followed(card))
+    return _collateral(replace(result, proposal=followed), None, None)
+
+
 def _power(result: Result, seed: int) -> Any:
     """Return what parts of the plan can do; nothing where labels change, members leave, or nobody moves."""
     import oar
@@ -147,22 +156,26 @@ def _power(result: Result, seed: int) -> Any:
     return oar.power(result, shares, budgets, seed=seed)
 
 
-def _effects(found: Any) -> list[tuple[str, str]]:
-    """Return what becomes of members, of bystanders and of groups, a row each."""
-    from oar.report.organiser_effects import standing
+def _effects(found: Any, card: Any) -> list[tuple[str, str]]:
+    """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
+    from oar.report.organiser_effects import scores_told, standing
 
     if found is None:
         return []
     who = [("what it does to members", found["actors"]), ("to people who do nothing", found["bystanders"])]
     who += [(f"to {found['grouped_by']} = {row['group']}", row) for row in found["everyone_by_group"] or ()]
-    goal = found["prediction"] or "the goal"
+    predicted = found["prediction"] or "the goal"
+    goal = f"the prediction {predicted}" if found["prediction"] else predicted
     ways = ("lose", "gain") if found["prediction"] is not None else ("go away from", "come nearer to")
     rows = []
     for name, row in who:
         people, away, towards, rate, right = standing(row, found["score"])
         if row["people"]:
             said = f"of {people}, {away} {ways[0]} {goal} and {towards} {ways[1]} it"
-            rows.append((name, f"{said}; predicted {goal}: {rate}; {found['score']}: {right}"))
+            rows.append((name, f"{said}; predicted {predicted}: {rate}; {found['score']} there: {right}"))
+    rows.append((found["score"], scores_told(found["score"], found["own"], found["everyone"])))
+    if card is not None and card.get("effects"):
+        rows.append(("if the card is answered", card["effects"]))
     return rows
 
 
@@ -179,7 +192,7 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     from oar.people.wording import lined_up
     from oar.pictures.numbers import loss, number, percent
     from oar.report.answer import in_words
-    from oar.report.organiser_outcome import SEARCHED
+    from oar.report.organiser_outcome import CUT, SEARCHED
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
     predicted = found["prediction_before"], found["prediction"]
@@ -199,10 +212,11 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     if facts.get("held_out_left_out"):
         known = facts["held_out_left_out"]
         rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))
-    rows += _effects(facts["collateral"])
+    rows += _effects(facts["collateral"], facts["card"])
     if least["budget_at_most"] is not None:
-        searched = "" if least["proved"] or not least["budget_at_most"] else f", by parts of this plan; {SEARCHED}"
-        rows.append(("budget that suffices", f"at most {number(least['budget_at_most'])}{searched}"))
+        far = f"at most {number(least['budget_at_most'])}"
+        cut = not least["proved"] and least["budget_at_most"]
+        rows.append((CUT, f"{far} each; {SEARCHED}") if cut else ("budget that suffices", far))
     if least["people_at_most"] is not None:
         told = f"at most {number(least['people_at_most'])}"
         rows.append(("people who suffice", least["people_told"] or told))

@@ -108,6 +108,29 @@ def loaded(schema: Path | Schema) -> Schema:
     return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
+@dataclass(frozen=True)
+class Table:
+    """A file that is looked at, and how it is laid out; nothing of it is planned for."""
+
+    file: Path
+    layout: Layout
+
+    def read(self, schema: Path | None = None) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+        """Return a frame without what is left out, and its features; columns of a schema are features anyway."""
+        from oar.people.framing import features_of
+
+        layout = replace(self.layout, schema=schema)
+        layout.written.check(self.file)
+        frame = layout.read(self.file)
+        for option, columns in (("leave-out", layout.left_out), ("feature", layout.features)):
+            for column in columns:
+                column_of(frame, column, option)
+        frame = frame.drop(columns=list(layout.left_out))
+        features = features_of(frame, layout.target, layout.weights)
+        layout.check_features(features)
+        return frame, features
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A table of people as it was read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,8 @@ from oar.cli.endings import clear_endings
 from oar.cli.reading import Layout, column_of, word
 from oar.cli.tabling import check_file
 from oar.cli.writing import Writing
-from oar.errors import DataError, OARError, OptionError
+from oar.errors import DataError, OptionError
+from oar.people.encoding import LARGEST, LARGEST_WHOLE
 from oar.people.wording import nearest, shown
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from oar.plans import Card
 
 MOST_DOUBTS = 10
+TRUTHS = {"true": True, "false": False}
 CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
 Mine = Annotated[
     Path,
@@ -57,7 +60,8 @@ def respond(
 ) -> None:
     """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
 
-    Rows are called by their number, from 0, the header not counted, or by --id.
+    Rows are called by their number, from 0, the header not counted, or by --id. Those that cannot be answered are
+    named, and the exit code is 1 then; all others are answered.
     """
     with clear_endings():
         from oar.plans import Card
@@ -80,7 +84,7 @@ def respond(
         typer.echo(f"no answer for {why}", err=True)
     if unanswered:
         some = f"{len(frame) - len(unanswered):,} of {len(frame):,} rows"
-        typer.echo(f"\nAnswered {some}; fill in the gaps of the others.", err=True)
+        typer.echo(f"\nAnswered {some}; correct the others.", err=True)
     for doubt in doubts[:MOST_DOUBTS]:
         typer.echo(f"\n{doubt}", err=True, nl=False)
     if doubts:
@@ -90,6 +94,8 @@ def respond(
         typer.echo("\nThis card is for those who were asked to take part: everybody else stays.", err=True)
     if out is not None:
         typer.echo(f"Done. Written to {out}")
+    if unanswered:
+        raise SystemExit(1)
 
 
 def answers(
@@ -102,8 +108,8 @@ def answers(
 ) -> tuple[pandas.DataFrame, list[tuple[Any, str]]]:
     """Return what everyone in the frame changes (person, column, before, after), and whose rows cannot be answered.
 
-    A card has nobody's values, and none that could stand in for a gap: who has one is told which column it is. Values
-    that may be mistakes go to `doubts`.
+    A card has nobody's values, and none that could stand in for a gap: who has one, or a value that cannot be, is told
+    which column it is. Values that may be mistakes go to `doubts`.
     """
     import pandas
 
@@ -114,6 +120,7 @@ def answers(
     for name in keep:
         if name not in columns:
             raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
+    _check_budget(card, budget)
     rows: list[tuple[Any, ...]] = []
     unanswered = []
     for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
@@ -125,12 +132,25 @@ def answers(
             continue
         try:
             mine = {name: _value(card, name, row[name]) for name in columns}
-            doubts += [f"row {person}: {doubt}" for doubt in card.doubts(mine)]
             told = _change(card, mine, _class(card, row[label]), keep, budget)
-        except OARError as error:
-            raise DataError(f"row {person}: {error}") from None
+        except DataError as error:
+            unanswered.append((person, f"row {person}: {str(error).removeprefix('features: ')}"))
+            continue
+        doubts += [f"row {person}: {doubt}" for doubt in card.doubts(mine)]
         rows += [(person, *change) for change in told]
     return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object), unanswered
+
+
+def _check_budget(card: Card, budget: float | None) -> None:
+    """Raise for a budget that no row could be answered with."""
+    from oar.actions.perturb import check_budget
+
+    if budget is None and card.budget is None:
+        raise OptionError("budget: must say how far you are willing to go, because the card does not, got none.")
+    if budget is not None:
+        check_budget(budget, "budget")
+        if card.budget is not None and budget > card.budget:
+            raise OptionError(f"budget: must be at most the plan's own {card.budget:g}, got {budget:g}.")
 
 
 def _more(others: int) -> str:
@@ -175,13 +195,18 @@ def _value(card: Card, name: str, value: Any) -> Any:
     kind = "number" if column is None else column.kind
     if kind in ("category", "ordinal"):
         return value if isinstance(value, str) else word(value)
-    if kind == "boolean" or not isinstance(value, str):
-        return {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
+    known = TRUTHS.get(value.strip().lower(), value) if kind == "boolean" and isinstance(value, str) else value
     try:
-        number = float(value)
-    except ValueError:
-        raise DataError(f"column {shown(name)}: must be a number, got {shown(value)}.") from None
-    return int(number) if number.is_integer() else number
+        number = float(known)
+    except (TypeError, ValueError):
+        number = math.nan
+    fits, wanted = {
+        "boolean": (number in (0, 1), "true or false"),
+        "integer": (abs(number) < LARGEST_WHOLE and number == math.floor(number), "a whole number below 2^53"),
+    }.get(kind, (abs(number) <= LARGEST, "a number" if math.isnan(number) else f"at most {LARGEST:g}"))
+    if not fits:
+        raise DataError(f"column {shown(name)}: must be {wanted}, got {shown(value)}; correct it.")
+    return known if not isinstance(known, str) else int(number) if number.is_integer() else number
 
 
 def _change(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oar.cli.endings import clear_endings
-from oar.cli.tabling import lined
+from oar.cli.tabling import lined, tell_limits
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -73,6 +73,7 @@ def study(
         import oar
 
         _check_outputs(export, figure, force)
+        problem = None
         if file.suffix.lower() == ".toml":
             from oar.cli.study_file import in_its_own_words, read_study
 
@@ -95,6 +96,8 @@ def study(
             found = oar.Study.open(file)
         written = _written(found, export, figure)
     typer.echo(_summary(found, written))
+    if problem is not None:
+        tell_limits(problem)
 
 
 def _may_be_a_store(file: Path) -> bool:

@@ -23,18 +23,19 @@ ADVICE = (
     (r"if it is an index, read it with index_col=0", "name it or remove it"),
     (r"encoding='([^']*)'", r"--encoding \1"),
     (
-        r"read the file with thousands=… or, where it is not a point, decimal=','; or convert the column",
-        "read the file with --thousands and the mark between thousands or, where it is not a point, with --decimal ,",
-    ),
-    (
         r"read the file with na_values=\[([^\]]*)\], and if these are categories, convert the column with "
         r"astype\('category'\)",
         r"read the file with --na \1, and if these are categories, list them in a --schema",
     ),
+    (r"read the file with na_values=\[([^\]]*)\], or convert it with astype\(str\) or to_numeric",
+     r"read the file with --na \1, or correct it"),
     (
         r"convert it with pandas\.to_numeric, or read the file with thousands=',' or na_values=\[…\]",
         "correct it, or read the file with --thousands or --na",
     ),
+    (r"thousands=('[^']*'|\"[^\"]*\")", r"--thousands \1"),
+    (r"decimal=(',')", r"--decimal \1"),
+    (r"(--(?:thousands|decimal) \S+); or convert the column", r"\1"),
     (r"read the file with true_values=\['yes'\] and false_values=\['no'\], or", "write it as true and false, or"),
     (r"(?<=If these are categories, )convert it with astype\('category'\)", "list them in a --schema"),
     (r"leave it out with usecols", "leave it out with --leave-out"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits import is_number
+from oar.actions.bounds import is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOut, held_out_people
 from oar.people import Population

@@ -273,8 +273,13 @@ def _infer_objects(name: str, present: Any) -> Column:
     if kinds != {"text"}:
         firsts = {_family(type(value)): value for value in reversed(list(present))}
         examples = ", ".join(f"{shown(firsts[kind])} ({type(firsts[kind]).__name__})" for kind in sorted(kinds))
+        words = sorted({value for value in present if isinstance(value, str)}) if kinds == {"number", "text"} else []
+        gap = ""
+        if len(words) == 1:
+            gap = f"if {shown(words[0])} means a missing value, read the file with na_values=[{shown(words[0])}], or "
         raise DataError(
-            f"column {name!r}: must hold one kind of values, got {examples}; convert it with astype(str) or to_numeric."
+            f"column {name!r}: must hold one kind of values, got {examples}; {gap}convert it with astype(str) or "
+            "to_numeric."
         )
     levels = sorted(present.unique())
     _check_texts(name, levels)
@@ -294,7 +299,7 @@ def _check_texts(name: str, levels: list[str]) -> None:
     if grouped and len(numbers) == len(levels):
         raise DataError(
             f"column {name!r}: must be numbers or categories, got numbers written as text, such as {shown(grouped[0])}"
-            "; read the file with thousands=… or, where it is not a point, decimal=','; or convert the column."
+            f"; read the file with {_marks(grouped)}; or convert the column."
         )
     others = [level for level in levels if level not in set(numbers)]
     if all(_DATE.fullmatch(level.strip()) for level in levels):
@@ -313,6 +318,29 @@ def _check_texts(name: str, levels: list[str]) -> None:
             f"column {name!r}: looks like names or identifiers, with {len(levels)} different texts "
             f"(more than {MOST_LEVELS}); drop it, group its values, or give a schema that lists its levels."
         )
+
+
+def _marks(texts: list[str]) -> str:
+    """Say how a file is read that has such numbers: by the mark between thousands, the decimal mark, or both.
+
+    A point alone would have been read as the decimal mark, had nobody said that this is a comma.
+
+    >>> _marks(["1.234,50", "3,5"]), _marks(["12.500"])
+    ("thousands='.' and decimal=','", "thousands='.' and decimal=','")
+    >>> _marks(["1200,5"]), _marks(["1,200"]), _marks(["1,200.50"])
+    ("decimal=','", "thousands=',' or, where it is the decimal mark, decimal=','", "thousands=','")
+    """
+    marks = [re.sub(r"[\d+\-eE]", "", text.strip()) for text in texts]
+    other = next((mark for each in marks for mark in each if mark not in ",."), None)
+    if other is not None:
+        return f"thousands={other!r}" + (" and decimal=','" if any("," in each for each in marks) else "")
+    if any("." in each for each in marks):
+        return "thousands=','" if any(re.match(r",+\.", each) for each in marks) else "thousands='.' and decimal=','"
+    if any(len(each) > 1 for each in marks):
+        return "thousands=','"
+    if not all(_GROUPED.fullmatch(text.strip()) for text in texts):
+        return "decimal=','"
+    return "thousands=',' or, where it is the decimal mark, decimal=','"
 
 
 def is_amount(text: str) -> bool:

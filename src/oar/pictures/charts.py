@@ -21,6 +21,7 @@ LOOKS = (  # colour, dashes, shape of marks
     (SKY, "1 2", "circle"),
 )
 BAR, ROW = 18, 46
+LETTER = 7.2  # width of one in a note, on average; 13 px in the widest of the page's typefaces
 LEFT, RIGHT, TOP, BOTTOM = 52, WIDTH - 24, 12, 232  # where curves are drawn
 LEGEND = 20
 
@@ -36,7 +37,7 @@ class Curve:
 
 def bars(names: Sequence[Any], values: Sequence[float], notes: Sequence[str], title: str) -> Markup:
     """Return horizontal bars from 0, each with its name above and a note behind it."""
-    largest, room = max([*values, 0.0]) or 1.0, WIDTH - 190
+    largest, room = max([*values, 0.0]) or 1.0, WIDTH - 6 - LETTER * max(map(len, notes), default=0)
     parts = []
     for place, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
         top, length = place * ROW, max(1.0, room * value / largest)

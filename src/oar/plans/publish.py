@@ -118,7 +118,7 @@ def common_fields(plan: Plan) -> dict[str, Any]:
         "classes": None if problem.regresses else people.classes,
         "features": people.names,
         "outputs": people.value_rows().shape[1] if problem.regresses else 0,
-        "usual": usual_ranges(people),
+        "usual": usual_ranges(people, problem.limits),
     }
 
 

@@ -231,7 +231,8 @@ def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnT
     step = float(limit.step or column.whole)
     per_spread = None if column.kind == "boolean" or limit.unit else float(limit.cost)
     cost = float(limit.cost) / unit
-    return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread)
+    missing = tuple(map(float, limit.missing or ()))
+    return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread, missing=missing)
 
 
 def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:

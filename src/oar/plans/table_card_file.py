@@ -6,10 +6,10 @@
      "columns": [
        {"name": "income", "kind": "number", "levels": [], "movable": true, "lower": null, "upper": 9000,
         "direction": "up", "step": 50, "cost": 0.0017, "choices": [], "pooled": false,
-        "per_spread": 1},
+        "per_spread": 1, "missing": [-999]},
        {"name": "purpose", "kind": "category", "levels": ["car", "education"], "movable": true, "lower": null,
         "upper": null, "direction": null, "step": 1, "cost": 1, "choices": [0, 1], "pooled": false,
-        "per_spread": null}],
+        "per_spread": null, "missing": []}],
      "links": [{"text": "savings <= 5 * income", "values": {"savings": 1, "income": -5}, "changes": {}, "constant": 0}],
      "rules": [{"text": "if purpose == 'car' then income <= 1000", "columns": ["income", "purpose"],
                 "ways": [[{"column": "income", "low": null, "high": 1000, "open": false, "levels": null,
@@ -75,6 +75,7 @@ def table_to_json(terms: TableTerms) -> dict[str, Any]:
                 "choices": list(each.choices),
                 "pooled": each.pooled,
                 "per_spread": each.per_spread,
+                "missing": list(each.missing),
             }
             for each in terms.columns
         ],
@@ -122,8 +123,9 @@ def _column(said: Fields) -> ColumnTerms:
     column = Column(said.text("name"), said.text("kind"), levels)
     movable, choices = said.flag("movable"), tuple(said.listed("choices"))
     lower, upper, step, cost = (said.perhaps(name) for name in ("lower", "upper", "step", "cost"))
-    pooled = "pooled" in said and said.flag("pooled")  # neither is on older cards
+    pooled = "pooled" in said and said.flag("pooled")  # these three are not on older cards
     per_spread = said.perhaps("per_spread") if "per_spread" in said else None
+    missing = tuple(said.vector("missing", len(said.listed("missing")))) if "missing" in said else ()
     direction = said.any("direction")
     if per_spread is not None and not (movable and per_spread > 0 and column.kind not in ("boolean", "category")):
         raise ValueError(f"per_spread of {column.name!r} must be above 0, or null, got {per_spread!r}")
@@ -138,7 +140,7 @@ def _column(said: Fields) -> ColumnTerms:
     if lower is not None and upper is not None and lower > upper:
         raise ValueError(f"the bounds of {column.name!r} contradict each other")
     _check_choices(column, movable, choices, lower, upper)
-    return ColumnTerms(column, movable, lower, upper, direction, step, cost, choices, pooled, per_spread)
+    return ColumnTerms(column, movable, lower, upper, direction, step, cost, choices, pooled, per_spread, missing)
 
 
 def _check_choices(column: Column, movable: bool, choices: tuple, lower: float | None, upper: float | None) -> None:

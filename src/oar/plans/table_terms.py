@@ -41,6 +41,7 @@ class ColumnTerms:
         choices: of a category, positions of the levels that may be taken; else empty.
         pooled: whether the last level stands for all that are not named.
         per_spread: what a change by a standard deviation costs, where `cost` follows from that, rounded up; else None.
+        missing: values that stand for a missing one: who has one of them keeps it.
     """
 
     column: Column
@@ -53,6 +54,7 @@ class ColumnTerms:
     choices: tuple[int, ...] = ()
     pooled: bool = False
     per_spread: float | None = None
+    missing: tuple[float, ...] = ()
 
     def known(self, value: Any) -> Any:
         """Return a person's value as the card names it."""
@@ -161,6 +163,8 @@ class TableTerms:
                 found.fall[:, at] = np.inf if each.lower is None else np.maximum(values - each.lower, 0.0)
             if each.direction != "down":
                 found.rise[:, at] = np.inf if each.upper is None else np.maximum(each.upper - values, 0.0)
+            coded = np.isin(values, each.missing)
+            found.fall[coded, at], found.rise[coded, at] = 0.0, 0.0
         return found
 
     def values_of(self, point: Array) -> dict[str, Any]:

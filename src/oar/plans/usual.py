@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.actions.limits import Limits
 from oar.people import Population
 
 FEWEST, ENOUGH = 5, 50  # people beyond an end, and in all
@@ -22,8 +23,11 @@ WHOLE = 1e-9  # of a unit: rounding
 Range = tuple[float, float]
 
 
-def usual_ranges(people: Population) -> tuple[Range | None, ...]:
-    """Return the usual range of each column, or feature; None where it has none, or none that may be told."""
+def usual_ranges(people: Population, limits: Limits | None = None) -> tuple[Range | None, ...]:
+    """Return the usual range of each column, or feature; None where it has none, or none that may be told.
+
+    What stands for a missing value, as limits say, is not usual.
+    """
     if people.streamed:
         return (None,) * people.dimensions
     every = -(-people.size // MOST)  # enough of them to know what is usual
@@ -32,10 +36,10 @@ def usual_ranges(people: Population) -> tuple[Range | None, ...]:
         features = features[np.asarray(people.weights)[::every] > 0]
     if people.encoding is None:
         return tuple(usual_range(column) for column in features.T)
-    places = people.encoding.places
+    places, given = people.encoding.places, ~(limits or Limits()).coded(people.encoding, features)
     return tuple(
-        usual_range(features[:, places[column.name].start]) if column.kind in ("number", "integer") else None
-        for column in people.encoding.schema
+        usual_range(features[given[:, at], places[column.name].start]) if column.kind in ("number", "integer") else None
+        for at, column in enumerate(people.encoding.schema)
     )
 
 

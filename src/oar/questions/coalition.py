@@ -114,7 +114,7 @@ def _answer(problem: Problem, search: Fewer, least: int, able: int) -> Coalition
     members = result.problem.allowance.mask
     assert members is not None
     by_class = _by_class(problem, members)
-    listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
+    listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
     said = f"At most {size:,} of {able:,} eligible members are needed: these suffice (audited)"
     said += f", {listing}." if listing else "."
     if least == size:

@@ -67,6 +67,7 @@ def facts_of(
     power: Power | None = None,
     collateral: Collateral | None = None,
     card: Mapping[str, Any] | None = None,
+    answered: Collateral | None = None,
     robustness: Any = None,
 ) -> dict[str, Any]:
     """Collect what is told about a result.
@@ -78,6 +79,7 @@ def facts_of(
         power: what `oar.power` found.
         collateral: what `oar.collateral` found.
         card: whether there is a card, and what it is worth.
+        answered: what `oar.collateral` found where everyone answers the card.
         robustness: what `plan.robustness` found where some members do nothing.
     """
     efforts = Efforts.of(result.plan)
@@ -102,7 +104,7 @@ def facts_of(
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
         "collateral": others,
         "certificate": _certificate(result),
-        "card": card,
+        "card": card if card is None else {**card, "effects": None if answered is None else _answered(answered)},
         "repeat": _repeat(origin),
     }
 
@@ -311,6 +313,13 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
         "held_out_people": found.held_out_size,
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
+
+
+def _answered(found: Collateral) -> str | None:
+    """Say what becomes of people who do not ask where everyone answers the card; what happens to few is not told."""
+    parts = found.actors, found.bystanders
+    both = [_unless_few(told(some._asdict()), 0 < some.people < FEW, "people") for some in parts]
+    return effect_words(prediction_words(found.result.problem), *both) or None
 
 
 def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:

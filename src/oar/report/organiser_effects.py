@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oar.people.wording import counted
@@ -87,9 +87,16 @@ def glance(facts: Facts) -> Markup | str:
         return ""
     loses = ("lose it", "gain it") if found["prediction"] is not None else ("away from the goal", "towards it")
     goal = "the goal" if found["prediction"] is None else found["prediction"]
-    header = ["", "people", *loses, f"predicted {goal}", found["score"]]
-    caption = f"What it does to people who did not ask ({goal}, before and after)"
-    return joined([table(header, rows, caption), _few(any(row["away"] is None for _, row in who if row["people"]))])
+    header = ["", "people", *loses, f"predicted {goal}", f"{found['score']} there"]
+    caption = "What the moves of moves.csv do to people who did not ask, before and after, where these moves take them"
+    few = _few(any(row["away"] is None for _, row in who if row["people"]))
+    return joined([table(header, rows, caption), few, _answers(facts)])
+
+
+def _answers(facts: Facts) -> Markup | str:
+    """Tell the same of members' own answers to the card, which need not be the moves that were planned."""
+    words = None if facts["card"] is None else facts["card"].get("effects")
+    return tag("p", f"If everyone answers the card instead: {words}.", class_="aside") if words else ""
 
 
 def standing(row: Facts, score: str) -> tuple[str, ...]:
@@ -98,6 +105,20 @@ def standing(row: Facts, score: str) -> tuple[str, ...]:
     rates = (percent, "wanted_before", "wanted_after"), (right, "score_before", "score_after")
     told = ("–" if row[one] is None else f"{say(row[one])} → {say(row[two])}" for say, one, two in rates)
     return number(row["people"]), number(row["away"]), number(row["towards"]), *told
+
+
+def scores_told(score: str, own: Sequence[float | None], everyone: Facts) -> str:
+    """Say how right the model is before and after: about people as they were, and where their moves take them.
+
+    >>> scores_told("accuracy", [0.9, 0.8], {"score_before": 0.9, "score_after": 0.95})
+    '90 % → 80 % about everyone as they were before any move; 90 % → 95 % about all but who asks, where moves take them'
+    """
+    say = percent if score == "accuracy" else number
+    parts = [f"{say(own[0])} → {say(own[1])} about everyone as they were before any move"]
+    if everyone["score_before"] is not None:
+        there = f"{say(everyone['score_before'])} → {say(everyone['score_after'])}"
+        parts.append(f"{there} about all but who asks, where moves take them")
+    return "; ".join(parts)
 
 
 def collateral(facts: Facts) -> Markup:
@@ -124,7 +145,11 @@ def collateral(facts: Facts) -> Markup:
         parts.append(tag("p", NOTICED, class_="aside"))
     parts.append(_kept(facts["asked"]["keep"], found))
     told = percent if found["score"] == "accuracy" else number
-    scores = [("on these people, as they were", *map(told, found["own"]))]
+    scores = [("on everyone, as they were before any move", *map(told, found["own"]))]
+    moved = found["everyone"]
+    if moved["score_before"] is not None:
+        there = told(moved["score_before"]), told(moved["score_after"])
+        scores.append(("on all but who asks, where moves take them", *there))
     if found["held_out"] is not None:
         scores.append((f"on {number(found['held_out_people'])} held-out people", *map(told, found["held_out"])))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])

@@ -17,7 +17,8 @@ LOSSES = {
     "worst": "goal loss of the worst off",
     "share": "share who do not get the goal",
 }
-SEARCHED = "`oar questions` plans again for smaller ones"
+CUT = "this plan's moves, cut short"
+SEARCHED = "how small a budget will do if it is planned for anew, `oar questions` tells"
 MOST_LINES = 5  # as many as can be told apart
 
 
@@ -73,7 +74,8 @@ def least(facts: Facts) -> Markup:
     """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
     found, cards = facts["least"], []
     if found["budget_at_most"] is not None:
-        cards.append((number(found["budget_at_most"]), "budget that suffices, all movers taking part"))
+        words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
+        cards.append((number(found["budget_at_most"]), words))
     if found["people_at_most"] is not None:
         cards.append((f"{number(found['people_at_most'])} people", "suffice at the plan's own budget"))
     if not cards:
@@ -81,10 +83,15 @@ def least(facts: Facts) -> Markup:
     boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
     proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
     known = [found["people_told"]] if found["people_told"] else []
-    if found["budget_at_most"]:
-        known.append(f"The budget is what parts of this plan showed to do; {SEARCHED}.")
+    if _is_cut(found):
+        known.append(f"How far this plan's moves can be cut was seen by refits; {SEARCHED}.")
     told = proved or [tag("p", " ".join(known), class_="aside")]
     return joined([tag("div", *boxes, class_="cards"), *told, _shaken(facts["robustness"])])
+
+
+def _is_cut(found: Facts) -> bool:
+    """Report whether the budget is of this plan's own moves, and not of any plan."""
+    return bool(found["budget_at_most"]) and not found["proved"]
 
 
 def _shaken(found: Facts | None) -> Markup | str:

@@ -47,9 +47,10 @@ function decoded(columns, point) {
 // How far down and up, and which levels may be taken.
 function roomOf(columns, point, kept) {
   return columns.map((column, at) => {
-    if (!column.movable || kept[at]) return { fall: 0, rise: 0, takes: [] };
     const { lower, upper, direction } = column;
     const value = point[column.start];
+    const still = !column.movable || kept[at] || column.missing?.includes(value);
+    if (still) return { fall: 0, rise: 0, takes: [] };
     const fall = lower === null ? Infinity : Math.max(value - lower, 0);
     const rise = upper === null ? Infinity : Math.max(upper - value, 0);
     return { fall: direction === "up" ? 0 : fall, rise: direction === "down" ? 0 : rise, takes: column.choices };
