@@ -13,10 +13,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import oar
+from oar.estimators.tree_boxes import last_to_the_left
 from oar.outside.asking import Asking
 from oar.solvers import outside_exact, shortest_move
 from oar.solvers.outside_tree import SEEDS
-from oar.solvers.tree_boxes import last_to_the_left
 
 NORMS = (1, 2, np.inf)
 
