@@ -25,6 +25,7 @@ from oar.solvers.centroid import why_never
 from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
 
 Array = NDArray[np.float64]
+MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
 SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
@@ -205,7 +206,7 @@ def _share_at_loss(reach: Reach, loss: float) -> float | None:
     at_all = excess(1.0)
     if excess(0.0) <= 0:
         return 0.0 if at_all < 0 else None  # there is something to overtake only if moving helps at all
-    if at_all > 1e-9 * loss:
+    if at_all > MET * loss:
         return None
     if at_all >= 0:
         return 1.0

@@ -103,7 +103,7 @@ def _of_members(problem: Problem, votes: int) -> Proof:
     most = np.minimum(may[:, goal], votes - must[:, others].sum(axis=1))
     possible = (most >= must[:, goal]) & (may.sum(axis=1) >= votes)
     best = int(most[possible].max(initial=0))
-    silent = max(int((may[:, others] == 0).sum(axis=1).min(initial=0)), len(others) - (votes - best), 0)
+    silent = max(int((may[:, others] == 0).sum(axis=1).min(initial=0)), len(others) - (votes - best), 0) + (best == 0)
     share = max(best / votes, LEAST)
     bound = (-np.log(share) + np.log1p(silent * LEAST)) * (1 - 16 * UNIT)
     if problem.query.probability is not None:

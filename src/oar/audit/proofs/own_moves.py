@@ -46,7 +46,7 @@ def beyond_half_spaces(problem: Problem, seen: Seen, hints: Hints) -> Proof:
         return Proof()
     rows = duels(seen, problem, _moves(problem, hints))
     budget, p, size = problem.query_budget * ALLOWED, problem.allowance.norm.p, rows.slopes.shape[1]
-    wide = np.full(size, budget if p == np.inf else np.inf)
+    wide = np.full(size, budget)  # no coordinate alone goes farther
     statement = Statement(
         kind="l2" if p == 2 else "l1",
         prices=np.ones(size),
