@@ -76,7 +76,7 @@ def test_minimal_budget_by_hand():
     assert answer.binding == "no"
     assert answer.status is oar.Status.ACHIEVED
     assert answer.exact
-    assert answer.at_least == answer.value
+    assert answer.value * (1 - 1e-6) <= answer.at_least < answer.value  # audits let a billionth more pass
     assert oar.minimal_budget(line(participants=np.array([False, True]))).value == 2.0
     assert oar.minimal_budget(line(budget=np.array([1.0, 3.0]))).value == 0.5
 

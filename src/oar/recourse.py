@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit import audit
+from oar.audit import judged, judged_online
+from oar.audit.proofs import BOTH, MEMBERS, QUERY
 from oar.errors import EstimatorError
 from oar.estimators import BlackBox
 from oar.models import NearestCentroid
@@ -33,7 +35,7 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
         problem.only_moves("oar.individual")
     if problem.levers is None:
         _check_jax(problem)
-    return audited(propose_individual(problem, solver))
+    return audited(propose_individual(problem, solver), problem, QUERY)
 
 
 @overload
@@ -70,7 +72,7 @@ def collective(
     with step_line("collective", progress) as on_step:
         if isinstance(problem, OnlineProblem):
             proposal = propose_online(problem, solver, signal, on_step)
-            return OnlineResult(problem, proposal, audit(proposal.plan))
+            return judged_online(proposal)
         return planned(problem, solver, signal, on_step)
 
 
@@ -79,7 +81,7 @@ def planned(
 ) -> Result:
     """Return `collective`'s result for whoever shows progress itself, and perhaps knows more moves to start from."""
     _check_jax(problem)
-    return audited(propose_collective(problem, solver, signal, on_step, starts))
+    return audited(propose_collective(problem, solver, signal, on_step, starts), problem, MEMBERS)
 
 
 def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
@@ -98,7 +100,7 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         _check_jax(problem)
     with step_line("joint", progress) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
-    return audited(proposal)
+    return audited(proposal, problem, BOTH)
 
 
 def _check_jax(problem: Problem) -> None:
@@ -111,17 +113,20 @@ def _check_jax(problem: Problem) -> None:
         need_jax("NearestCentroid with several queries, several classes as goal, or limits on what changes for others")
 
 
-def audited(proposal: Proposal) -> Result:
-    """Return a proposal with what a fresh refit says of it."""
+def audited(proposal: Proposal, problem: Problem | None = None, who: str | None = None) -> Result:
+    """Return a proposal with what a fresh refit says of it, and what is proved of all that this problem allows.
+
+    Nothing is proved where it is not said who may move: see `oar.audit.judged`.
+    """
     model = proposal.plan.problem.model
     if not isinstance(model, BlackBox):
-        return Result(proposal.plan.problem, proposal, audit(proposal.plan))
+        return judged(proposal, problem, who)
     before = model.calls.copy()
     try:
-        found = audit(proposal.plan)
+        found = judged(proposal, problem, who)
     except EstimatorError as failed:
         raise EstimatorError(
             f"{failed} A plan had been made, and is kept as `plan` of this error: oar.audit(error.plan) judges it.",
             proposal.plan,
         ) from failed
-    return Result(proposal.plan.problem, proposal, found, model.calls.since(before))
+    return replace(found, audit_calls=model.calls.since(before))

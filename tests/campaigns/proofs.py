@@ -14,6 +14,7 @@ import oar
 
 from . import proofs_of_plans
 from .proofs_of_advice import Attack, drawn
+from .proofs_of_others import KINDS
 from .tally import Tally, parser
 
 
@@ -23,6 +24,8 @@ def attacked(seed: int) -> tuple[str, str]:
     try:
         if seed % 4 == 3:
             return proofs_of_plans.refuted(rng, *proofs_of_plans.drawn(rng))
+        if seed % 4 == 1:
+            return KINDS[seed // 4 % len(KINDS)](rng)
         attack = Attack(rng, drawn(rng))
     except (oar.DataError, oar.NumericsError) as error:
         return "", type(error).__name__

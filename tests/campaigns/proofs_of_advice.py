@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from oar.people.schema import Column, Schema
 
 KINDS = ("l1", "l2", "l0")
 LEVELS = ("a", "b", "c")
+MOST_ROWS = 600  # that are looked at one by one
 LESS = 1e-9  # share by which a cost must be below a bound to refute it: what adding up again may differ by
 
 
@@ -84,8 +86,33 @@ def drawn(rng) -> Case:
     elif regression and rng.random() < 0.5:
         model = models.Scaled(models.Ridge())
     goal = float(rng.normal() * 2) if regression else str(rng.choice(frame["label"].unique()))
+    if isinstance(model, oar.NearestCentroid) and rng.random() < 0.2:
+        row = near_tie(rng, frame, schema, row, goal)
     within = float(rng.uniform(0.01, 0.5)) if regression else None
     return Case(frame, schema, model, row, goal, within, limits_for(rng, frame, schema, row), str(rng.choice(KINDS)))
+
+
+def near_tie(rng, frame, schema, row, goal):
+    """Return a row of which numbers are shifted until it is about as near to the goal's centroid as to another's."""
+    people = oar.Population.from_frame(frame, target="label", schema=schema)
+    features, codes = np.asarray(people.features, dtype=float), people.codes(0, people.size)
+    means = np.array([features[codes == code].mean(axis=0) for code in range(len(people.classes))])
+    numbers = [column.name for column in schema if column.kind == "number"]
+    wanted = list(people.classes).index(goal)
+    there = {name: float(frame[name][frame["label"] == goal].mean()) for name in numbers}
+
+    def lead(share):
+        mixed = {name: (1 - share) * float(row[name]) + share * there[name] for name in numbers}
+        distances = np.linalg.norm(people.vector({**row, **mixed}, "row") - means, axis=1)
+        return float(np.delete(distances, wanted).min() - distances[wanted]), {**row, **mixed}
+
+    low, high = 0.0, 1.0
+    if not numbers or lead(0.0)[0] > 0 or lead(1.0)[0] <= 0:
+        return row
+    for _ in range(int(rng.integers(10, 50))):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if lead(middle)[0] > 0 else (middle, high)
+    return lead(low)[1]
 
 
 def limits_for(rng, frame, schema, row) -> Limits:
@@ -173,7 +200,7 @@ class Attack:
             return "the certificate says another bound"
         if advice.status is oar.Status.ALREADY or advice.bound == 0:
             return ""
-        for point in self.points():
+        for point in itertools.chain(self.every(), self.points()):
             row = self.encoding.decode_row(point)
             price = total(
                 cost_again(self.people, self.case.limits, self.advice.before.values, row.values, self.case.kind),
@@ -182,6 +209,31 @@ class Attack:
             if price < advice.bound * (1 - LESS) and self.accepted(row):
                 return f"{row.values} costs {price!r}, and {advice} has bound {advice.bound!r}"
         return ""
+
+    def every(self):
+        """Yield all rows there are, where nothing but a few whole numbers, flags and categories may change."""
+        choices = [self.choices(column) for column in self.columns]
+        if any(choice is None for choice in choices) or math.prod(map(len, choices)) > MOST_ROWS:
+            return
+        for some in itertools.product(*choices):
+            point = self.start.copy()
+            for column, values in zip(self.columns, some, strict=True):
+                point[self.encoding.places[column.name]] = values
+            yield point
+
+    def choices(self, column):
+        """Return what a column's coordinates may be; None where these are too many to look at."""
+        place, limit = self.encoding.places[column.name], self.case.limits.columns.get(column.name, Limit())
+        if column.kind == "category":
+            return list(np.eye(len(column.levels)))
+        if column.kind == "boolean":
+            return [[0.0], [1.0]]
+        now = float(self.start[place.start])
+        low = now if limit.direction == "up" else limit.lower
+        high = now if limit.direction == "down" else limit.upper
+        if column.kind != "integer" or low is None or high is None or high - low > 60:
+            return None
+        return [[float(value)] for value in range(math.ceil(min(low, now)), math.floor(max(high, now)) + 1)]
 
     def accepted(self, row) -> bool:
         """Ask the audit."""

@@ -9,6 +9,7 @@ import oar
 from oar.errors import Status
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
 from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Stream
+from oar.plans.proof import Proof
 
 TWO = ([[0.0], [4.0]], ["a", "b"])
 
@@ -30,8 +31,8 @@ def test_a_rule_that_says_of_itself_what_is_not_so_is_found_out():
         assert ("proved optimal" in repr(result)) is honest
         assert ("contradicts the solver" in repr(result)) is not honest
         assert ("check_rule" in result.explanation) is not honest
-        assert ("below" in result.explanation) is not honest
-        assert (result.status is Status.IMPOSSIBLE) is honest  # the proof is withdrawn with the rest
+        assert ("the solver expects" in result.explanation) is not honest
+        assert (result.status is Status.IMPOSSIBLE) is honest  # what a rule says of itself proves nothing
         assert result.bound <= result.loss
 
 
@@ -48,8 +49,8 @@ def test_a_claim_that_differs_much_is_told_and_one_that_is_rounding_is_not(one_r
         changed = dataclasses.replace(one_refit, proposal=claimed)
         assert (told in changed.explanation) if told else not changed.disagreement
         assert changed.exact is not bool(told)
-    proved = dataclasses.replace(one_refit, proposal=dataclasses.replace(one_refit.proposal, bound=1.01))
-    assert "takes for a proved bound" in proved.explanation
+    proved = dataclasses.replace(one_refit, proof=Proof(1.01, True))
+    assert "is taken for a proved bound" in proved.explanation
     assert proved.bound == -np.inf
     assert proved.status is Status.IMPROVED
 
@@ -57,9 +58,9 @@ def test_a_claim_that_differs_much_is_told_and_one_that_is_rounding_is_not(one_r
 def test_an_impossible_goal_that_is_reached_is_told():
     people = oar.Population(*TWO)
     result = oar.collective(oar.Problem(people, oar.NearestCentroid(), oar.Query([2.3], "a"), oar.Perturb(0.5)))
-    wrong = dataclasses.replace(result, proposal=dataclasses.replace(result.proposal, impossible=True))
+    wrong = dataclasses.replace(result, proof=Proof(impossible=True))
     assert wrong.status is Status.ACHIEVED
-    assert "takes for proved to be impossible" in wrong.explanation
+    assert "is taken for proved to be impossible" in wrong.explanation
 
 
 @pytest.mark.parametrize("place", [18.0, 30.0, 8.5])

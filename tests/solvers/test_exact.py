@@ -19,7 +19,7 @@ def test_loss_is_the_oracles_and_the_audits(seed):
     assert result.proposal.claimed_loss == pytest.approx(result.loss, rel=1e-9, abs=1e-12)
     assert result.success == (oracle_margin(distances, world.goal) > 1e-12)
     assert result.exact
-    assert result.bound == pytest.approx(result.loss, rel=1e-9)
+    assert result.bound == pytest.approx(result.loss, rel=1e-7)  # less what audits let pass
 
 
 @given(seeds)
@@ -159,7 +159,10 @@ def test_an_exact_tie_is_not_a_success():
         tie = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0)))
         assert not tie.success
         assert tie.prediction == "no"
-        assert tie.status is oar.Status.IMPOSSIBLE
+        assert tie.status is oar.Status.IMPROVED  # an audit lets a billionth more pass, and that would do
+        assert not tie.impossible
+        short = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0 - 1e-8)))
+        assert short.status is oar.Status.IMPOSSIBLE
         beyond = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0 + 1e-9)))
         assert beyond.success
 

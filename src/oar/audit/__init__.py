@@ -8,21 +8,22 @@ against its own mover's limit, and says of each refit how independent it was of 
 from dataclasses import replace
 from typing import Any, overload
 
-from oar.audit.centroids import audit_centroids
+from oar.audit.centroids import Centroids, audit_centroids
 from oar.audit.online import audit_online
 from oar.audit.outside import audit_outside
+from oar.audit.proofs import prove, prove_online
 from oar.audit.retrained import audit_retrained
 from oar.audit.streamed import audit_streamed
 from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
-from oar.plans import Audit, Plan
+from oar.plans import Audit, Plan, Proposal, Result
 from oar.plans.given import given_plan, too_many
 from oar.plans.online_plan import OnlinePlan
-from oar.plans.online_result import OnlineAudit
+from oar.plans.online_result import OnlineAudit, OnlineProposal, OnlineResult
 from oar.problem import Problem
 
-__all__ = ["audit"]
+__all__ = ["audit", "judged", "judged_online"]
 
 
 @overload
@@ -73,6 +74,7 @@ def audit(
     if isinstance(plan, Problem):
         made = given_plan(plan, **given)
         found, many = _audited(made), too_many(plan, made)
+        found = replace(found, evidence=None)
         return found if many is None else replace(found, violations=(*found.violations, many), success=False)
     for name, value in given.items():
         if value is not None:
@@ -80,9 +82,29 @@ def audit(
     if isinstance(plan, OnlinePlan):
         return audit_online(plan)
     if isinstance(plan, Plan):
-        return _audited(plan)
+        return replace(_audited(plan), evidence=None)
     kind = type(plan).__name__
     raise OptionError(f"plan: must be a plan, or an oar.Problem(…) with moves, got an object of type {kind}.")
+
+
+def judged(proposal: Proposal, problem: Problem | None = None, who: str | None = None) -> Result:
+    """Return a proposal with what a fresh refit says of it, and what is proved of all that could have been done.
+
+    Args:
+        proposal: what a solver proposes.
+        problem: what was asked, where the plan is for some of those who could act; None if it is the plan's own.
+        who: who may move: "members", "query" or "both"; None where that is not known, and nothing is proved.
+    """
+    found, asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
+    proof = prove(asked, who, proposal, found, found.evidence)
+    small = found.evidence if isinstance(found.evidence, Centroids) else None  # others may hold everybody's data
+    return Result(proposal.plan.problem, proposal, replace(found, evidence=small), proof=proof)
+
+
+def judged_online(proposal: OnlineProposal) -> OnlineResult:
+    """Return the same of a plan over time."""
+    found = audit_online(proposal.plan)
+    return OnlineResult(proposal.plan.problem, proposal, found, prove_online(proposal.plan.problem, proposal, found))
 
 
 def _audited(plan: Plan) -> Audit:

@@ -89,7 +89,16 @@ def audit_centroids(plan: Plan) -> Audit:
         relabelled=changed.relabelled,
         leavers=changed.leavers,
         independence=Independence.IMPLEMENTATION,
+        evidence=Centroids(old.centroids, scales, before.counts),
     )
+
+
+class Centroids(NamedTuple):
+    """Class averages (k, d) of unmoved people as an audit computes them, sizes (k,) of values, and of classes (k,)."""
+
+    positions: Array
+    scales: Array
+    numbers: Array
 
 
 def centroids_of(model: NearestCentroid, people: Population) -> tuple[Array, Array]:
@@ -160,7 +169,8 @@ class ByClass:
         self.present = np.flatnonzero(counts)
         self.starts = (np.cumsum(counts) - counts)[self.present]
         self.weights = None if chunk.weights is None else chunk.weights[self.order]
-        self.totals = counts[self.present] if self.weights is None else np.add.reduceat(self.weights, self.starts)
+        self.counts = counts[self.present]
+        self.totals = self.counts if self.weights is None else np.add.reduceat(self.weights, self.starts)
 
     def sort(self, rows: Array) -> Array:
         """Return rows (n, d) in the order of the classes."""
@@ -171,17 +181,19 @@ class Means:
     """Class averages, accumulated chunk by chunk: sorted rows are added up run by run."""
 
     def __init__(self, classes: int, dimensions: int) -> None:
-        self.sums, self.weights = np.zeros((classes, dimensions)), np.zeros(classes)
+        self.sums, self.weights, self.counts = np.zeros((classes, dimensions)), np.zeros(classes), np.zeros(classes)
 
     def add(self, people: ByClass, rows: Array) -> None:
         """Add some people's rows, sorted by class."""
         weighted = rows if people.weights is None else rows * people.weights[:, None]
         self.sums[people.present] += np.add.reduceat(weighted, people.starts, axis=0)
         self.weights[people.present] += people.totals
+        self.counts[people.present] += people.counts
 
     def __add__(self, other: Means) -> Means:
         found = Means(*self.sums.shape)
         found.sums, found.weights = self.sums + other.sums, self.weights + other.weights
+        found.counts = self.counts + other.counts
         return found
 
     def centroids(self) -> Array:

@@ -10,7 +10,8 @@ one row for each rival, or for each edge of a wanted range. Rounding, of the ref
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,6 @@ from oar.audit.centroids import ties_of
 from oar.audit.verdicts import TIE
 from oar.models import NearestCentroid
 from oar.problem import Problem
-
-if TYPE_CHECKING:
-    from oar.audit.advice import Judge
 
 Array = NDArray[np.float64]
 UNIT = 2.0**-52
@@ -34,6 +32,22 @@ class Duels(NamedTuple):
     slopes: Array
     errors: Array
     leads: Array
+
+
+class Asked(Protocol):
+    """A model that was refitted to unmoved people: centroids with the sizes of values, or outputs of rows."""
+
+    @property
+    def model(self) -> Any:
+        """What was refitted."""
+
+    @property
+    def centroids(self) -> Any:
+        """Class averages (k, d), and the sizes (k,) of the classes' values."""
+
+    @property
+    def outputs(self) -> Callable[[Array], Array] | None:
+        """Outputs (m, o) of rows (m, d)."""
 
 
 class Moves(NamedTuple):
@@ -50,14 +64,14 @@ class Moves(NamedTuple):
     expected: Array
 
 
-def duels(judge: Judge, problem: Problem, moves: Moves) -> Duels:
+def duels(judge: Asked, problem: Problem, moves: Moves) -> Duels:
     """Return what the judge's refit would accept."""
     if isinstance(judge.model, NearestCentroid):
         return _of_centroids(judge, problem, moves)
     return _of_outputs(judge, problem, moves)
 
 
-def _of_centroids(judge: Judge, problem: Problem, moves: Moves) -> Duels:
+def _of_centroids(judge: Asked, problem: Problem, moves: Moves) -> Duels:
     """A tie is wider than the rounding of distances, so who is accepted is nearer to the goal's centroid, exactly.
 
     And by a tie at least, which is worth that much times the distance in columns that do not move.
@@ -79,19 +93,10 @@ def _of_centroids(judge: Judge, problem: Problem, moves: Moves) -> Duels:
     )
 
 
-def _of_outputs(judge: Judge, problem: Problem, moves: Moves) -> Duels:
-    """Ask the refit where outputs have moved by about as much as they are large: slopes come out to rounding."""
-    factor = (moves.start.size + 10) * UNIT
-    inputs, constants = np.abs(moves.expected[:, :-1]), np.abs(moves.expected[:, -1])
-    here = judge.outputs(moves.start[None])[0]
-    noise = factor * (2 * inputs @ np.abs(moves.start) + constants + np.abs(here))
-    sizes = inputs @ np.abs(moves.basis)
-    steps = _steps(moves, sizes.max(axis=0, initial=0.0), 1 + float(np.abs(here).max()))
-    there = judge.outputs(moves.start + (moves.basis * steps).T) if steps.size else np.zeros((0, here.size))
-    changes = (there - here).T
-    errors = 4 * noise[:, None] / np.abs(steps) + 4 * factor * (sizes + np.abs(changes / steps))
-    unseen = (sizes == 0) & (np.abs(changes) <= 4 * noise[:, None])  # a column that nothing depends on
-    slopes, errors = np.where(unseen, 0.0, changes / steps), np.where(unseen, 0.0, errors)
+def _of_outputs(judge: Asked, problem: Problem, moves: Moves) -> Duels:
+    """Ask the refit for its slopes, and put them in rows."""
+    assert judge.outputs is not None
+    here, slopes, errors, noise = seen_slopes(judge.outputs, moves)
     if problem.regresses:
         off = here - problem.goal_target
         room = problem.within + UNIT * (1 + np.abs(problem.goal_target) + problem.within) + 2 * noise
@@ -105,6 +110,24 @@ def _of_outputs(judge: Judge, problem: Problem, moves: Moves) -> Duels:
     # Who is accepted leads by a tie of at least TIE.
     leads = here[goal] - here[rivals] + 2 * (noise[goal] + noise[rivals]) - (1 - 1e-6) * TIE
     return Duels(slopes[goal] - slopes[rivals], errors[goal] + errors[rivals], leads)
+
+
+def seen_slopes(outputs: Callable[[Array], Array], moves: Moves) -> tuple[Array, Array, Array, Array]:
+    """Return outputs (o,) at a row, their slopes (o, v) and the slopes' errors (o, v), and the outputs' noise (o,).
+
+    The refit is asked where outputs have moved by about as much as they are large: slopes come out to rounding.
+    """
+    factor = (moves.start.size + 10) * UNIT
+    inputs, constants = np.abs(moves.expected[:, :-1]), np.abs(moves.expected[:, -1])
+    here = np.asarray(outputs(moves.start[None]), dtype=np.float64)[0]
+    noise = factor * (2 * inputs @ np.abs(moves.start) + constants + np.abs(here))
+    sizes = inputs @ np.abs(moves.basis)
+    steps = _steps(moves, sizes.max(axis=0, initial=0.0), 1 + float(np.abs(here).max()))
+    there = outputs(moves.start + (moves.basis * steps).T) if steps.size else np.zeros((0, here.size))
+    changes = (there - here).T
+    errors = 4 * noise[:, None] / np.abs(steps) + 4 * factor * (sizes + np.abs(changes / steps))
+    unseen = (sizes == 0) & (np.abs(changes) <= 4 * noise[:, None])  # a column that nothing depends on
+    return here, np.where(unseen, 0.0, changes / steps), np.where(unseen, 0.0, errors), noise
 
 
 def _steps(moves: Moves, sizes: Array, wanted: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,10 +42,11 @@ def audit_outside(plan: Plan) -> Audit:
     moved = asked.points + own if asked.members is None else after[asked.members]
     same = changed.after is people and np.array_equal(before, after)
     number = box.refits if asking.is_random() else 1
-    olds, news = [], []
+    olds, news, first = [], [], None
     violations: list[str] = [*limits.violations, *changed.violations]
     for draw in range(number):
         old = asking.trained(people, before, draw)
+        first = old if first is None else first
         new = old if same else asking.trained(changed.after, after, draw)
         olds.append(_heard(asking, old, asked.points))
         news.append(_heard(asking, new, moved))
@@ -61,6 +63,7 @@ def audit_outside(plan: Plan) -> Audit:
         residual=0.0,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
+        evidence=first if number == 1 else None,
     )
 
 
@@ -105,13 +108,23 @@ def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:
             Judged(name, float(loss), 1.0 if there else -float(loss), 0.0, None)
             for name, loss, there in zip(names, losses, reached, strict=True)
         ]
+    return _told(problem, box, points, problem.wishes)
+
+
+def heard_at(problem: Problem, box: Box, points: Array) -> list[Judged]:
+    """Ask one trained box what the only one who asks would be told at each of many points (m, d)."""
+    return _told(problem, box, points, problem.wishes * len(points))
+
+
+def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any]) -> list[Judged]:
+    said = box.says(points)
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
-    told = [_judged(problem, wish, row) for wish, row in zip(problem.wishes, outputs, strict=True)]
+    told = [judged_outputs(problem, wish, row) for wish, row in zip(wishes, outputs, strict=True)]
     if not box.decides:
         return told
     codes = box.predictions(points)
-    return [_decided(problem, wish, one, code) for wish, one, code in zip(problem.wishes, told, codes, strict=True)]
+    return [_decided(problem, wish, one, code) for wish, one, code in zip(wishes, told, codes, strict=True)]
 
 
 def _decided(problem: Problem, wish: Any, told: Judged, code: Any) -> Judged:
@@ -125,7 +138,9 @@ def _decided(problem: Problem, wish: Any, told: Judged, code: Any) -> Judged:
     return replace(told, lead=abs(told.lead) if code in wish.codes else -abs(told.lead))
 
 
-def _judged(problem: Problem, wish: Any, outputs: Array) -> Judged:
+def judged_outputs(problem: Problem, wish: Any, outputs: Array) -> Judged:
+    """Judge log-probabilities (k,) or values (o,) that a box gives."""
+
     def loss_at(target: Array) -> float:
         if isinstance(wish, ClassWish):
             return float(np.logaddexp.reduce(outputs) - target @ outputs)

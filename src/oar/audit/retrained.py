@@ -50,6 +50,7 @@ def audit_retrained(plan: Plan) -> Audit:
         relabelled=changed.relabelled,
         leavers=changed.leavers,
         independence=witness.independence,
+        evidence=old,
     )
 
 

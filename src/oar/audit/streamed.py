@@ -9,14 +9,14 @@ its normal equations. All of it is NumPy, and written for this purpose alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.perturb import Allowance
-from oar.audit.centroids import ByClass, Means
+from oar.audit.centroids import ByClass, Centroids, Means
 from oar.audit.centroids import heard as heard_centroids
 from oar.audit.limits import LIMIT_SLACK, lengths_of
 from oar.audit.offences import MOST, Offences
@@ -136,7 +136,8 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
         heard_centroids(problem, before.centroids(), points, scales),
         heard_centroids(problem, after.centroids(), points + own, scales),
     )
-    return _report(told, limits, violations, CENTROIDS, 0.0, True)
+    evidence = Centroids(before.centroids(), scales, before.counts)
+    return replace(_report(told, limits, violations, CENTROIDS, 0.0, True), evidence=evidence)
 
 
 def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
@@ -181,7 +182,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     witness = new.testify(points[0] + own, problem.goal_target)
     told = Together(problem, heard(problem, old, points), heard(problem, new, points + own))
     converged = old.testify(points[0], problem.goal_target).converged and witness.converged
-    return _report(told, limits, violations, witness.witness, witness.residual, converged)
+    return replace(_report(told, limits, violations, witness.witness, witness.residual, converged), evidence=old)
 
 
 def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:

@@ -53,6 +53,7 @@ SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' sprea
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
 SCIPY = "SciPy, on the risk written out again in NumPy"
 AVERAGES = "class averages of the embedded rows (numpy)"
+SQUARED, HINGE, ENTROPY = "squared", "squared-hinge", "cross-entropy"  # kinds of loss
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
@@ -157,7 +158,7 @@ def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) 
 
     def judged(query: Array, target: Array) -> Testimony:
         found = outputs(query[None])[0]
-        return Testimony(found, _named_loss("", found, target), AVERAGES, 0.0, True)
+        return Testimony(found, loss_of_kind(ENTROPY, found, target), AVERAGES, 0.0, True)
 
     return Refit(judged, outputs)
 
@@ -247,7 +248,7 @@ def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit
 
     def judged(query: Array, target: Array) -> Testimony:
         outputs = original.outputs(query[None])[0]
-        loss = _named_loss(model.core.loss, outputs, target)
+        loss = loss_of_kind(model.core.loss, outputs, target)
         return Testimony(outputs, loss, f"{settings}.fit{told}", 0.0, True, shared)
 
     return Refit(judged, original.outputs)
@@ -328,20 +329,41 @@ def _outputs(estimator: Any, model: Differentiable, rows: Array) -> Array:
     return found.reshape(len(rows), -1)
 
 
+def kind_of_loss(model: Any) -> str | None:
+    """Return the kind of a linear model's loss at a goal; None where it is not one of those that are written out."""
+    if isinstance(model, Scaled):
+        return kind_of_loss(model.model)
+    if isinstance(model, Twin):
+        return model.core.loss if model.linear else None
+    kinds: dict[type, str] = {Ridge: SQUARED, LinearSVM: HINGE, SoftmaxRegression: ENTROPY}
+    return next((kind for known, kind in kinds.items() if isinstance(model, known)), None)
+
+
 def _loss(model: Differentiable, outputs: Array, target: Array) -> float:
     """Return the loss at the goal, written out again."""
-    kind = "squared" if isinstance(model, Ridge) else "squared-hinge" if isinstance(model, LinearSVM) else ""
-    return _named_loss(kind, outputs, target)
+    return loss_of_kind(kind_of_loss(model) or ENTROPY, outputs, target)
 
 
-def _named_loss(kind: str, outputs: Array, target: Array) -> float:
-    """Return the loss of this kind, a cross-entropy unless it is another."""
-    if kind == "squared":
+def loss_of_kind(kind: str, outputs: Array, target: Array) -> float:
+    """Return the loss of this kind: squares, squared hinges, or a cross-entropy."""
+    if kind == SQUARED:
         return 0.5 * float(np.sum((outputs - target) ** 2))
-    if kind == "squared-hinge":
+    if kind == HINGE:
         return float(sum(max(0.0, 1 - (2 * t - 1) * z) ** 2 for z, t in zip(outputs, target, strict=True)))
     logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
     return float(np.logaddexp.reduce(logits) - target @ outputs)
+
+
+def slopes_of_kind(kind: str, outputs: Array, target: Array) -> Array:
+    """Return the gradient (o,) of that loss in the outputs."""
+    if kind == SQUARED:
+        return outputs - target
+    if kind == HINGE:
+        signs = 2 * target - 1
+        return np.asarray(-2 * signs * np.maximum(1 - signs * outputs, 0.0))
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    shares = np.exp(logits - np.logaddexp.reduce(logits))
+    return np.asarray(shares[-outputs.size :] - target)
 
 
 def _residual(model: Differentiable, people: Population, features: Array, estimator: Any) -> float:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from oar.errors import Status
+from oar.plans.proof import Proof
 
 SAME = 1e-9  # share of a loss by which it must change to have changed
 ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may be below a bound
+FELT = 1e-12  # a loss below which another is not told apart: it is a difference of larger numbers
+MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
 
 
@@ -19,6 +22,7 @@ class Judged:
 
     proposal: Any
     audit: Any
+    proof: Proof
 
     @property
     def loss_before(self) -> float:
@@ -47,19 +51,17 @@ class Judged:
         Then nothing that the solver proved is repeated: it reasoned about another model than the one that was refitted,
         as where a user's own update rule says of itself what is not so.
         """
-        loss, expected, bound = self.loss, self.proposal.claimed_loss, self.proposal.bound
+        loss, expected, bound = self.loss, self.proposal.claimed_loss, self.proof.bound
         if self.audit.violations or not (np.isfinite(loss) and np.isfinite(expected)):
             return ""
         told = ""
-        if self.proposal.impossible and self.audit.success:
-            told = "The refit gives the query its goal, which the solver takes for proved to be impossible"
+        if self.proof.impossible and self.audit.success:
+            told = "The refit gives the query its goal, which is taken for proved to be impossible"
         elif bound - loss > self._slack(bound, *ROUNDING):
-            told = (
-                f"The refit's goal loss of {loss:.6g} is below {bound:.6g}, which the solver takes for a proved bound"
-            )
+            told = f"The refit's goal loss of {loss:.6g} is below {bound:.6g}, which is taken for a proved bound"
         elif self._unexpected and not self.stopped_early:
             told = f"The refit's goal loss is {loss:.6g}, and the solver expects {expected:.6g}"
-        return told and f"{told}: the audit counts, and nothing that the solver proved. {self._advice}"
+        return told and f"{told}: the audit counts, and nothing that was proved. {self._advice}"
 
     @property
     def _unexpected(self) -> bool:
@@ -104,8 +106,11 @@ class Judged:
 
     @property
     def exact(self) -> bool:
-        """Whether the plan is proved to be globally optimal."""
-        return self.proposal.exact and not self.disagreement
+        """Whether the plan is proved to be globally optimal: the audited loss meets `bound`, to seven digits."""
+        loss, bound = self.loss, self.proof.bound
+        if not self.proposal.exact or self.disagreement or not np.isfinite(loss):
+            return False
+        return bool(loss - bound <= MET * abs(loss) + FELT)
 
     @property
     def gap(self) -> float:
@@ -114,12 +119,15 @@ class Judged:
 
     @property
     def bound(self) -> float:
-        """Proved lower bound on the goal loss of any moves within the limits."""
+        """Lower bound on the goal loss of any moves within the limits, proved by the referee: see `proof`."""
         if self.disagreement:
             return -float("inf")
-        return (
-            min(self.proposal.bound, self.loss) if np.isfinite(self.loss) else self.proposal.bound
-        )  # but for rounding
+        return min(self.proof.bound, self.loss) if np.isfinite(self.loss) else self.proof.bound  # but for rounding
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proved that no moves within the limits reach the goal."""
+        return self.proof.impossible and not self.disagreement
 
     @property
     def passes(self) -> int:
@@ -135,7 +143,7 @@ class Judged:
             return Status.NOT_CONVERGED
         if self.audit.success:
             return Status.ALREADY if self.audit.success_before else Status.ACHIEVED
-        if self.proposal.impossible and not self.disagreement:
+        if self.impossible:
             return Status.IMPOSSIBLE
         if not self.proposal.finished:
             return Status.STOPPED_EARLY

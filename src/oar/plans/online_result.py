@@ -15,6 +15,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans.independence import Independence
 from oar.plans.judged import Judged
 from oar.plans.online_plan import OnlinePlan
+from oar.plans.proof import Proof
 from oar.plans.result import QueryOutcome
 
 if TYPE_CHECKING:
@@ -184,11 +185,19 @@ class OnlineAudit(ShownAsText):
 
 @dataclass(frozen=True, eq=False)
 class OnlineResult(Judged):
-    """The answer to `collective` for a problem over time: proposed by a solver, judged by a replay of all rounds."""
+    """The answer to `collective` for a problem over time: proposed by a solver, judged by a replay of all rounds.
+
+    Attributes:
+        problem: what was asked.
+        proposal: what a solver proposes.
+        audit: what a replay of all rounds says of it.
+        proof: what the referee proves of all moves within the limits.
+    """
 
     problem: OnlineProblem
     proposal: OnlineProposal
     audit: OnlineAudit
+    proof: Proof = Proof()
 
     @property
     def _advice(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans.independence import Independence
 from oar.plans.judged import Judged
 from oar.plans.plan import Plan
+from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Proposal:
         reachable: whether it is known that some moves within the limits reach the goal, though those of least loss may
             not be among them; `suffices` says which.
         claimed_success: whether surrogates say that the goal is reached; None where nothing claims that.
+        hints: what makes proofs short; the referee believes nothing of it.
+        chosen: a sentence on which members were chosen, or "".
     """
 
     plan: Plan
@@ -65,6 +68,8 @@ class Proposal:
     estimated: bool = False
     reachable: bool = False
     claimed_success: bool | None = None
+    hints: Hints = Hints()
+    chosen: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,7 @@ class Audit(ShownAsText):
             sentence. Of several refits, the least.
         rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
             Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
+        evidence: the audit's own refit to unmoved people, on which proofs are built, where it is a few numbers.
     """
 
     loss_before: float
@@ -139,6 +145,7 @@ class Audit(ShownAsText):
     rate_before: Rate | None = None
     rate: Rate | None = None
     independence: Independence = Independence.REPEATED
+    evidence: Any = field(default=None, repr=False, compare=False)
 
     @property
     def share_before(self) -> float:
@@ -188,12 +195,14 @@ class Result(Judged):
         proposal: what a solver proposes.
         audit: what a fresh refit says of it.
         audit_calls: what the audit asked of a black box; None for models that are known.
+        proof: what the referee proves of all moves within the limits.
     """
 
     problem: Problem
     proposal: Proposal
     audit: Audit
     audit_calls: Calls | None = None
+    proof: Proof = Proof()
 
     @property
     def calls(self) -> Calls | None:
@@ -244,6 +253,7 @@ class Result(Judged):
                 self.disagreement or self.stopped_early,
                 self.lowered_all_the_same,
                 ended,
+                self._choice,
                 suffices,
                 promise,
                 self.problem.caution,
@@ -263,6 +273,14 @@ class Result(Judged):
             f"The goal loss {fell}, and the goal was not reached, though a move within this budget does reach it: "
             "least loss and the goal's region are two aims, and this is the move of least loss."
         )
+
+    @property
+    def _choice(self) -> str:
+        """Which members were chosen, and whether others would do better."""
+        if not self.proposal.chosen:
+            return ""
+        how = "proved to be the best" if self.exact else "the best that were found, not proved to be"
+        return f"{self.proposal.chosen}: {how}."
 
     def _outside(self) -> list[str]:
         """Return what there is to say of a black box: how it was planned for, what was asked of it, and noticed."""

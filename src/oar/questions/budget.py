@@ -19,7 +19,7 @@ from oar.problem import Problem
 from oar.progress import step_line
 from oar.questions.answers import BudgetAnswer
 from oar.questions.bounds import bound_of
-from oar.questions.centroids import exact_budget
+from oar.questions.centroids import exact_budget, proved_scale
 from oar.questions.trying import (
     Trying,
     check_tolerance,
@@ -92,7 +92,7 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
     if found is None:
         least = _least(problem, farthest)
         # Either even all of those whom the best few are chosen from cannot do, or nobody may change anything at all.
-        if least == np.inf or (last.proposal.impossible and last.problem.limits is not None):
+        if least == np.inf or (last.impossible and last.problem.limits is not None):
             said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
         said = f"No {what} up to {farthest:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
@@ -116,7 +116,7 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
     if isinstance(problem.model, NearestCentroid) and problem.limits is None:  # even if all could be chosen
-        return smallest_scale(reach_of(problem))[0]
+        return proved_scale(problem, smallest_scale(reach_of(problem))[0])
     proof, members = bound_of(problem), None if problem.best is None else problem.best.number
     return 0.0 if proof is None else proof.least_scale(unit_budgets(problem), enough, members)
 

@@ -12,17 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.perturb import LARGEST_BUDGET
+from oar.audit.proofs import fewest_members, never, within_radii
+from oar.audit.proofs.rounding import UNIT
 from oar.errors import Status
 from oar.plans import Result
 from oar.problem import Problem
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
-from oar.questions.trying import scaled
+from oar.questions.trying import scaled, unit_budgets
 from oar.recourse import collective, individual
 from oar.solvers.best_centroids import members_needed, ranked_members
 from oar.solvers.centroid import why_never
 from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
 
 Array = NDArray[np.float64]
+MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
+SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
 def exact_budget(problem: Problem) -> BudgetAnswer:
@@ -34,14 +38,12 @@ def exact_budget(problem: Problem) -> BudgetAnswer:
     value, blocker = smallest_scale(reach)
     classes, what = problem.people.classes, "budget" if problem.allowance.single else "factor on the budgets"
     if value == np.inf:
+        least = proved_scale(problem, value)
+        said = f"with any {what}: {why_never(problem, reach, blocker)}"
+        if least < np.inf:  # so near a tie that rounding decides
+            return BudgetAnswer(value, Status.NOT_FOUND, classes[blocker or 0], f"Not found {said}", None, least)
         return BudgetAnswer(
-            value,
-            Status.IMPOSSIBLE,
-            classes[blocker or 0],
-            f"Impossible with any {what}: {why_never(problem, reach, blocker)}",
-            None,
-            at_least=value,
-            exact=True,
+            value, Status.IMPOSSIBLE, classes[blocker or 0], f"Impossible {said}", None, at_least=value, exact=True
         )
     if reach.lead(np.zeros_like(reach.unit)) > 0:
         result = collective(scaled(problem, 0.0))
@@ -50,8 +52,36 @@ def exact_budget(problem: Problem) -> BudgetAnswer:
         )
     result = collective(scaled(problem, _just_above(reach, value)))
     binding = None if blocker is None else classes[blocker]
+    least = proved_scale(problem, value)
     explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
-    return BudgetAnswer(value, result.status, binding, explanation, result, at_least=value, exact=True)
+    if least < value * (1 - SHARP):
+        explanation = f"Any {what} above {value:.6g} suffices. It takes at least {least:.6g} (proved)."
+    return BudgetAnswer(value, result.status, binding, explanation, result, least, least >= value * (1 - SHARP))
+
+
+def proved_scale(problem: Problem, value: float) -> float:
+    """Return a scale, `value` but for rounding, below which the referee proves that nothing reaches the goal.
+
+    It looks at less and less, until what rounding leaves open is behind it; 0 where nothing is proved.
+    """
+    still = collective(scaled(problem, 0.0)).audit.evidence
+    if value == np.inf:
+        return np.inf if never(problem, still) else 0.0
+    # Radii are in step with the scale.
+    unit = within_unit(problem)
+    for less in 10.0 ** np.arange(-12, 0):
+        least = value * (1 - less)
+        if within_radii(problem, still, unit * least).impossible:
+            return float(least)
+    return 0.0
+
+
+def within_unit(problem: Problem) -> Array:
+    """Return how far members move each centroid (k,) at a scale of 1."""
+    people = problem.people
+    totals = people.class_sums(None)
+    sums = people.class_sums(unit_budgets(problem)) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
 
 
 def _just_above(reach: Reach, value: float) -> float:
@@ -79,11 +109,14 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     members = np.zeros(people.size, dtype=bool)
     if totals.min() == np.inf:
         short = max(0.0, -float(reach.lead(reach.radii)))
+        everyone = collective(problem)
+        proved = everyone.impossible
         explanation = (
-            f"Impossible: even with all {sum(len(order) for order in ranked):,} eligible members another class is as "
-            f"near or nearer, by {short:.3g}. {_more_budget(reach)}"
+            f"{'Impossible' if proved else 'Not found'}: even with all {sum(map(len, ranked)):,} eligible members "
+            f"another class is as near or nearer, by {short:.3g}. {_more_budget(reach)}"
         )
-        return CoalitionAnswer(None, {}, people.column(members), Status.IMPOSSIBLE, explanation, None, exact=True)
+        status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
+        return CoalitionAnswer(None, {}, people.column(members), status, explanation, shown, exact=proved)
     # Of all smallest coalitions take the one with the widest margin.
     smallest = np.flatnonzero(totals == totals.min())
     counts = needed[smallest].astype(np.intp)
@@ -96,9 +129,12 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     size = int(members.sum())
     listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
     explanation = "No member needs to move: the query has the goal already."
+    least = int(min(fewest_members(problem, result.audit.evidence), size))
     if size:
-        explanation = f"{size:,} members suffice ({listing}), and no fewer do."
-    return CoalitionAnswer(size, by_class, people.column(members), result.status, explanation, result, size, True)
+        fewer = "and no fewer do" if least == size else f"and it takes at least {least:,} (proved)"
+        explanation = f"{size:,} members suffice ({listing}), {fewer}."
+    column = people.column(members)
+    return CoalitionAnswer(size, by_class, column, result.status, explanation, result, least, least == size)
 
 
 def _more_budget(reach: Reach) -> str:
@@ -124,11 +160,15 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     scale, _ = smallest_scale(reach)
     goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
     if share is None:
+        everyone = collective(problem)
+        proved = everyone.bound >= alone.loss * (1 - SHARP)
         explanation = (
-            f"Impossible: with all eligible members the collective's best loss is {reach.loss(reach.radii):.6g}, "
-            f"not below the individual's {alone.loss:.6g}. Let more members take part, or give them larger budgets."
+            f"{'Impossible' if proved else 'Not found'}: with all eligible members the collective's best loss is "
+            f"{everyone.loss:.6g}, not below the individual's {alone.loss:.6g}. Let more members take part, or give "
+            "them larger budgets."
         )
-        return ShareAnswer(None, at_most, goal_share, Status.IMPOSSIBLE, explanation, alone, None, exact=True)
+        status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
+        return ShareAnswer(None, at_most, goal_share, status, explanation, alone, shown, exact=proved)
     result = collective(problem.with_action(participants=_first_members(problem, share), seed=None))
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
@@ -166,7 +206,7 @@ def _share_at_loss(reach: Reach, loss: float) -> float | None:
     at_all = excess(1.0)
     if excess(0.0) <= 0:
         return 0.0 if at_all < 0 else None  # there is something to overtake only if moving helps at all
-    if at_all > 1e-9 * loss:
+    if at_all > MET * loss:
         return None
     if at_all >= 0:
         return 1.0

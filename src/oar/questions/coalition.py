@@ -96,7 +96,7 @@ def _searched(trying: Trying, known: Result | None = None) -> CoalitionAnswer:
     everyone = trying.solve(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
     proof = bound_of(problem)
     if not everyone.success:
-        proved = not able or everyone.proposal.impossible or (proof is not None and proof.ruled_out(budgets, able))
+        proved = not able or everyone.impossible or (proof is not None and proof.ruled_out(budgets, able))
         if proved:
             said = f"Impossible, and proved: not even all {able:,} eligible members reach the goal."
             return CoalitionAnswer(None, {}, people.column(nobody), Status.IMPOSSIBLE, said, None, exact=True)

@@ -210,7 +210,7 @@ def _certificate(result: Result) -> dict[str, Any]:
     return {
         "solver": proposal.solver,
         "exact": result.exact,
-        "impossible": proposal.impossible and not result.disagreement,
+        "impossible": result.impossible,
         "finished": proposal.finished,
         "gap": told(proposal.gap),
         "bound": told(result.bound),

@@ -22,14 +22,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.models import BatchNorm, Dense, TestTimeBatchNorm
-from oar.models.batch_norm_layers import activated
+from oar.models import TestTimeBatchNorm
+from oar.models.batch_norm_sides import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm_unit import Extreme, Unit, highest, lowest
@@ -43,24 +43,6 @@ MET = 1e-10  # the share of a loss that may be rounding
 CLOSED = 1e-6  # the share of a loss that its certificate may leave
 CORNER = "The best plan against one rival was better than where the loop ended, and nothing is proved of it."
 FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch do, the query does not feel it."
-
-
-class Sides(NamedTuple):
-    """An affine map before the norm, (u, d) and (u,); activations after it; one to the logits, (k, u) and (k,)."""
-
-    weights: Array
-    biases: Array
-    norm: BatchNorm
-    activations: tuple[str, ...]
-    head: Array
-    head_biases: Array
-
-    def seen(self, values: Array) -> Array:
-        """Return f(γ u + β)."""
-        values = self.norm.scale * values + self.norm.shift
-        for activation in self.activations:
-            values = activated(activation, values)
-        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,35 +128,11 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
     )
 
 
-def _sides(model: TestTimeBatchNorm) -> Sides | None:
-    """Return the network in two halves; None where these are not affine but for activations right after the norm."""
-    if len(model.norms) != 1:
-        return None
-    place = model.layers.index(model.norms[0])
-    before, after = list(model.layers[:place]), list(model.layers[place + 1 :])
-    activations: list[str] = []
-    while isinstance(after[0], str):
-        activations.append(after.pop(0))
-    if any(isinstance(layer, str) for layer in (*before, *after)):
-        return None
-    norm = model.norms[0]
-    return Sides(*_affine(before, norm.scale.size), norm, tuple(activations), *_affine(after, norm.scale.size))
-
-
-def _affine(layers: list[Dense], width: int) -> tuple[Array, Array]:
-    """Return dense layers as one; the identity of this width where there are none."""
-    width = layers[0].weights.shape[1] if layers else width
-    weights, biases = np.eye(width), np.zeros(width)
-    for layer in layers:
-        weights, biases = layer.weights @ weights, layer.weights @ biases + layer.biases
-    return weights, biases
-
-
 def _pushed(problem: Problem) -> Pushed | None:
     """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
     model, people = problem.model, problem.people
     assert isinstance(model, TestTimeBatchNorm)
-    sides = _sides(model) if problem.plain and problem.limits is None and problem.keep is None else None
+    sides = sides_of(model) if problem.plain and problem.limits is None and problem.keep is None else None
     if sides is None or model.momentum == 0:
         return None
     features = np.asarray(people.features, dtype=np.float64)

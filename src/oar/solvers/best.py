@@ -182,6 +182,5 @@ def _honest(found: Proposal, problem: Problem, proved: bool = False, impossible:
     assert problem.best is not None
     radii = problem.allowance.everyones(problem.people.size)
     number, eligible = problem.best.number, int((radii > 0).sum())
-    how = "proved to be the best" if proved else "the best that were found, not proved to be"
-    said = f"Chosen were {number:,} of {eligible:,} eligible members: {how}."
-    return replace(found, exact=proved, impossible=impossible, suffices=f"{said} {found.suffices}".strip())
+    said = f"Chosen were {number:,} of {eligible:,} eligible members"
+    return replace(found, exact=proved, impossible=impossible, chosen=said)

@@ -7,8 +7,9 @@ import numpy as np
 from oar.actions.norms import euclidean
 from oar.models.nearest_centroid import goal_loss
 from oar.plans import ClassPlan, Proposal
+from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.solvers.own_region import shortest_move_into
+from oar.solvers.own_region import multipliers_against, shortest_move_into
 from oar.solvers.reach import Array, Reach, reach_of, smallest_scale, smallest_scale_for, unrounded
 
 
@@ -54,7 +55,16 @@ def propose(
         suffices=suffices,
         reachable=not reach.members and problem.query.probability is None and not impossible,
         ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
+        hints=Hints() if reach.members else Hints(multipliers=_against_rivals(reach)),
     )
+
+
+def _against_rivals(reach: Reach) -> Array | None:
+    """Return multipliers (k − 1,) for (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2: what the query must keep to be nearest."""
+    rivals, goal = reach.offsets[reach.others], reach.offsets[reach.goal]
+    normals = rivals - goal
+    slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + goal)
+    return multipliers_against(normals, slack, reach.norm, reach.query_budget)
 
 
 def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:

@@ -16,10 +16,12 @@ from oar.estimators.black_box import LEAST
 from oar.goals import ClassWish, ValueWish
 from oar.goals.wishes import TIE
 from oar.plans import MemberPlan, Proposal
+from oar.plans.proof import Hints
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+NO_HINTS = Hints()
 EQUAL = 1e-12  # share of a loss by which two that are equal may differ
 MORE = " more than a tie"  # which is no success, whatever an estimator makes of it
 SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
@@ -68,6 +70,7 @@ def proposal(
     suffices: str,
     steps: int,
     reached: bool,
+    hints: Hints = NO_HINTS,
 ) -> Proposal:
     """Put moves and what is proved of them together; `bound` is the least loss that cannot be ruled out."""
     exact = loss <= bound + EQUAL * abs(bound)
@@ -87,6 +90,7 @@ def proposal(
         steps=steps,
         passes=1,
         suffices=suffices + aside,
+        hints=hints,
     )
 
 

@@ -10,7 +10,7 @@ each is a least-distance problem (p = 2) or a linear programme (p = 1, ∞). All
 half-spaces are nearest: the farthest of those half-spaces is a lower bound, which rules out most.
 
 On an edge, distances tie, and who is counted is up to rounding. So σ > 0, a hair, keeps moves inside, and what is
-ruled out is ruled out with −σ, by multipliers that prove it (`ruled_out`): a neighbourhood between the two is neither
+ruled out is ruled out with −σ, by multipliers that prove it (`ruling_out`): a neighbourhood between the two is neither
 had nor excluded. Where the query stands, though, the estimator can be asked, and staying there is always a choice.
 """
 
@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.norms import Norm, euclidean
-from oar.estimators.black_box import BlackBox
 from oar.outside.asking import Asking
+from oar.outside.neighbours import ROUNDED, neighbours_of
 from oar.plans import Proposal
+from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.outside_claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
-from oar.solvers.own_region import ruled_out, shortest_within
+from oar.solvers.own_region import ruling_out, shortest_within
 
 Array = NDArray[np.float64]
 MOST_SETS = 20_000  # neighbourhoods that are looked at
@@ -39,7 +40,6 @@ MOST_PEOPLE = 500
 MOST_PROGRAMMES = {2.0: 6_000, 1.0: 1_500, np.inf: 1_500}  # that are solved before this is given up, by p
 FARTHEST = 1e4  # in units of the largest distance: beyond, programmes are not to be trusted
 HAIR = 1e-9  # in squares of that unit: what programmes may be wrong by
-ROUNDED = 1e-12  # in squares of the largest coordinates: what estimators' own distances may be wrong by
 TIGHT = 1e-10
 NO_SET = "no neighbourhood gives"
 HANGS = "hangs on who comes first of people that are equally far from it, which is up to the estimator."
@@ -47,30 +47,6 @@ HANGS = "hangs on who comes first of people that are equally far from it, which 
 
 class TooMany(Exception):
     """There are too many neighbourhoods to look at."""
-
-
-def neighbours_of(problem: Problem) -> int | None:
-    """Return k where the model is scikit-learn's k nearest neighbours of plain features, one person, one vote."""
-    model = problem.model
-    if (
-        not isinstance(model, BlackBox)
-        or problem.limits is not None
-        or problem.several
-        or model.is_random(problem.people)
-    ):
-        return None
-    estimator: Any = model.estimator
-    if not type(estimator).__module__.startswith("sklearn.neighbors"):
-        return None
-    from sklearn.neighbors import KNeighborsClassifier
-
-    if type(estimator) is not KNeighborsClassifier or estimator.metric_params:
-        return None
-    straight = estimator.metric in ("euclidean", "l2") or (estimator.metric == "minkowski" and estimator.p == 2)
-    number = int(estimator.n_neighbors)
-    # Votes that are weighted by distance are equal only where there is one.
-    equal = estimator.weights in ("uniform", None) or (estimator.weights == "distance" and number == 1)
-    return number if straight and equal and number <= problem.people.size else None
 
 
 @dataclass(eq=False)
@@ -95,6 +71,7 @@ class Regions:
     level: bool
     said: Callable[[Array], tuple[bool, float]]
     programmes: int = field(default=0, init=False)
+    proofs: dict[tuple[int, ...], Array] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Work out how near each neighbourhood can be at most."""
@@ -111,7 +88,7 @@ class Regions:
 
     def into(self, number: int) -> tuple[Array, float] | None:
         """Return the shortest move into one neighbourhood, distances a hair apart, and its length; None if none is."""
-        normals, slack, hair = self._limits(number, self.blur)
+        normals, slack, hair, _ = self._limits(number, self.blur)
         if (slack[hair == np.inf] < 0).any():
             return None
         if (slack >= 0).all():
@@ -124,11 +101,19 @@ class Regions:
 
     def excluded(self, number: int, budget: float) -> bool:
         """Report whether it is proved that one neighbourhood is beyond a budget, however ties are settled."""
-        normals, slack, _ = self._limits(number, -self.blur)
-        return bool((slack < 0).any()) and self._counted(ruled_out, normals, slack, self.norm, budget)
+        normals, slack, _, lengths = self._limits(number, -self.blur)
+        if not (slack < 0).any():
+            return False
+        found = self._counted(ruling_out, normals, slack, self.norm, budget)
+        if found is not None:  # in units of the features, for limits as they are: what the referee checks
+            self.proofs[tuple(self.sets[number].tolist())] = found / lengths
+        return found is not None
 
-    def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array]:
-        """Return normals (c, d) of length 1, slack (c,), and what a hair is (c,): ∞ for two people in one place."""
+    def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array, Array]:
+        """Return normals (c, d) of length 1, slack (c,), what a hair is (c,), and how long the normals were (c,).
+
+        A hair is ∞ for two people in one place.
+        """
         inside = self.offsets[self.sets[number]]
         others = np.delete(self.offsets, self.sets[number], axis=0)
         normals = (others[None] - inside[:, None]).reshape(-1, self.offsets.shape[1])
@@ -136,7 +121,7 @@ class Regions:
         slack = (np.einsum("cd,cd->c", normals, sums) - blur) / 2
         lengths = euclidean(normals)
         unit = np.where(lengths > 0, lengths, 1.0)
-        return normals / unit[:, None], slack / unit, np.where(lengths > 0, self.blur / unit, np.inf)
+        return normals / unit[:, None], slack / unit, np.where(lengths > 0, self.blur / unit, np.inf), unit
 
     def _counted(self, programme: Callable[..., Any], *arguments: Any) -> Any:
         self.programmes += 1
@@ -245,6 +230,7 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
         suffices=_suffices(problem, regions),
         steps=regions.programmes,
         reached=not there[0],
+        hints=Hints(excluded=regions.proofs),
     )
 
 

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from oar.actions.norms import Norm, euclidean
 from oar.outside.asking import Asking
+from oar.outside.neighbours import ROUNDED, neighbours_of
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.outside_claims import MORE, at_least, judged_counts, levels, outputs_of, proposal
-from oar.solvers.outside_neighbours import ROUNDED, neighbours_of
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.intp]

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box import BlackBox, Box
+from oar.estimators.tree_boxes import leaf_boxes
 from oar.outside.asking import Asking
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.outside_claims import Flags, judged_outputs, levels, own_way, proposal
-from oar.solvers.tree_boxes import leaf_boxes
 
 Array = NDArray[np.float64]
 SEEDS = 6  # trainings that must end in the same tree: one tie of two splits is overlooked once in 32 times

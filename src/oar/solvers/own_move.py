@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Plan, Proposal
+from oar.plans.proof import Hints
 from oar.plans.streamed_plan import WalkPlan
 from oar.problem import Problem
-from oar.solvers.own_region import shortest_linear_move
+from oar.solvers.own_region import goal_limits, multipliers_against, shortest_linear_move
 from oar.solvers.reach import PROBABLE
 from oar.solvers.settings import ProjectedGradient
 from oar.solvers.spectral import Objective, Rows, minimise
@@ -68,6 +69,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
+        hints=_hints(problem, training, fit) if convex else Hints(),
         **_prospects(problem, training, fit),
     )
 
@@ -87,6 +89,14 @@ def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
             "(oar.solvers.shortest_move), which need not be the move of least loss."
         ),
     }
+
+
+def _hints(problem: Problem, training: Any, fit: Fit) -> Hints:
+    """Return the model's matrix, and multipliers for what the query must keep to get its goal."""
+    matrix = training.matrix(fit.parameters)
+    normals, slack = goal_limits(problem, matrix)
+    against = multipliers_against(normals, slack, problem.allowance.norm, problem.query_budget)
+    return Hints(multipliers=against, slopes=matrix)
 
 
 def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.norms import Norm
+from oar.actions.norms import Norm, euclidean
 from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
@@ -60,20 +60,23 @@ def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
     Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
     values each is as near as asked for: |z + W·δ − goal| ≤ within.
     """
+    normals, slack = goal_limits(problem, matrix)
+    if (slack >= 0).all():
+        return np.zeros(normals.shape[1])
+    size = float(np.abs(normals).max())
+    return shortest_within(normals / size, slack / size, problem.allowance.norm) if size > 0 else None
+
+
+def goal_limits(problem: Problem, matrix: Array) -> tuple[Array, Array]:
+    """Return normals (c, d) and slack (c,) of what a move δ must keep to get the goal: normals·δ ≤ slack."""
     slopes, target = matrix[:, :-1], problem.goal_target
     outputs = slopes @ problem.query_features + matrix[:, -1]
     if problem.regresses:
-        normals = np.vstack([slopes, -slopes])
-        slack = problem.within + np.concatenate([target - outputs, outputs - target])
-    elif target.size == 1:
-        normals, slack = (1 - 2 * target)[:, None] * slopes, (2 * target - 1) * outputs
-    else:
-        rivals = np.delete(np.arange(target.size), problem.goal)
-        normals, slack = slopes[rivals] - slopes[problem.goal], outputs[problem.goal] - outputs[rivals]
-    if (slack >= 0).all():
-        return np.zeros(slopes.shape[1])
-    size = float(np.abs(normals).max())
-    return shortest_within(normals / size, slack / size, problem.allowance.norm) if size > 0 else None
+        return np.vstack([slopes, -slopes]), problem.within + np.concatenate([target - outputs, outputs - target])
+    if target.size == 1:
+        return (1 - 2 * target)[:, None] * slopes, (2 * target - 1) * outputs
+    rivals = np.delete(np.arange(target.size), problem.goal)
+    return slopes[rivals] - slopes[problem.goal], outputs[problem.goal] - outputs[rivals]
 
 
 def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
@@ -114,8 +117,8 @@ def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float |
     return _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm, tolerance)
 
 
-def ruled_out(normals: Array, slack: Array, norm: Norm, budget: float) -> bool:
-    """Report whether it is proved that no δ with ‖δ‖_p ≤ budget has normals·δ ≤ slack.
+def ruling_out(normals: Array, slack: Array, norm: Norm, budget: float) -> Array | None:
+    """Return multipliers (c,) that prove that no δ with ‖δ‖_p ≤ budget has normals·δ ≤ slack; None if none were found.
 
     Whatever is found is only believed by its multipliers: for λ ≥ 0 any such δ has λᵀNδ ≤ λ·s, and λᵀNδ is at least
     −budget·‖Nᵀλ‖_q. Good multipliers are those of the least-distance problem for p = 2, and otherwise those of the
@@ -124,7 +127,38 @@ def ruled_out(normals: Array, slack: Array, norm: Norm, budget: float) -> bool:
     multipliers = (
         _distance_multipliers(normals, slack) if norm.p == 2 else _ball_multipliers(normals, slack, norm, budget)
     )
-    return bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
+    proves = bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
+    return multipliers if proves else None
+
+
+def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float) -> Array | None:
+    """Return λ ≥ 0 that show how long every δ with normals·δ ≤ slack is, for `oar.plans.certificate`; None if none do.
+
+    They are found for limits of length 1 and moves of about 1, and then scaled so that what they prove is most: for
+    p = 2 that is −λ·s − ‖λᵀN‖²/4, for p = 1 no slope may be above 1, and for p = ∞, where the budget is in bounds, the
+    scale does not matter.
+    """
+    lengths = euclidean(normals)
+    if not (lengths > 0).all():
+        lengths = np.where(lengths > 0, lengths, 1.0)
+    unit_normals, unit_slack = normals / lengths[:, None], slack / lengths
+    size = max(float(np.abs(unit_slack).max(initial=0.0)), np.finfo(float).tiny)
+    try:
+        if norm.p == 2:
+            found = _distance_multipliers(unit_normals, unit_slack / size)
+        else:
+            found = _ball_multipliers(unit_normals, unit_slack / size, norm, budget / size)
+    except RuntimeError:  # scipy did not come to an end
+        return None
+    found = found / lengths
+    gain, slope = -float(found @ slack), normals.T @ found
+    if not gain > 0:
+        return None
+    if norm.p == 2:
+        steep = float(slope @ slope)
+        return found * (2 * gain / steep) if steep > 0 else found
+    steepest = float(np.abs(slope).max(initial=0.0))
+    return found / steepest * (1 - 1e-12) if norm.p == 1 and steepest > 0 else found
 
 
 def _distance_multipliers(normals: Array, slack: Array) -> Array:

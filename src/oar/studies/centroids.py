@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
-from oar.audit.centroids import SIZED, heard
+from oar.audit.centroids import SIZED, Centroids, heard
 from oar.audit.limits import LIMIT_SLACK
+from oar.audit.proofs import within_radii
+from oar.audit.proofs.rounding import UNIT
 from oar.audit.verdicts import Together
 from oar.models import NearestCentroid
 from oar.models.nearest_centroid import rival_ties
@@ -130,7 +132,9 @@ class Classes:
         audit = self._audited(problem, budget, directions, weights, counts)
         if abs(audit.margin) <= CLOSE * audit.tie:
             return None
-        return row_of(Result(problem, proposal, audit))
+        radii = budget * weights / self._totals * (1 + (self.people.size + 8) * UNIT)
+        seen = Centroids(self._sums / self._totals[:, None], self._scales, np.full(len(radii), float(self.people.size)))
+        return row_of(Result(problem, proposal, audit, proof=within_radii(problem, seen, radii)))
 
     def _acting(self, problem: Problem, draw: Draw) -> tuple[Array, NDArray[np.int64]]:
         """Return the weight (k,) and number (k,) of those who take part; members who ask do not."""

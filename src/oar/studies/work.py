@@ -27,6 +27,7 @@ import numpy as np
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.participation import is_share, members_in_share
+from oar.audit.proofs import MEMBERS
 from oar.audit.unmoved import keeping_unmoved_refits
 from oar.errors import EngineError, OptionError
 from oar.interrupts import check_interrupted
@@ -176,7 +177,7 @@ class Work:
         try:
             asked = self.problem_of(cell)
             if self.solver == "auto" and side_by_side.suits(asked):
-                return row_of(audited(side_by_side.propose(asked)))
+                return row_of(audited(side_by_side.propose(asked), asked, MEMBERS))
             return row_of(collective(asked, solver=self.solver, progress=False))
         except (MemoryError, OSError, OptionError, EngineError):
             raise  # the machine's trouble, which another time may not be there; or options that suit no cell

@@ -251,7 +251,7 @@ def _row(arm: Arm, repeat: int, point: Point, result: Result) -> dict[str, Any]:
         "gain": after - before,
         "success": result.success,
         "exact": result.exact,
-        "impossible": result.proposal.impossible and not result.success,
+        "impossible": result.impossible and not result.success,
         "movers": result.audit.movers,
     }
 
