@@ -60,7 +60,7 @@ def test_no_hint_makes_what_is_possible_impossible(seed, norm):
 
 
 def balls_evidence(problem):
-    return oar.collective(problem).audit.evidence
+    return oar.collective(problem).evidence
 
 
 def test_hints_of_the_solver_prove_what_is_impossible_and_no_more():

@@ -61,3 +61,11 @@ def test_what_was_asked_is_told_as_it_is():
     assert publishable(asked, 100) == asked
     shown = publishable({**asked, "outcome": {"budget_at_most": 0.123456, "prediction": 17}}, 100)["outcome"]
     assert shown == {"budget_at_most": 0.123456, "prediction": 17}
+
+
+def test_who_broke_a_limit_is_told_to_the_organiser_alone():
+    facts = {"outcome": {"violations": ["person 17 moves by 2, limit 1"], "success": False}}
+    (told,) = publishable(facts, 100)["outcome"]["violations"]
+    assert "17" not in told
+    assert "broken" in told
+    assert publishable({"outcome": {"violations": []}}, 100)["outcome"]["violations"] == []

@@ -73,8 +73,7 @@ def audit(
     given = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
     if isinstance(plan, Problem):
         made = given_plan(plan, **given)
-        found, many = _audited(made), too_many(plan, made)
-        found = replace(found, evidence=None)
+        (found, _), many = _audited(made), too_many(plan, made)
         return found if many is None else replace(found, violations=(*found.violations, many), success=False)
     for name, value in given.items():
         if value is not None:
@@ -82,7 +81,7 @@ def audit(
     if isinstance(plan, OnlinePlan):
         return audit_online(plan)
     if isinstance(plan, Plan):
-        return replace(_audited(plan), evidence=None)
+        return _audited(plan)[0]
     kind = type(plan).__name__
     raise OptionError(f"plan: must be a plan, or an oar.Problem(…) with moves, got an object of type {kind}.")
 
@@ -95,10 +94,10 @@ def judged(proposal: Proposal, problem: Problem | None = None, who: str | None =
         problem: what was asked, where the plan is for some of those who could act; None if it is the plan's own.
         who: who may move: "members", "query" or "both"; None where that is not known, and nothing is proved.
     """
-    found, asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
-    proof = prove(asked, who, proposal, found, found.evidence)
-    small = found.evidence if isinstance(found.evidence, Centroids) else None  # others may hold everybody's data
-    return Result(proposal.plan.problem, proposal, replace(found, evidence=small), proof=proof)
+    (found, evidence), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
+    proof = prove(asked, who, proposal, found, evidence)
+    small = evidence if isinstance(evidence, Centroids) else None  # others may hold everybody's data
+    return Result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
 
 
 def judged_online(proposal: OnlineProposal) -> OnlineResult:
@@ -107,7 +106,8 @@ def judged_online(proposal: OnlineProposal) -> OnlineResult:
     return OnlineResult(proposal.plan.problem, proposal, found, prove_online(proposal.plan.problem, proposal, found))
 
 
-def _audited(plan: Plan) -> Audit:
+def _audited(plan: Plan) -> tuple[Audit, Any]:
+    """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
     if plan.problem.people.streamed:
         return audit_streamed(plan)
     if isinstance(plan.problem.model, NearestCentroid):

@@ -98,7 +98,7 @@ class Judge:
         query = Query(point, problem.query.goal, budget=LARGEST_BUDGET)
         still = Problem(self.people, self.model, query, Perturb(0.0))
         plan = MemberPlan(still, np.zeros(point.size), np.zeros((self.people.size, point.size)))
-        told = audit_centroids(plan)
+        told, _ = audit_centroids(plan)
         return Verdict(told.prediction, told.margin, told.tie, told.success, told.witness)
 
 

@@ -39,8 +39,8 @@ SIZED = 1 << 20  # people whose values are looked at to know how large a class's
 WITNESS = "class averages of the moved rows (numpy)"
 
 
-def audit_centroids(plan: Plan) -> Audit:
-    """Refit before and after the plan's moves, and report what the query gets."""
+def audit_centroids(plan: Plan) -> tuple[Audit, Centroids]:
+    """Refit before and after the plan's moves; return what the query gets, and the centroids of unmoved people."""
     problem = plan.problem
     people = problem.people
     shape = len(people.classes), people.dimensions
@@ -79,7 +79,7 @@ def audit_centroids(plan: Plan) -> Audit:
         agreed(problem, old, points, scales),
         agreed(problem, new, moved, scales),
     )
-    return Audit(
+    found = Audit(
         **told.reported(not violations),
         movers=limits.movers,
         effort=limits.effort,
@@ -89,8 +89,8 @@ def audit_centroids(plan: Plan) -> Audit:
         relabelled=changed.relabelled,
         leavers=changed.leavers,
         independence=Independence.IMPLEMENTATION,
-        evidence=Centroids(old.centroids, scales, before.counts),
     )
+    return found, Centroids(old.centroids, scales, before.counts)
 
 
 class Centroids(NamedTuple):

@@ -23,8 +23,8 @@ from oar.problem import Problem
 Array = NDArray[np.float64]
 
 
-def audit_outside(plan: Plan) -> Audit:
-    """Train before and after the plan's moves, and report what the query gets.
+def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
+    """Train before and after the plan's moves; return what the query gets, and the box of unmoved people if it is one.
 
     Random training is repeated, with seeds that no plan was made with: losses are means over refits, predictions those
     of most, and it is a success where the goal is reached in enough of them for the interval of their share.
@@ -54,7 +54,7 @@ def audit_outside(plan: Plan) -> Audit:
             violations += [one for one in broken_by(plan, old.predictions, new.predictions) if one not in violations]
     each = [Together(problem, olds[draw], news[draw]).reported(not violations) for draw in range(number)]
     told = each[0] if number == 1 else _together(problem, box, olds, news, each)
-    return Audit(
+    found = Audit(
         **told,
         movers=limits.movers,
         effort=limits.effort,
@@ -63,8 +63,8 @@ def audit_outside(plan: Plan) -> Audit:
         residual=0.0,
         relabelled=changed.relabelled,
         leavers=changed.leavers,
-        evidence=first if number == 1 else None,
     )
+    return found, first if number == 1 else None
 
 
 def _together(

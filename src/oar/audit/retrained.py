@@ -18,8 +18,8 @@ from oar.problem import Problem
 Array = NDArray[np.float64]
 
 
-def audit_retrained(plan: Plan) -> Audit:
-    """Refit before and after the plan's moves, and report what the query gets."""
+def audit_retrained(plan: Plan) -> tuple[Audit, Refit]:
+    """Refit before and after the plan's moves; return what the query gets, and the refit to unmoved people."""
     problem = plan.problem
     people, model = problem.people, problem.model
     assert isinstance(model, Differentiable)
@@ -39,7 +39,7 @@ def audit_retrained(plan: Plan) -> Audit:
     )
     witness = new.testify(moved[0], problem.goal_target)
     told = Together(problem, heard(problem, old, asked.points), heard(problem, new, moved))
-    return Audit(
+    found = Audit(
         **told.reported(not violations),
         movers=limits.movers,
         effort=limits.effort,
@@ -50,8 +50,8 @@ def audit_retrained(plan: Plan) -> Audit:
         relabelled=changed.relabelled,
         leavers=changed.leavers,
         independence=witness.independence,
-        evidence=old,
     )
+    return found, old
 
 
 def _predict(problem: Problem, fitted: Refit) -> Predict:

@@ -9,7 +9,7 @@ its normal equations. All of it is NumPy, and written for this purpose alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,8 +43,8 @@ EQUATIONS = "normal equations of sums over parts (numpy)"
 CONVERGED = 1e-6
 
 
-def audit_streamed(plan: Plan) -> Audit:
-    """Refit before and after the plan's moves, and report what the query gets."""
+def audit_streamed(plan: Plan) -> tuple[Audit, Centroids | Refit]:
+    """Refit before and after the plan's moves; return what the query gets, and the refit to unmoved people."""
     problem = plan.problem
     people = problem.people
     assert isinstance(people, StreamedPopulation)
@@ -123,7 +123,7 @@ def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions
     return before, after, sizes, limits
 
 
-def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
+def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, Centroids]:
     problem = plan.problem
     before, after, sizes, limits = added(
         people.mapped(_class_means, asked, len(people.classes), people.dimensions, contents=plan.contents)
@@ -137,7 +137,7 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
         heard_centroids(problem, after.centroids(), points + own, scales),
     )
     evidence = Centroids(before.centroids(), scales, before.counts)
-    return replace(_report(told, limits, violations, CENTROIDS, 0.0, True), evidence=evidence)
+    return _report(told, limits, violations, CENTROIDS, 0.0, True), evidence
 
 
 def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
@@ -169,7 +169,7 @@ def _report(
 # Linear models
 
 
-def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
+def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, Refit]:
     problem, model = plan.problem, plan.problem.model
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
@@ -182,7 +182,7 @@ def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Audit:
     witness = new.testify(points[0] + own, problem.goal_target)
     told = Together(problem, heard(problem, old, points), heard(problem, new, points + own))
     converged = old.testify(points[0], problem.goal_target).converged and witness.converged
-    return replace(_report(told, limits, violations, witness.witness, witness.residual, converged), evidence=old)
+    return _report(told, limits, violations, witness.witness, witness.residual, converged), old
 
 
 def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:

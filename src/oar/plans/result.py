@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,6 @@ class Audit(ShownAsText):
             sentence. Of several refits, the least.
         rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
             Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
-        evidence: the audit's own refit to unmoved people, on which proofs are built, where it is a few numbers.
     """
 
     loss_before: float
@@ -145,7 +144,6 @@ class Audit(ShownAsText):
     rate_before: Rate | None = None
     rate: Rate | None = None
     independence: Independence = Independence.REPEATED
-    evidence: Any = field(default=None, repr=False, compare=False)
 
     @property
     def share_before(self) -> float:
@@ -196,6 +194,7 @@ class Result(Judged):
         audit: what a fresh refit says of it.
         audit_calls: what the audit asked of a black box; None for models that are known.
         proof: what the referee proves of all moves within the limits.
+        evidence: the audit's own centroids of unmoved people, of which more can be proved; None for other models.
     """
 
     problem: Problem
@@ -203,6 +202,7 @@ class Result(Judged):
     audit: Audit
     audit_calls: Calls | None = None
     proof: Proof = Proof()
+    evidence: Any = None
 
     @property
     def calls(self) -> Calls | None:

@@ -64,7 +64,7 @@ def proved_scale(problem: Problem, value: float) -> float:
 
     It looks at less and less, until what rounding leaves open is behind it; 0 where nothing is proved.
     """
-    still = collective(scaled(problem, 0.0)).audit.evidence
+    still = collective(scaled(problem, 0.0)).evidence
     if value == np.inf:
         return np.inf if never(problem, still) else 0.0
     # Radii are in step with the scale.
@@ -129,7 +129,7 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     size = int(members.sum())
     listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
     explanation = "No member needs to move: the query has the goal already."
-    least = int(min(fewest_members(problem, result.audit.evidence), size))
+    least = int(min(fewest_members(problem, result.evidence), size))
     if size:
         fewer = "and no fewer do" if least == size else f"and it takes at least {least:,} (proved)"
         explanation = f"{size:,} members suffice ({listing}), {fewer}."

@@ -45,6 +45,7 @@ KEPT = (
     "files",
     "rounding",
 )  # what is known without people's values
+BROKEN = "Limits are broken; the command says by whom, for the organiser alone."
 # How many there are of whom something is told, and what those do whose labels change or who leave.
 WHO = {
     *("people", "members", "participants", "actors", "bystanders", "held_out_people", "held_out_left_out"),
@@ -136,6 +137,8 @@ class Rounding:
         """Return what stands under a name, rounded as this name says."""
         if isinstance(value, Mapping):
             return {key: self.told(key, part) for key, part in value.items()}
+        if name == "violations":  # which name people
+            return [BROKEN] if value else []
         if isinstance(value, list | tuple):
             return [self.told(name, part) for part in value]
         if isinstance(value, str):
