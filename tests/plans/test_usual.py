@@ -93,3 +93,10 @@ def test_plain_features_have_ranges_too():
     assert oar.collective(problem).plan.card().doubts([76.6, 0.0]) == [
         "x is 76.6, and between 0 and 1.1 is expected; is this right?"
     ]
+
+
+def test_a_few_who_are_far_beyond_all_others_do_not_make_their_values_usual():
+    rng = np.random.default_rng(0)
+    used = np.concatenate([rng.beta(1, 2, 4_900), 10.0 ** rng.uniform(2, 4.6, 100)])  # shares, and 2 % that are none
+    assert usual_range(used)[1] <= 10
+    assert usual_range(np.concatenate([used, 10.0 ** rng.uniform(2, 4.6, 500)]))[1] > 100  # so many are no mistake

@@ -1,8 +1,10 @@
 """What values of a column are usual, so that a member who typed something else by mistake is asked back.
 
 The least and the largest value of a column are somebody's own. So a range ends at values beyond which there are at
-least FEWEST people, and one in a hundred, on either side. Then it is widened: to one digit of its width, and by a unit
-of that more, but not to another sign. From 250 to 18,424 it becomes from 0 to 30,000, and from 20 to 75 from 10 to 90.
+least FEWEST people, and one in a hundred, on either side. Where few people (RARE) are FAR times the width of the middle
+half or more beyond that half, as those are who use their credit hundreds of times over, it ends there. Then it is
+widened: to one digit of its width, and by a unit of that more, but not to another sign. From 250 to 18,424 it becomes
+from 0 to 30,000, and from 20 to 75 from 10 to 90.
 Of fewer than ENOUGH people nothing is said, nor of a column that hardly varies.
 """
 
@@ -19,6 +21,7 @@ from oar.people import Population
 FEWEST, ENOUGH = 5, 50  # people beyond an end, and in all
 MOST = 100_000  # people who are looked at
 BEYOND = 0.01  # of the people, too
+RARE, FAR = 0.05, 10.0
 WHOLE = 1e-9  # of a unit: rounding
 Range = tuple[float, float]
 
@@ -54,6 +57,10 @@ def usual_range(values: Any) -> Range | None:
         return None
     beyond = max(FEWEST, math.ceil(BEYOND * len(found))) - 1
     low, high = float(found[beyond]), float(found[-1 - beyond])
+    quarter, three_quarters = np.quantile(found, (0.25, 0.75), method="nearest")
+    near, far = quarter - FAR * (three_quarters - quarter), three_quarters + FAR * (three_quarters - quarter)
+    low = max(low, near) if np.mean(found < near) <= RARE else low
+    high = min(high, far) if np.mean(found > far) <= RARE else high
     if not high > low:
         return None
     unit = 10.0 ** math.floor(math.log10(high - low)) if high - low < math.inf else 0.0
