@@ -110,7 +110,7 @@ def _spent(problem: OnlineProblem, weights: Array, able: Array, codes: NDArray[A
     """Return how far each row (n,) goes where every person and class spends the person's total on heavy rows first."""
     who, totals = problem.stream.who, np.where(able > 0, problem.totals, 0.0)
     assert who is not None
-    persons = np.unique(np.asarray(who).astype(str), return_inverse=True)[1] * (int(codes.max()) + 1) + codes
+    persons = np.unique(who, return_inverse=True)[1] * (int(codes.max()) + 1) + codes
     spent = np.zeros_like(able)
     for person in np.unique(persons[able > 0]):
         rows = np.flatnonzero(persons == person)
