@@ -43,7 +43,7 @@ def few_restarts(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_plans(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where a report says how few suffice, let it look at three plans for fewer, not up to 40; `questions` asks that."""
+    """Where a report says how few suffice, let it make three plans for fewer, not up to 40; `questions` asks that."""
     if request.path.parent.name not in FEW_PLANS:
         yield
         return
