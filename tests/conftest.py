@@ -1,6 +1,7 @@
 """Shared fixtures. Problems that tests draw at random live in `worlds`."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,13 @@ from browser import Visit, started_chromium, visits
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("oar")
 
+# What a shell starts in the background ignores Ctrl-C, and so would the commands that tests start and send it to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Rooms whose tests do not ask how good the best of many local optima is. `solvers` and the tests of pages do.
 FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies", "tables")
+FEW_PLANS = ("campaigns", "cli", "plans", "report", "tables")  # rooms that write reports
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,6 +38,19 @@ def few_restarts(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(oar.solvers, "_suitable", brisk)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_plans(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where a report says how few suffice, let it make three plans for fewer, not up to 40; `questions` asks that."""
+    if request.path.parent.name not in FEW_PLANS:
+        yield
+        return
+    import oar.questions.coalition
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oar.questions.coalition, "PLANS", 3)
         yield
 
 

@@ -183,7 +183,7 @@ def test_a_loss_that_fails_at_some_moved_points_only_is_planned_around():
     people = oar.Population(FEATURES, TARGETS.argmax(axis=1))
     goal = int((TARGETS[0].argmax() + 1) % 3)
     problem = oar.Problem(people, model, oar.Query(FEATURES[0], goal), oar.Perturb(0.5))
-    result = oar.collective(problem, solver=SHORT)
+    result = oar.collective(problem, solver=oar.solvers.ProjectedGradient(max_steps=6, restarts=0))
     assert result.loss < result.loss_before
     assert (FEATURES + result.plan.moves())[:, 0].max() <= edge
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,7 +75,7 @@ def audit(
     of answers. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input, for files that are
     not as they were delivered, and for a folder's plan on other data than its own.
     """
-    if card.is_dir():
+    if os.path.isdir(card):
         own = [target, query, moves, limits, participants, seed, goal, barred, probability, within, several, share]
         own += [move_too, changed, lost, worse, missing, name, leave_out, weights]
         usual = [None] * 4 + ["everyone", 0] + [None] * 6 + [False, None, None, None, "refuse", None, None, None]
@@ -173,7 +174,7 @@ def _differs(card: Path, moves: Path | None) -> tuple[str, ...]:
     from oar.report.manifest import MANIFEST, check
 
     used = [card, *([moves] if moves is not None and moves.parent.absolute() == card.parent.absolute() else [])]
-    if not (card.parent / MANIFEST).is_file():
+    if not os.path.isfile(card.parent / MANIFEST):
         return ()
     return check(card.parent, tuple(path.name for path in used)).told
 

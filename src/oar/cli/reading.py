@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -220,7 +221,7 @@ class Source:
     def places(self, asked: str) -> list[int]:
         """Return which of these people ask; nobody of them where the query is a file."""
         path = Path(asked)
-        if path.suffix and path.is_file():
+        if path.suffix and os.path.isfile(path):
             return []
         places = {word(name): place for place, name in enumerate(self.people.index)}
         names = [part.strip() for part in asked.split(",")]
@@ -282,7 +283,7 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     for name in layout.left_out:
         column_of(frame, name, "leave-out")
     seen = frame.drop(columns=list(layout.left_out))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if os.path.isfile(path) else ""
     beside = [name for name in (layout.target, layout.weights) if name is not None]
     features = seen.drop(columns=[name for name in beside if name in seen])
     for name in layout.features:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def asked_to_json(asked: Asked) -> dict[str, Any]:
     """Return what was asked, and every file that says some of it."""
     query = asked.query
     found = _to_json(asked)
-    if query is not None and Path(query).suffix and Path(query).is_file():
+    if query is not None and Path(query).suffix and os.path.isfile(query):
         found["query"] = _to_json(Path(query))
     return found
 

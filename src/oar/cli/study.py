@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,7 +89,7 @@ def study(
                     raise OptionError(
                         f"{option}: is for a study that is run, and {file.name} is a store; leave it out."
                     )
-            if file.is_file() and not _may_be_a_store(file):
+            if os.path.isfile(file) and not _may_be_a_store(file):
                 raise OptionError(
                     f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
                     'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
@@ -113,7 +114,7 @@ def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> Non
     for option, path, endings in (("--export", export, TABLES), ("--figure", figure, PICTURES)):
         if path is not None and path.suffix.lower() not in endings:
             raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
-        if path is not None and path.exists() and not force:
+        if path is not None and os.path.exists(path) and not force:
             raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
 
 

@@ -7,6 +7,7 @@ models and seeds, or [[cells]] a list of cells in place of a grid. Files are loo
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -102,7 +103,7 @@ class StudyFile:
 
     def _asking(self, query: str) -> Asked:
         beside = self.path.parent / query
-        text = str(beside) if beside.suffix and beside.is_file() else query
+        text = str(beside) if beside.suffix and os.path.isfile(beside) else query
         other = replace(self.asked, query=text, model=self._models[0])
         other.__dict__["source"] = self.asked.source  # people are read once
         return other
@@ -210,7 +211,7 @@ def _option(name: str, value: Any, folder: Path) -> Any:
         raise DataError(f"{name}: must be {kind}, got {value!r}.")
     if name == "limits" and value == str(NO_LIMITS):
         return NO_LIMITS
-    if name in ("limits", "schema") and not (folder / value).is_file():
+    if name in ("limits", "schema") and not os.path.isfile(folder / value):
         raise StorageError(f"{name}: must be a TOML file, got {value!r}, which is not there ({folder / value}).")
     return folder / value if name in FILES else value
 

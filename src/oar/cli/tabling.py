@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ def check_file(
         return
     if endings and path.suffix.lower() not in endings:
         raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
 
 

@@ -212,14 +212,14 @@ def parquet_files(path: Any) -> list[Path]:
             f"path: must be a Parquet file or a folder of them, got an object of type {type(path).__name__}; put "
             "several files into one folder."
         ) from None
-    if place.is_file():
+    if os.path.isfile(place):
         return [place]
     if "://" in str(path):
         raise DataError(
             f"path: must be a file or folder of this machine, got the address {str(path)!r}; mount it, or let Dask "
             "read it: oar.Population.from_dask(dask.dataframe.read_parquet(…), target)."
         )
-    if not place.is_dir():
+    if not os.path.isdir(place):
         hint = f"; name the folder itself, {str(place.parent)!r}" if any(mark in place.name for mark in "*?[") else ""
         raise DataError(
             f"path: must be a Parquet file or a folder of them, got {str(path)!r}, which is not there{hint}."

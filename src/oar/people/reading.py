@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import inspect
 import lzma
+import os
 import re
 import warnings
 import zipfile
@@ -74,12 +75,12 @@ def read_table(path: str | Path, *, by_place: bool = False, **options: Any) -> A
     """
     path = Path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if not path.exists():
+    if not os.path.exists(path):
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise StorageError(f"path: {path} does not exist.{nearest(path.name, siblings)}")
     if suffixes[-1:] in ([".parquet"], [".pq"]):
         return _parquet(path, options)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise StorageError(f"path: must be a file, got the folder {path}; name one file in it.")
     regular(path, "path")
     if suffixes[-1:] in ([".xlsx"], [".xlsm"]):

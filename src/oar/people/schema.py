@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ class Schema:
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the schema as a TOML file; without `overwrite`, refuse one that is there already."""
-        if not overwrite and Path(path).exists():
+        if not overwrite and os.path.exists(path):
             raise StorageError(
                 f"path: must be a file that is not there yet, got {path}, which may have been edited; name another "
                 "one, or write over it with overwrite=True (on the command line, --force)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -98,12 +99,12 @@ def _changes(problem: Problem, moves: Any, after: Any) -> Changes:
 
 def _from_file(problem: Problem, path: Path) -> Changes:
     people = problem.people
-    if path.is_file() and path.suffix.lower() not in SUFFIXES:
+    if os.path.isfile(path) and path.suffix.lower() not in SUFFIXES:
         raise DataError(
             f"moves: must be an array, a DataFrame, or a Parquet file or folder, got the file {str(path)!r}; read it "
             "with pandas.read_csv, and give the table."
         )
-    if path.is_file():
+    if os.path.isfile(path):
         try:
             columns = read_table(path)
         except StorageError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def check_folder(out: Path, force: bool) -> list[str]:
         StorageError: for a folder with other files and no plan, and for a file of somebody's own where one of the
             plan's would be; not with `force`, which writes over such a file.
     """
-    if not out.is_dir():
+    if not os.path.isdir(out):
         return []
     finish(out, FILES)
     earlier = _delivered(out / AUDIT)

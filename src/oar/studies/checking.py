@@ -52,7 +52,7 @@ def check_place(path: Path, create: bool) -> None:
         raise StorageError(f"store: must be a file, got {path}, which is a {kind}; name another.")
     if kind is None and not create:
         raise StorageError(f"store: must be a study's file, got {path}, which does not exist.")
-    if not path.parent.is_dir():  # it may be mistyped, and is not made
+    if not os.path.isdir(path.parent):  # it may be mistyped, and is not made
         raise StorageError(
             f"store: must be a file in a folder that is there, got {path}, and {path.parent} is no "
             "folder; make it first, or name another."

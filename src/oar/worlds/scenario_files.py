@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -141,7 +142,7 @@ def check_folder(out: Path, scenario: Scenario, force: bool) -> list[str]:
     Raises:
         StorageError: for a folder with other files, or with another scenario's; not with `force`.
     """
-    if not out.is_dir():
+    if not os.path.isdir(out):
         return []
     earlier = _written(out / RESULTS, scenario)
     there = sorted(path.name for path in out.iterdir() if not path.name.startswith(HIDDEN))
