@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from applicants import LATE, TARGET, applicants
-from command_worlds import done, run
+from command_worlds import done, found_in, run
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -74,7 +74,7 @@ def test_the_same_is_said_of_accuracy_and_of_the_card_in_plan_and_audit(folder, 
     effects = facts["card"]["effects"]
     assert "lose the prediction 0 that they had" in effects
     assert "if the card is answered" in told
-    assert effects[1:] in audited.partition("answers the card")[2]
+    assert found_in(folder / "plan")["card"]["effects"][1:] in audited.partition("answers the card")[2]
     report = (folder / "plan" / "report.html").read_text()
     assert f"If everyone answers the card instead: {effects}." in report
     assert "What the moves of moves.csv do" in report

@@ -124,7 +124,7 @@ def test_an_estimator_that_stops_early_is_told_to_go_on():
     assert not tight.stopped_early
     # What no tolerance explains is still an alarm: a solver that reasons about another model.
     false = replace(result, proposal=replace(result.proposal, claimed_loss=result.proposal.claimed_loss - 0.01))
-    assert "the audit counts, and nothing that the solver proved" in false.disagreement
+    assert "the audit counts, and nothing that was proved" in false.disagreement
 
 
 def test_the_tolerance_that_scikit_learn_has_by_default_is_no_alarm():

@@ -1,5 +1,6 @@
 """Answers and reports are sentences: no Python in them, and no more digits than there is meaning."""
 
+import dataclasses
 import json
 import re
 
@@ -9,6 +10,7 @@ from command_worlds import done, people, values
 
 import oar
 from oar.errors import Status
+from oar.plans.proof import Proof
 from oar.report.answer import answer
 from oar.report.command_words import in_command_words
 
@@ -74,7 +76,8 @@ def test_several_people_ask():
     crowd = oar.Population(rng.normal(0, 1, (40, 2)) + 3.0 * (labels == "b")[:, None], labels)
     query = oar.Query([[0.0, 0.0], [-1.0, 0.0]], "b")
     result = oar.collective(oar.Problem(crowd, oar.models.SoftmaxRegression(), query, oar.Perturb(0.0)))
-    assert "the people who ask" in answer(result)
+    assert "No, and that is proved" in answer(result)  # nobody can move
+    assert "the people who ask" in answer(dataclasses.replace(result, proof=Proof()))
 
 
 def test_members_are_told_where_moves_are_in_vain(files, tmp_path):

@@ -63,8 +63,8 @@ def test_all_cells_take_two_passes(monkeypatch, tmp_path):
 def test_a_verdict_on_the_edge_is_left_to_a_full_audit(monkeypatch, tmp_path):
     least = oar.minimal_budget(problem()).value
     audits = []
-    whole = oar.recourse.audit
-    monkeypatch.setattr(oar.recourse, "audit", lambda plan: audits.append(plan) or whole(plan))
+    whole = oar.recourse.judged
+    monkeypatch.setattr(oar.recourse, "judged", lambda *asked: audits.append(asked) or whole(*asked))
     budgets = [0.9 * least, least, np.nextafter(least, 9), 1.1 * least]
     found = oar.study(problem(), budgets=budgets, store=tmp_path / "study.db").table()
     assert len(audits) == 2

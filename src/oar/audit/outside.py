@@ -108,16 +108,16 @@ def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:
             Judged(name, float(loss), 1.0 if there else -float(loss), 0.0, None)
             for name, loss, there in zip(names, losses, reached, strict=True)
         ]
-    return _told(problem, box, points, problem.wishes)
+    return _told(problem, box, points, problem.wishes, said)
 
 
 def heard_at(problem: Problem, box: Box, points: Array) -> list[Judged]:
     """Ask one trained box what the only one who asks would be told at each of many points (m, d)."""
-    return _told(problem, box, points, problem.wishes * len(points))
+    return _told(problem, box, points, problem.wishes * len(points), box.says(points))
 
 
-def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any]) -> list[Judged]:
-    said = box.says(points)
+def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any], said: Any) -> list[Judged]:
+    """Judge what a box has said at points, of which each has a wish."""
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
     told = [judged_outputs(problem, wish, row) for wish, row in zip(wishes, outputs, strict=True)]

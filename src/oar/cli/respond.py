@@ -84,7 +84,7 @@ def respond(
         typer.echo(f"no answer for {why}", err=True)
     if unanswered:
         some = f"{len(frame) - len(unanswered):,} of {len(frame):,} rows"
-        typer.echo(f"\nAnswered {some}; correct the others.", err=True)
+        typer.echo(f"Answered {some}; correct the others.", err=True)
     for doubt in doubts[:MOST_DOUBTS]:
         typer.echo(f"\n{doubt}", err=True, nl=False)
     if doubts:

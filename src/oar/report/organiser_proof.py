@@ -45,7 +45,7 @@ def _lead(found: Facts, values: bool) -> tuple[str, str]:
     margin = found["margin"]
     if not values:
         return "goal leads by", f"{number(margin)} (up to {number(found['tie'])} counts as a tie)"
-    inside = margin is None or margin >= found["tie"]
+    inside = margin is None or margin > 0 or found["success"]  # a margin may be rounded to 0
     return f"{'inside' if inside else 'outside'} what is wanted by", loss(None if margin is None else abs(margin))
 
 

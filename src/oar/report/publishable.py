@@ -8,7 +8,7 @@ every number that was published. So all numbers of what was found go through `pu
 | losses, lengths | `PEOPLE`/n of the number or coarser, for one person of n moves an average by some 1/n of it |
 | efforts | `PEOPLE`/n of everybody's or coarser |
 | probabilities, rates, accuracies | `PEOPLE`/n or coarser |
-| what lies about 0, as margins and gaps do | `PEOPLE`/n of the goal loss or coarser |
+| what lies about 0, as margins and gaps do | `PEOPLE`/n of the goal loss, or of its root where it is a square |
 | counts of people | fives, from fifty on tens; 0 is 0, and one person counts as five |
 | what is found by a solver's last steps, as residuals are | a power of ten, rounded up |
 
@@ -93,9 +93,9 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     known = {number for part in (*(facts.get(name) for name in KEPT), names, people) for number in _numbers(part)}
     known |= {number for name in NAMES for part in _under(facts, name) for number in _numbers(part)}
     counts = {float(people), *(float(part) for name in WHO for part in _under(facts, name) if _is_number(part))}
-    rounding = Rounding(
-        people, counts, known | counts, _largest(facts, "loss_before", "loss"), _largest(facts, "effort")
-    )
+    loss, effort = _largest(facts, "loss_before", "loss"), _largest(facts, "effort")
+    squared = any(said is False for said in _under(facts, "loss_is_log_probability"))
+    rounding = Rounding(people, counts, known | counts, loss, effort, squared)
     return {name: part if name in KEPT else rounding.told(name, part) for name, part in facts.items()}
 
 
@@ -128,10 +128,14 @@ def participants(problem: Problem) -> int:
 class Rounding:
     """How numbers are rounded where there are so many people."""
 
-    def __init__(self, people: int, counts: set[float], known: set[float], loss: float, effort: float) -> None:
-        """Take counts and all numbers that are known anyway, and how large goal losses and efforts are."""
+    def __init__(
+        self, people: int, counts: set[float], known: set[float], loss: float, effort: float, squared: bool
+    ) -> None:
+        """Take counts and all numbers that are known anyway, and how large goal losses (or squares) and efforts are."""
         self._share, self._counts, self._known = _share(people), counts, known
         self._sizes = dict.fromkeys(SHARES, 1.0) | dict.fromkeys(ABOUT_ZERO, loss) | {"effort": effort}
+        if squared:  # a margin is in the units of what is predicted, and the loss in squares of them
+            self._sizes["margin"] = math.sqrt(2 * loss)
 
     def told(self, name: str, value: Any) -> Any:
         """Return what stands under a name, rounded as this name says."""
