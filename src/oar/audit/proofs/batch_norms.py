@@ -108,16 +108,18 @@ class Unit:
             deviation = float(np.sqrt(self.kept + self.momentum * float(self.shares @ spread**2)))
             return (start - self.momentum * mean) / deviation, deviation, places, spread
 
-        levels = np.unique(np.concatenate([low, high]))
+        acts = high > low
+        levels = np.unique(np.concatenate([low[acts], high[acts]])) if acts.any() else np.zeros(1)
         levels = levels if levels.size <= LEVELS else np.quantile(levels, np.linspace(0, 1, LEVELS))
-        best = int(np.argmax([at(float(level))[0] for level in levels]))
-        left, right = float(levels[max(best - 1, 0)]), float(levels[min(best + 1, levels.size - 1)])
+        seen = np.array([at(float(level))[0] for level in levels])
+        best = np.flatnonzero(seen >= seen.max() - 1e-12 * abs(seen.max()))  # u is level where nobody comes along
+        left, right = float(levels[max(best[0] - 1, 0)]), float(levels[min(best[-1] + 1, levels.size - 1)])
         for _ in range(ROUNDS):  # u rises with the level as long as D + λ (level − M) < 0
             middle = 0.5 * (left + right)
             value, deviation, places, _ = at(middle)
             rises = deviation + value * (middle - float(self.shares @ places)) < 0
             left, right = (middle, right) if rises else (left, middle)
-        tops = [at(level) for level in (left, right, float(levels[best]))]
+        tops = [at(level) for level in (left, right, float(levels[best[0]]))]
         value, deviation, places, spread = max(tops, key=lambda found: found[0])
         # N − λD has the slope −m s_i (1 + λ (t_i − M)/D), so N − λD ≤ gains, and u ≤ λ + gains/D, D² ≥ kept.
         slopes = -self.momentum * self.shares * (1 + value * spread / deviation)
