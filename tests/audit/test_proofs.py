@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import oar
 from oar import models
@@ -191,3 +194,33 @@ def test_proofs_are_put_together():
     one, other = Proof(1.0, False, "a"), Proof(0.5, True, "b")
     assert one.with_other(other) == Proof(1.0, True, "a and b")
     assert Proof().with_other(one).by == "a"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("offset", [1e8, 1e9])
+def test_rounding_of_large_features_refutes_nothing_about_batch_norm(seed, offset):
+    """Features far from 0: units are rounded at that size, however little people differ."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(6, 2)) + offset
+    people, point = oar.Population(features, ["no", "yes"] * 3), rng.normal(size=2) + offset
+    weights, mean, variance = rng.normal(size=(1, 2)), rng.normal(size=1), rng.random(1) + 0.1
+    layers = [models.Dense(weights), models.BatchNorm([1.0], mean=mean + weights.sum() * offset, variance=variance)]
+
+    def asked(bias):
+        head = models.Dense([[-1.0], [1.0]], [0.0, bias])
+        model = models.TestTimeBatchNorm([*layers, head], classes=["no", "yes"], momentum=0.1)
+        return oar.Problem(people, model, oar.Query(point, "yes"), oar.Perturb(0.3))
+
+    best = np.asarray(oar.collective(asked(0.0)).plan.moves()) * (1 + 5e-10)
+    problem = asked(-oar.audit(asked(0.0), best).margin + 5e-8)  # so that these moves are just enough
+    told, result = oar.audit(problem, best), oar.collective(problem)
+    assert told.success
+    assert result.status is not oar.Status.IMPOSSIBLE
+    assert result.bound <= told.loss
+
+
+def test_a_tree_without_splits_behind_a_scaler_has_one_leaf():
+    tree = make_pipeline(StandardScaler(), DecisionTreeClassifier(min_samples_leaf=15, random_state=0))
+    people = oar.Population(np.random.default_rng(0).normal(size=(20, 2)), ["a"] * 15 + ["b"] * 5)
+    result = oar.individual(oar.Problem(people, oar.BlackBox(tree), oar.Query([1.0, 1.0], goal="b"), oar.Perturb(1.0)))
+    assert result.status is oar.Status.IMPOSSIBLE

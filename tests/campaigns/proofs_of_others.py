@@ -190,10 +190,11 @@ def batch_norms(rng):
     own = bool(rng.random() < 0.5)
     model = TestTimeBatchNorm(layers, classes=names, momentum=momentum, query_in_batch=own)
     number = int(rng.integers(3, 9))
-    features = rng.normal(size=(number, dimensions))
+    offset = 10.0 ** rng.uniform(3, 11) if rng.random() < 0.4 else 0.0
+    features = rng.normal(size=(number, dimensions)) + offset
     codes = np.concatenate([np.arange(classes), rng.integers(0, classes, max(number - classes, 0))])[:number]
     people = oar.Population(features, np.array(names)[codes % classes])
-    query = oar.Query(rng.normal(size=dimensions) * 2, goal=str(rng.choice(people.classes)))
+    query = oar.Query(rng.normal(size=dimensions) * 2 + offset, goal=str(rng.choice(people.classes)))
     budget = float(rng.choice([0.1, 0.5, 2.0]))
     problem = oar.Problem(people, model, query, oar.Perturb(budget, norm=float(rng.choice([1.0, 2.0, np.inf]))))
     result = oar.collective(problem)

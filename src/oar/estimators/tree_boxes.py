@@ -56,6 +56,8 @@ def last_to_the_left(
 ) -> Array:
     """Return, for each split (m,), the greatest move of its feature that still goes to the left."""
     each = np.arange(len(features))
+    if not each.size:  # one leaf, and scalers refuse tables without rows
+        return np.zeros(0)
 
     def goes_left(moves: Array) -> NDArray[np.bool_]:
         rows = np.tile(query, (len(each), 1))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.proofs.rounding import ALLOWED, improbable
+from oar.audit.proofs.rounding import ALLOWED, UNIT, improbable
 from oar.models import TestTimeBatchNorm
 from oar.models.batch_norm_sides import Sides, sides_of
 from oar.plans.proof import Proof
@@ -44,6 +44,12 @@ def of_batch_norm(problem: Problem) -> Proof:
     radii = problem.allowance.everyones(people.size)[:, None] * ALLOWED * reach
     weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
     m, norm = model.momentum, sides.norm
+    # What affine maps, moved rows and averages of n of them are rounded by, at the size of the raw numbers.
+    farthest = np.abs(features).max(axis=0) + np.abs(problem.query_features)
+    farthest = farthest + float(problem.allowance.everyones(people.size).max(initial=0.0))
+    rounded = (
+        8 * (people.size + features.shape[1] + 16) * UNIT * (np.abs(sides.weights) @ farthest + np.abs(sides.biases))
+    )
     ends = np.empty((2, query.size))
     for unit in range(query.size):
         own = float(model.query_in_batch)
@@ -53,8 +59,8 @@ def of_batch_norm(problem: Problem) -> Proof:
         place = float(query[unit])
         low = np.append(units[:, unit] - radii[:, unit], place)
         high = np.append(units[:, unit] + radii[:, unit], place)
-        ends[1, unit] = Unit(low, high, shares, place - kept_mean, m, kept).most()
-        ends[0, unit] = -Unit(-high, -low, shares, kept_mean - place, m, kept).most()
+        ends[1, unit] = Unit(low, high, shares, place - kept_mean, m, kept, rounded[unit]).most()
+        ends[0, unit] = -Unit(-high, -low, shares, kept_mean - place, m, kept, rounded[unit]).most()
     return _of_leads(problem, sides, ends)
 
 
@@ -77,7 +83,11 @@ def _of_leads(problem: Problem, sides: Sides, ends: Array) -> Proof:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Where members and, last, the query may be, and their shares (n + 1,): N = start − m M, D² = kept + m V."""
+    """Where members and, last, the query may be, and their shares (n + 1,): N = start − m M, D² = kept + m V.
+
+    `rounded` is what every place, and the mean, may be off. D changes by no more than places do, and is √kept at least,
+    so that u = N/D is off by no more than (1 + |u|) times what they are off, divided by √kept.
+    """
 
     low: Array
     high: Array
@@ -85,9 +95,14 @@ class Unit:
     start: float
     momentum: float
     kept: float
+    rounded: float = 0.0
 
     def most(self) -> float:
         """Return what u is not above."""
+        found = self._most()
+        return found + 4 * self.rounded * (1 + abs(found)) / float(np.sqrt(self.kept))
+
+    def _most(self) -> float:
         # From the middle of all on, because sums of squares lose digits far from zero.
         middle = float(self.shares @ (self.low + self.high)) / 2
         low, high = self.low - middle, self.high - middle
