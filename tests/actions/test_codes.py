@@ -176,3 +176,11 @@ def test_applicants_stay_where_an_appreciable_share_of_them_is(extreme):
         assert found[name].lower == 0
         assert 1 <= found[name].upper <= 13
     assert found["age"].immutable
+
+
+@pytest.mark.parametrize("holders", [1, 3])
+def test_a_code_that_few_have_is_one_all_the_same_and_does_not_tell_on_them(holders):
+    married = np.array([0.0] * 150 + [1.0] * 147 + [9.0] * holders)
+    found = codes(married)
+    assert 9.0 in found
+    assert len(found) > 1  # named with its like

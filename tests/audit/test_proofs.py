@@ -198,7 +198,7 @@ def test_proofs_are_put_together():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rounding_of_large_features_refutes_nothing_about_batch_norm(seed):
-    """Units of features far from 0 are rounded at that size, however little people differ; asked is what is ruled out."""
+    """Units of features far from 0 are rounded at that size, though people differ little; asked is what is excluded."""
     rng, offset = np.random.default_rng(seed), 1e9
     features, weights, point = (
         rng.normal(size=(6, 2)) + offset,

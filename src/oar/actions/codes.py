@@ -5,11 +5,11 @@ end in 6, 7 or 8 after nines, of sevens or of eights, either sign, and the ends 
 these is taken for a code only where it stands apart:
 
 - it is beyond all other values: below them where it is negative, above them where it is positive;
-- at least `FEW` people have it, or one of its like; two will do in a small table;
 - and it is the only kind of negative value, or further away than twice the range of the others, or at least one person
   in a thousand has it, many more than have any of the values next to it, behind a gap wider than theirs.
 
-Whatever is near the others is one of them: 97, 98 and 99 hours after 96, -1 before 0 and 1, the end of a long tail.
+Who has a code that is none keeps its value, and loses little. Whatever is near the others is one of them: 97, 98 and
+99 hours after 96, -1 before 0 and 1, the end of a long tail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-FEW = 5  # people: fewer are no habit, and a value of theirs is not told
+FEW = 5  # people: a code that fewer have is named with its like, so that it does not tell what they have
 AFAR = 2.0  # times the range of the others
 COMMON = 0.001  # of the people
 MORE = 5  # times as many as have any value nearby
@@ -56,9 +56,9 @@ def _above(distinct: Array, counts: NDArray[np.intp], size: int, negative: bool)
             break
         first += 1
     found, held = distinct[first:], counts[first:]
-    if not len(found) or held.sum() < min(FEW, max(2, size // 10)):
+    if not len(found):
         return []
-    told = {float(code) for code, count in zip(found, held, strict=True) if count >= FEW or size < 10 * FEW}
+    told = {float(code) for code, count in zip(found, held, strict=True) if count >= FEW}
     rare = {float(code) for code in found} - told
     # A code that few people have is named with all of its like, so that it is not theirs.
     like = {float(code) for one in rare for code in _alike(one) if code >= found[0]}
@@ -78,9 +78,11 @@ def _far_side(distinct: Array, negative: bool) -> NDArray[np.bool_]:
 
 
 def _alike(code: float) -> list[float]:
-    """Return the codes that are used beside one: 96 to 99 beside 98."""
+    """Return the codes that are used beside one: 96 to 99 beside 98, 99 beside 9, and 88 beside 77."""
     text = f"{code:.0f}"
-    return [float(text[:-1] + end) for end in "6789"] if set(text[:-1]) == {"9"} and text[-1] in "6789" else [code]
+    if set(text[:-1]) == {"9"} and text[-1] in "6789":
+        return [float(text[:-1] + end) for end in "6789"]
+    return [code, *(float(digit * max(len(text), 2)) for digit in "789")] if len(set(text)) == 1 else [code]
 
 
 def _apart(distinct: Array, counts: NDArray[np.intp], at: int, size: int, least: float, negative: bool) -> bool:

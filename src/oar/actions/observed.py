@@ -66,6 +66,7 @@ CODES = re.compile(
     re.IGNORECASE,
 )
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
+LONG, LONG_ENOUGH = 1e8, 20  # the least of numbers of nine digits, and people, of whom fewer show nothing
 MOST_TOLD = 3  # columns with codes, in one line
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
@@ -177,7 +178,17 @@ def _untouched(name: str, values: Array) -> str | None:
     why = identities(pandas.DataFrame({name: values})).get(name)
     if why is not None:
         return f"it {why}"
-    return "dates as whole numbers" if _dates(values) else None
+    if _dates(values):
+        return "dates as whole numbers"
+    return "long numbers of which nearly all differ: moments, or names of people" if _long_numbers(values) else None
+
+
+def _long_numbers(values: Array) -> bool:
+    """Report whether whole numbers are moments, phone or account numbers, and no amounts, which are rounder."""
+    if len(values) < LONG_ENOUGH or values.min() < LONG or (values != np.floor(values)).any():
+        return False
+    differ = len(np.unique(values)) >= 0.99 * len(values)
+    return bool(differ and values.max() < 100 * values.min() and np.mean(values % 10 == 0) < 0.2)
 
 
 def _dates(values: Array) -> bool:
