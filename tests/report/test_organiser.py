@@ -12,13 +12,16 @@ import pytest
 from command_worlds import approval, done, people
 
 import oar
+from oar.cli.audit_folder import _effects
 from oar.errors import Status
+from oar.pictures.numbers import percent
 from oar.questions.collateral import Changes
 from oar.report.answer import answer
 from oar.report.deliver import publish
 from oar.report.facts import Origin, facts_of
 from oar.report.organiser import organiser_page
 from oar.report.plain import json_text
+from oar.report.publishable import publishable
 
 ORIGIN = Origin("oar plan people.csv", "people.csv", 90, 0, {"budget": 0.5})
 SECTIONS = ["outcome", "least", "power", "moves", "burden", "collateral", "certificate", "repeat"]
@@ -116,6 +119,17 @@ def test_the_power_curve_is_that_of_other_refits(facts, result):
             likely = approval(moved, 1)
             assert math.exp(-facts["power"]["losses"][height][place]) == pytest.approx(likely, abs=1e-5)
             assert facts["power"]["success"][height][place] == (likely > 0.5)
+
+
+def test_no_percentage_has_more_digits_than_what_it_is_made_of(facts):
+    told = publishable(facts, 90)
+    page = organiser_page(told)
+    chances = {percent(each) for row in told["power"]["probabilities"] for each in row}
+    assert chances == set(re.findall(r"[✓✗] ([^<]* %)", page))
+    assert percent(told["outcome"]["goal_probability"]) in chances  # one number, not two
+    parts = re.findall(r"([\d.]+) %", page.split('id="burden"')[1].split('id="certificate"')[0])
+    assert parts
+    assert all(len(part.replace(".", "").strip("0")) <= 2 for part in parts), parts
 
 
 def test_what_the_card_is_worth_is_what_an_audit_of_its_answers_finds(page, facts, result):
@@ -236,3 +250,19 @@ def test_hostile_names_run_nothing(tmp_path, visit):
         seen = visit(tmp_path / "plan" / name)
         assert seen.noise == []
         assert "broken" not in seen.page.title()
+
+
+def test_few_of_a_group_are_told_as_five_and_groups_of_few_not_at_all(result):
+    found = oar.collateral(result)
+    some = replace(found, bystanders=found.bystanders._replace(people=21, away=3, towards=0))
+    facts = publishable(facts_of(result, origin=ORIGIN, collateral=some, card=publish(result).facts, answered=some), 90)
+    assert facts["collateral"]["bystanders"]["away"] == 5
+    said = "of 21 people who do nothing, about 5 lose the prediction 'yes' that they had and 0 gain it"
+    assert said in facts["collateral"]["effects"]
+    assert said in facts["card"]["effects"]
+    few = replace(found, bystanders=found.bystanders._replace(people=3, away=1, towards=0))
+    facts = facts_of(result, origin=ORIGIN, collateral=few, card=publish(result).facts, answered=few)
+    for text in (facts["collateral"]["effects"], facts["card"]["effects"], *dict(_effects(few, 5)).values()):
+        assert "who do nothing" not in text
+    assert "where moves take them" not in dict(_effects(few, 5))["accuracy"]
+    assert "of 3 people who do nothing" in dict(_effects(few))["collateral"]  # for the organiser alone

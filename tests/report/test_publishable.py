@@ -69,3 +69,61 @@ def test_who_broke_a_limit_is_told_to_the_organiser_alone():
     assert "17" not in told
     assert "broken" in told
     assert publishable({"outcome": {"violations": []}}, 100)["outcome"]["violations"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("of 300 members who act, 31 lose the prediction 2 that they had and 2 gain it; of 700 people who do nothing, "
+         "1 lose the prediction 2 that they had and 300 gain it",
+         "of 300 members who act, about 30 lose the prediction 2 that they had and about 5 gain it; of 700 people who "
+         "do nothing, about 5 lose the prediction 2 that they had and about 300 gain it"),
+        ("predictions of 2 go away from the goal and of 1 towards it",
+         "predictions of about 5 go away from the goal and of about 5 towards it"),
+        ("of 300 members who act, 30 lose it and 0 gain it", "of 300 members who act, about 30 lose it and 0 gain it"),
+        ("of 14 members who act, 13 lose it and 14 gain it", "of 14 members who act, about 14 lose it and 14 gain it"),
+        ("if 1 member moves, the model predicts 2", "if about 5 members move, the model predicts 2"),
+        ("if 2 members move and 3 labels change", "if about 5 members move and 3 labels change"),
+        ("gives 2 of the 14 who ask 'yes', instead of 1 of them",
+         "gives 2 of the 14 who ask 'yes', instead of 1 of them"),
+        ("up 2, down 1; 'a' → 'b': 7; others: 2", "up about 5, down about 5; 'a' → 'b': about 5; others: about 5"),
+        ("Chosen were 2 of 300 eligible members", "Chosen were 2 of 300 eligible members"),
+        ("goal loss 0.333, with a budget of 0.333", "goal loss about 0.335, with a budget of 0.333"),
+    ],
+)  # fmt: skip
+def test_counts_of_people_are_rounded_though_they_equal_what_is_known(text, told):
+    asked = {"budget": 0.333, "norm": "2", "classes": [1, 2], "participants": 300, "best": 2}
+    known = {"actors": {"people": 300}, "bystanders": {"people": 700}, "few": {"people": 14, "relabelled": 3}}
+    facts = {"explanation": text, "asked": asked, "collateral": known}
+    assert publishable(facts, 1_000, names=["column 1", 2, 31])["explanation"] == told
+
+
+def test_counts_of_rows_are_rounded_though_they_equal_others_and_are_no_more_than_all():
+    rows = [
+        {"group": "a", "people": 14, "away": 13, "towards": 2},
+        {"group": "b", "people": 21, "away": 14, "towards": 21},
+    ]
+    facts = {"outcome": {"leavers": 2, "movers": 98}, "asked": {"people": 100, "participants": 99}, "rows": rows}
+    found = publishable(facts, 100)
+    assert [(row["away"], row["towards"]) for row in found["rows"]] == [(14, 5), (15, 21)]
+    assert found["outcome"] == {"leavers": 2, "movers": 99}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("At most 74 of 300 eligible members are needed: these suffice (audited), 41 labelled 'a b'.",
+         "At most 80 of 300 eligible members are needed: these suffice (audited), about 40 labelled 'a b'."),
+        ("not proved to be the fewest; it takes at least 68 (proved).",
+         "not proved to be the fewest; it takes at least 60 (proved)."),
+        ("it takes at least 3 (proved).", "it takes at least 1 (proved)."),
+        ("82 members suffice (30 of 'a b', 2 of 1), and it takes at least 82 (proved).",
+         "90 members suffice (about 30 of 'a b', about 5 of 1), and it takes at least 80 (proved)."),
+        ("Any budget above 1.12863 suffices.", "Any budget above about 1.14 suffices."),
+        ("the goal is reached with any budget of at least 1.12163.",
+         "the goal is reached with any budget of at least 1.14."),
+        ("no moves have a loss below it: at least 1.1386.", "no moves have a loss below it: at least 1.12."),
+    ],
+)  # fmt: skip
+def test_what_suffices_is_rounded_up_and_what_is_needed_down(text, told):
+    assert publishable({"explanation": text, "asked": {"participants": 300}}, 1_000, names=[1])["explanation"] == told

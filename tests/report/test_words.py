@@ -10,6 +10,7 @@ from command_worlds import done, people, values
 
 import oar
 from oar.errors import Status
+from oar.estimators.rate import Rate
 from oar.plans.proof import Proof
 from oar.report.answer import answer
 from oar.report.command_words import in_command_words
@@ -106,6 +107,58 @@ def test_a_probability_that_is_reached_is_told_as_one():
     assert result.audit.prediction_before == "b"
     said = "the retrained model gives the person who asks 'b' with probability at least 0.8, as it did not before."
     assert answer(result).endswith(said)
+
+
+def crowd_of(goal, budget, point=(0.0, 0.0), **query):
+    labels = np.repeat(["a", "b"], 20)
+    crowd = oar.Population(np.random.default_rng(0).normal(0, 1, (40, 2)) + 3.0 * (labels == "b")[:, None], labels)
+    query = oar.Query(list(point), goal, **query)
+    return oar.collective(oar.Problem(crowd, oar.models.SoftmaxRegression(), query, oar.Perturb(budget)))
+
+
+def values_of(goal, budget):
+    features = np.linspace(0, 10, 40)[:, None]
+    crowd = oar.Population(features, 2 * features[:, 0] + np.sin(np.arange(40.0)))
+    return oar.collective(oar.Problem(crowd, oar.models.Ridge(), oar.Query([5.0], goal), oar.Perturb(budget)))
+
+
+def test_a_goal_that_is_missed_is_not_said_to_be_given():
+    missed = crowd_of("b", 0.05)
+    assert (missed.audit.prediction_before, missed.audit.prediction) == ("a", "a")
+    for status, proof in ((Status.IMPROVED, Proof()), (Status.IMPOSSIBLE, missed.proof)):
+        one = dataclasses.replace(missed, proof=proof)
+        said = answer(one)
+        assert "still predicts 'a' for the person who asks" in said, (status, said)
+        assert "gives" not in said
+    short = dataclasses.replace(crowd_of("b", 0.01, (1.8, 1.8), probability=0.99), proof=Proof())
+    assert not short.success
+    assert "still predicts 'b' for the person who asks; that is nearer" in answer(short)
+
+
+def test_a_prediction_that_changes_does_not_stay():
+    missed = values_of(oar.Between(14.0, None), 0.5)
+    then, now = (f"{one:.6g}" for one in (missed.audit.prediction_before, missed.audit.prediction))
+    assert not missed.success
+    assert then != now
+    for proof in (Proof(), missed.proof):
+        assert f"predicts {now} for the person who asks, instead of {then}" in answer(
+            dataclasses.replace(missed, proof=proof)
+        )
+    there = values_of(oar.Between(8.0, None), 0.5)
+    assert there.status is Status.ALREADY
+    assert answer(there).startswith("Nothing is needed: the model gives the person who asks at least 8 before anybody")
+
+
+def test_several_who_ask_are_told_before_and_after():
+    missed = dataclasses.replace(crowd_of("b", 0.05, ((0.0, 0.0), (3.0, 3.0))), proof=Proof())
+    assert "gives 1 of the 2 who ask 'b', as before; that is nearer" in answer(missed)
+
+
+def test_a_goal_that_random_training_misses_is_told_by_its_refits():
+    missed = dataclasses.replace(crowd_of("b", 0.05), proof=Proof())
+    rates = {"prediction_before": "b", "prediction": "b", "rate_before": Rate(7, 20), "rate": Rate(13, 20)}
+    missed = dataclasses.replace(missed, audit=dataclasses.replace(missed.audit, **rates))
+    assert "gives the person who asks 'b' in 65 % of refits, instead of in 35 %; that is" in answer(missed)
 
 
 def test_settings_and_limits_on_others_are_told(files, tmp_path):

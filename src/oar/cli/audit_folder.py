@@ -58,6 +58,7 @@ class Found:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for programs, with numbers as they may be published."""
+        from oar.plans.effort import FEW
         from oar.report.answer import told
         from oar.report.publishable import names_of, participants, publishable, rounding_words
 
@@ -69,8 +70,8 @@ class Found:
             "asked": {**dict(self.asked), "people": people.size, "participants": participants(self.problem)},
             "outcome": outcome(self.moves),
             "card": outcome(self.card),
-            "others": None if self.others is None else dict(_effects(self.others)),
-            "others_of_card": None if self.answered is None else dict(_effects(self.answered)),
+            "others": None if self.others is None else dict(_effects(self.others, FEW)),
+            "others_of_card": None if self.answered is None else dict(_effects(self.answered, FEW)),
             "rounding": rounding_words(people.size),
         }
         whole = {"plan": self.plan, "differs": list(self.differs), "same_data": self.same_data}
@@ -156,14 +157,17 @@ def _others(plan: Plan, found: Audit) -> Collateral | None:
         return None
 
 
-def _effects(others: Collateral) -> list[tuple[str, str]]:
+def _effects(others: Collateral, fewest: int = 0) -> list[tuple[str, str]]:
+    """Return what happens to people who do not ask, but of fewer than that, and how right the model is."""
     from oar.report.command_words import in_command_words
     from oar.report.organiser_effects import scores_told
 
-    own = others.own_before, others.own_after
+    own, everyone = (others.own_before, others.own_after), others.everyone._asdict()
+    if any(0 < some.people < fewest for some in (others.actors, others.bystanders)):
+        everyone["score_before"] = None  # what everyone's is less that of all but few would tell theirs
     return [
-        ("collateral", in_command_words(others.told)),
-        (others.score, scores_told(others.score, own, others.everyone._asdict())),
+        ("collateral", in_command_words(others.told_unless_few(fewest))),
+        (others.score, scores_told(others.score, own, everyone)),
     ]
 
 

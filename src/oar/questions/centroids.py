@@ -131,8 +131,7 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     explanation = "No member needs to move: the query has the goal already."
     least = int(min(fewest_members(problem, result.evidence), size))
     if size:
-        fewer = "and no fewer do" if least == size else f"and it takes at least {least:,} (proved)"
-        explanation = f"{size:,} members suffice ({listing}), {fewer}."
+        explanation = f"{size:,} members suffice ({listing}), and it takes at least {least:,} (proved)."
     column = people.column(members)
     return CoalitionAnswer(size, by_class, column, result.status, explanation, result, least, least == size)
 

@@ -118,7 +118,7 @@ def _answer(problem: Problem, search: Fewer, least: int, able: int) -> Coalition
     said = f"At most {size:,} of {able:,} eligible members are needed: these suffice (audited)"
     said += f", {listing}." if listing else "."
     if least == size:
-        said += " No fewer do (proved)."
+        said += f" It takes at least {least:,} (proved)."
     else:
         proved = f"it takes at least {least:,} (proved)" if least > 1 else "that more than one is needed is not proved"
         said += f" They are found {search.how}, not proved to be the fewest; {proved}."

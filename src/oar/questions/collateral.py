@@ -105,9 +105,19 @@ class Collateral(ShownAsText):
     @property
     def told(self) -> str:
         """What the plan does to people who did not ask, in words; where it `harms`, the limits on that, too."""
-        problem, both = self.result.problem, (self.actors._asdict(), self.bystanders._asdict())
+        return self.told_unless_few(0)
+
+    def told_unless_few(self, fewest: int) -> str:
+        """Return the same, without what happens to those who act, or do nothing, where they are fewer than that."""
+        problem = self.result.problem
+        actors, bystanders = (
+            some._asdict() | (dict.fromkeys(("away", "towards")) if some.people < fewest else {})
+            for some in (self.actors, self.bystanders)
+        )
+        both = actors, bystanders
         said, harm = effect_words(prediction_words(problem), *both), harm_words(*both)
-        said = f"{said[:1].upper()}{said[1:]}." if said else "There is nobody but who asks."
+        nobody = "There is nobody but who asks." if not self.everyone.people else "Too few people for it to be told."
+        said = f"{said[:1].upper()}{said[1:]}." if said else nobody
         if not harm:
             return said
         worse = self.own_after > self.own_before if problem.regresses else self.own_after < self.own_before

@@ -33,32 +33,56 @@ def answer(result: Result, harm: str = "", effects: str = "") -> str:
 
 
 def _answer(result: Result) -> str:
-    audit, problem = result.audit, result.problem
+    problem = result.problem
     goal, who = problem.goal_words, _acts(result)
-    now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
-    gets, instead = f"predicts {now} for the person who asks", f"instead of {then}"
-    stays, asking = f"it stays {now}", "the person who asks"
-    if now == then:  # a goal may be more than a prediction: a probability, or a range
-        gets, instead = f"gives the person who asks {goal}", "as it did not before"
-    if problem.several:
-        had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
-        gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
-        stays, asking = f"{have:,} of {len(audit.queries):,} get it", "the people who ask"
+    gives, gets, instead = _gets(result)
+    asking = "the people who ask" if problem.several else "the person who asks"
     match result.status:
         case Status.ACHIEVED:
-            return f"Yes: if {who}, the retrained model {gets}, {instead}."
+            return f"Yes: if {who}, the retrained model {gives}, {instead}."
         case Status.ALREADY:
-            return f"Nothing is needed: the model {gets} before anybody moves, and does so after."
+            had = _gives(result, "success_before")
+            after = "and does so after" if had == _gives(result, "success") else f"and {gives} after"
+            return f"Nothing is needed: the model {had} before anybody moves, {after}."
         case Status.IMPOSSIBLE:
-            return f"No, and that is proved: within these limits no moves lead to {goal}; if {who}, {stays}."
+            return (
+                f"No, and that is proved: within these limits no moves lead to {goal}; if {who}, the retrained model "
+                f"{gets}."
+            )
         case Status.NOT_CONVERGED:
             return "There is no answer: a refit of the model did not come to an end."
         case Status.REFUSED:
             return "There is no answer: the plan that was found breaks a limit."
         case Status.NOT_IMPROVED | Status.NOT_FOUND:
-            return f"Not found: no moves were found that lead {asking} nearer to {goal}; {stays}."
+            return f"Not found: no moves were found that lead {asking} nearer to {goal}; the model {gets}."
     nearer = "nearer" if result.loss < result.loss_before else "no nearer"
     return f"Not yet: if {who}, the retrained model {gets}; that is {nearer} to {goal} than before."
+
+
+def _gets(result: Result) -> tuple[str, str, str]:
+    """Return what the model does where the goal is reached, what it does in any case, and what it did before."""
+    audit = result.audit
+    now, then = (in_words(told(label)) for label in (audit.prediction, audit.prediction_before))
+    if result.problem.several:
+        gives, had = _gives(result, "success"), sum(one.success_before for one in audit.queries)
+        instead = f"instead of {had:,} of them"
+        return gives, f"{gives}, {'as before' if gives == _gives(result, 'success_before') else instead}", instead
+    if audit.rate is not None and audit.rate_before is not None:
+        share, before = (f"{100 * rate.share:.0f} %" for rate in (audit.rate, audit.rate_before))
+        gives, instead = f"{_gives(result, 'success')} in {share} of refits", f"instead of in {before}"
+        return gives, f"{gives}, {instead}", instead
+    if now == then:  # a goal may be more than a prediction: a probability, or a range
+        return _gives(result, "success"), f"still predicts {now} for the person who asks", "as it did not before"
+    gives, instead = f"predicts {now} for the person who asks", f"instead of {then}"
+    return gives, f"{gives}, {instead}", instead
+
+
+def _gives(result: Result, when: str) -> str:
+    """Return whom the model gives what is asked for, "success_before" or after ("success")."""
+    goal, queries = result.problem.goal_words, result.audit.queries
+    if not result.problem.several:
+        return f"gives the person who asks {goal}"
+    return f"gives {sum(getattr(one, when) for one in queries):,} of the {len(queries):,} who ask {goal}"
 
 
 def in_words(label: Any) -> str:

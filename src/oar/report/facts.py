@@ -97,7 +97,7 @@ def facts_of(
         "asked": _asked(result.problem),
         "outcome": _outcome(result),
         "least": _least(result, power),
-        "power": None if power is None else power_facts(power),
+        "power": None if power is None else power_facts(power, result.problem),
         "robustness": None if robustness is None else _robustness(robustness),
         "columns": _columns(efforts),
         "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
@@ -247,12 +247,13 @@ def _robustness(found: Any) -> dict[str, Any]:
     return told({"defection": found.defection, "draws": found.draws, "success_rate": found.success_rate})
 
 
-def power_facts(power: Power) -> dict[str, Any]:
+def power_facts(power: Power, problem: Problem) -> dict[str, Any]:
     """Return what a power curve says: a row a budget, a column a share."""
     return {
         "shares": told(power.shares),
         "budgets": told(power.budgets),
         "losses": told(power.losses),
+        "probabilities": told([[goal_probability(problem, loss) for loss in row] for row in power.losses]),
         "success": told(power.success),
         "at_most_budget": told(power.at_most_budget),
         "at_most_share": told(power.at_most_share),

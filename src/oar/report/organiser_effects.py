@@ -34,7 +34,7 @@ def moves(facts: Facts) -> Markup:
             shortened(row["column"]),
             number(row["movers"]),
             number(row["effort"]),
-            percent(None if row["effort"] is None else row["effort"] / total),
+            _part(row["effort"], total),
             row["change"],
         )
         for row in columns[:MOST_ROWS]
@@ -62,7 +62,7 @@ def burden(facts: Facts) -> Markup:
                 number(row["members"]),
                 number(row["participants"]),
                 number(row["movers"]),
-                percent(row["movers"] / row["members"] if row["members"] else 0.0),
+                _part(row["movers"], row["members"]),
                 number(row["effort"]),
                 number(row["effort_per_member"]),
                 number(row["effort_per_mover"]),
@@ -161,15 +161,15 @@ def _kept(limits: Facts | None, found: Facts) -> Markup | str:
         return ""
     rows, count = [], found["bystanders"]
     if limits["changed"] is not None:
-        share = None if count["changed"] is None else count["changed"] / count["people"] if count["people"] else 0.0
-        rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), percent(share)))
+        rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), _changes(count)[2]))
     for key, who in (
         (("actors", "change their data"), ("bystanders", "do nothing")) if limits["lost"] is not None else ()
     ):
         row = found[key]
         had = None if row["wanted_before"] is None else round(row["wanted_before"] * row["people"])
-        share = None if row["away"] is None else row["away"] / had if had else 0.0
-        rows.append((f"of those who {who} and had the goal, lose it", percent(limits["lost"]), percent(share)))
+        rows.append(
+            (f"of those who {who} and had the goal, lose it", percent(limits["lost"]), _part(row["away"], had or 0))
+        )
     if limits["worse"] is not None:
         before, after = found["own"]
         accuracy = found["score"] == "accuracy"
@@ -181,8 +181,20 @@ def _kept(limits: Facts | None, found: Facts) -> Markup | str:
 
 
 def _changes(row: Facts) -> tuple[str, ...]:
-    share = None if row["changed"] is None else row["changed"] / row["people"] if row["people"] else 0.0
-    return number(row["people"]), number(row["changed"]), percent(share), number(row["towards"]), number(row["away"])
+    share = _part(row["changed"], row["people"])
+    return number(row["people"]), number(row["changed"]), share, number(row["towards"]), number(row["away"])
+
+
+def _part(some: float | None, whole: float) -> str:
+    """Return which part some are, in two digits, for counts and efforts are rounded; all only where it is all.
+
+    >>> _part(5, 21), _part(5, 9_000), _part(2_990, 3_000), _part(7, 7), _part(0, 0), _part(None, 3)
+    ('24 %', '0.06 %', '99 %', '100 %', '0 %', '–')
+    """
+    if some is None or not whole:
+        return percent(None if some is None else 0.0)
+    share = float(f"{some / whole:.2g}")
+    return percent(0.99 if some < whole and share >= 1 else share)
 
 
 def _left_out(facts: Facts, name: str) -> Markup | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -126,8 +125,10 @@ def power(facts: Facts) -> Markup:
     kept = " and limits on side effects kept" if facts["asked"]["keep"] else ""
     what = "probability of the goal" if chances else "goal loss (lower is better)"
     lines = [
-        Curve(f"budget {number(budget)}", [_height(loss, chances) for loss in losses], reached)
-        for budget, losses, reached in zip(found["budgets"], found["losses"], found["success"], strict=True)
+        Curve(f"budget {number(budget)}", heights, reached)
+        for budget, heights, reached in zip(
+            found["budgets"], found["probabilities" if chances else "losses"], found["success"], strict=True
+        )
     ]
     some = _spread(len(lines), MOST_LINES)
     picture = curves(
@@ -155,10 +156,6 @@ def _spread(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
-
-
-def _height(loss: float | None, chances: bool) -> float | None:
-    return None if loss is None else math.exp(-loss) if chances else loss
 
 
 def _predicted(value: Any) -> str:

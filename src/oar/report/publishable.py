@@ -12,9 +12,11 @@ every number that was published. So all numbers of what was found go through `pu
 | counts of people | fives, from fifty on tens; 0 is 0, and one person counts as five |
 | what is found by a solver's last steps, as residuals are | a power of ten, rounded up |
 
-Steps are 1, 2 or 5 times a power of ten. Bounds are rounded to their safe side, and "about" stands before numbers of
-sentences that were rounded. What is known anyway stays as it is: what was asked, and how many people there are. The
-campaign `tests.campaigns.privacy` attacks what comes out.
+Steps are 1, 2 or 5 times a power of ten. Bounds are rounded to their safe side, also within sentences (what suffices
+and what is "at most" up, "at least" down), and "about" stands before other numbers of sentences that were rounded. What
+is known anyway stays as it is where it is told as that: what was asked, and how many people there are, act or do
+nothing. A count that happens to equal such a number is rounded like any other, and is never more than those whom it is
+of. The campaign `tests.campaigns.privacy` attacks what comes out.
 """
 
 from __future__ import annotations
@@ -51,11 +53,20 @@ WHO = {
     *("people", "members", "participants", "actors", "bystanders", "held_out_people", "held_out_left_out"),
     *("relabelled", "leavers"),
 }
+COUNTS = {"movers", "changed", "towards", "away", "people_at_most"}
+OF_WHOM = (
+    "participants",
+    "people",
+    "bystanders",
+    "actors",
+    "members",
+)  # whom counts of a row are of; the first there is
 GIVEN = {"shares", "budgets", "defection", "draws"}
 PREDICTED = {"prediction_before", "prediction"}  # labels, where they are whole
 SHARES = {
     *("goal_probability_before", "goal_probability", "probability_before", "probability", "success_rate"),
     *("wanted_before", "wanted_after", "score_before", "score_after", "own", "held_out", "rate_before", "rate"),
+    "probabilities",
 }
 # Numbers of what is known that are in no sentence, and which a count may equal by chance.
 CHANCE = {
@@ -71,9 +82,28 @@ NAMES = {"group", "column", "status", "witness", "solver", "grouped_by", "score"
 DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
 NUMBER = re.compile(rf"(?<![\w.,'’/:#])(?<!fewer than ){DIGITS}(?![\w'’/:]|[.,-]\d)(?P<percent> ?%)?")
 # What a model and a question have, whoever the people are.
-SHAPE = re.compile(r" (?:parameters|columns|features|levels|classes|rounds|parts|draws|outputs)\b")
-OF_PEOPLE = re.compile(r" (?:lose|gain|go away|towards|members|people|movers|labels)\b")
+SHAPE = re.compile(r" (?:parameters|columns|features|levels|classes|rounds|parts|draws|outputs|digits)\b")
+# Words around a number that counts people: after it, and before it.
+OF_PEOPLE = re.compile(
+    r" (?:(?:eligible |useful |most useful )?(?:members?|people|persons?|movers|actors|bystanders)\b|"
+    r"labels? changes?\b|loses?\b|gains?\b|go(?:es)? away|towards\b|away\b|labelled\b|"
+    r"of (?:the |all )?[\d,]+ (?:eligible|members|people)|"
+    r"of (?:'[^']*'|(?!the |them\b|refits\b)[^\s,;:.)]+)[,)]|\(proved\))"
+)
 UP_DOWN = re.compile(r"(?:\bup|\bdown|\bto yes|\bto no|:) $")
+# Where it is told how many there are, of whom something is counted.
+WHOLE = re.compile(r"(?:\b[Oo]f(?: the| all)?|\ball|\beach of) $")
+GROUP = re.compile(r" (?:eligible |)(?:members?|people|persons?|movers|actors|bystanders)\b")
+WHOLE_BEFORE = re.compile(rf"\b[Oo]f ({DIGITS}) (?:members?|people|person) [^;.]*$")
+WHOLE_AFTER = re.compile(rf" of (?:the |all )?({DIGITS}) (?:eligible|members|people)")
+LEVERS = re.compile(r" (?:labels? changes?|members? leaves?)\b")
+# Those who ask are told one by one.
+ASKING = re.compile(r" of (?:the [\d,]+ who ask|them\b|[\d,]+ quer)| who ask\b| quer(?:y|ies)\b")
+# Numbers that are said to suffice, or to be needed: false if they are rounded to the other side.
+SUFFICES = re.compile(r"(?:\b[Aa]t most|\b[Aa]ny [a-z' ]+ (?:above|of at least)) $")
+NEEDED = re.compile(r"\b[Aa]t least $")  # where it is not of what suffices
+ENOUGH = re.compile(r" members? suffices?\b")
+FOUND = re.compile(r"(?:loss|probability|effort)(?: is| of| to| from)? $")
 
 
 def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()) -> dict[str, Any]:
@@ -93,10 +123,12 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     known = {number for part in (*(facts.get(name) for name in KEPT), names, people) for number in _numbers(part)}
     known |= {number for name in NAMES for part in _under(facts, name) for number in _numbers(part)}
     counts = {float(people), *(float(part) for name in WHO for part in _under(facts, name) if _is_number(part))}
+    everyone = _of_whom(facts.get("asked") or {}, people)
     loss, effort = _largest(facts, "loss_before", "loss"), _largest(facts, "effort")
     squared = any(said is False for said in _under(facts, "loss_is_log_probability"))
     rounding = Rounding(people, counts, known | counts, loss, effort, squared)
-    return {name: part if name in KEPT else rounding.told(name, part) for name, part in facts.items()}
+    whole = _of_whom(facts, everyone)
+    return {name: part if name in KEPT else rounding.told(name, part, whole) for name, part in facts.items()}
 
 
 def rounding_words(people: int) -> str:
@@ -137,58 +169,111 @@ class Rounding:
         if squared:  # a margin is in the units of what is predicted, and the loss in squares of them
             self._sizes["margin"] = math.sqrt(2 * loss)
 
-    def told(self, name: str, value: Any) -> Any:
-        """Return what stands under a name, rounded as this name says."""
+    def told(self, name: str, value: Any, of: int) -> Any:
+        """Return what stands under a name, rounded as this name says; counts are of so many people."""
         if isinstance(value, Mapping):
-            return {key: self.told(key, part) for key, part in value.items()}
+            return {key: self.told(key, part, _of_whom(value, of)) for key, part in value.items()}
         if name == "violations":  # which name people
             return [BROKEN] if value else []
         if isinstance(value, list | tuple):
-            return [self.told(name, part) for part in value]
+            return [self.told(name, part, of) for part in value]
         if isinstance(value, str):
-            return value if name in NAMES else NUMBER.sub(self._in_sentence, value)
+            if name in NAMES:
+                return value
+            said = NUMBER.sub(lambda found: self._in_sentence(found, of), value)
+            return said.replace(f"about {FIVES} member moves", f"about {FIVES} members move")
+        return self._number(name, value, of) if _is_number(value) and name not in WHO else value
+
+    def _number(self, name: str, value: float, of: int) -> float:
         whole = isinstance(value, int)
-        if not _is_number(value) or name in WHO or (whole and name in PREDICTED | GIVEN):
+        if whole and name in PREDICTED | GIVEN:
             return value
         if name in GIVEN:
             return float(f"{value:.6g}")
-        if value in (self._counts if whole else self._known):
+        if not whole and value in self._known:
             return value
         if name in NOISE:
             return _power_of_ten(value)
-        if whole:
-            return self._count(value, name in UP)
-        return _to(value, self._step(max(abs(value), self._sizes.get(name, 0.0))), UP_OR_DOWN.get(name, round))
+        nearest = UP_OR_DOWN.get(name, round)
+        if isinstance(value, int):
+            return _count(value, nearest, of if name in COUNTS or value == of else None)
+        return _to(value, self._step(max(abs(value), self._sizes.get(name, 0.0))), nearest)
 
     def _step(self, size: float) -> float:
         return _one_two_five(size * self._share)
 
-    @staticmethod
-    def _count(value: int, up: bool = False) -> int:
-        step = FIVES if value < MANY else TENS
-        return step * max(math.ceil(value / step) if up else round(value / step), int(value > 0))
+    def _is_told_as_known(self, text: str, found: re.Match[str], value: float) -> bool:
+        """Report whether a count is told as one that is known: of all there are, of those who ask, or asked for."""
+        before, end = text[: found.start()], found.end()
+        if ASKING.match(text, end):
+            return True
+        group = LEVERS.match(text, end) or (WHOLE.search(before) and GROUP.match(text, end))
+        return bool(group and value in self._counts) or (before.endswith("Chosen were ") and value in self._known)
 
-    def _in_sentence(self, found: re.Match[str]) -> str:
+    def _in_sentence(self, found: re.Match[str], everyone: int) -> str:
         percent = found["percent"] or ""
         token = found[0].removesuffix(percent)
         plain = token.replace(",", "")
         whole = plain.isdigit() and not percent
-        value, before = float(plain), found.string[: found.start()]
-        if value in self._known or not math.isfinite(value) or (whole and SHAPE.match(found.string, found.end())):
-            return found[0]
-        size = max(value, 100.0) if percent and value <= 100 else value
-        if whole:
-            few = value < FEW_IN_WORDS and not (OF_PEOPLE.match(found.string, found.end()) or UP_DOWN.search(before))
-            if few or not value:
+        value, text, before = float(plain), found.string, found.string[: found.start()]
+        nearest = _to_the_safe_side(text, found)
+        if whole and (OF_PEOPLE.match(text, found.end()) or UP_DOWN.search(before)):
+            if self._is_told_as_known(text, found, value):
                 return found[0]
-            near = float(self._count(int(plain)))
+            whole_of = _whole_of(text, found, everyone)
+            if value in (0, whole_of):
+                return found[0]
+            near = float(_count(int(plain), nearest, whole_of))
+        elif (value in self._known and not FOUND.search(before)) or not math.isfinite(value):
+            return found[0]
+        elif whole:
+            thing = SHAPE.match(text, found.end()) or ASKING.match(text, found.end())
+            if thing or value < FEW_IN_WORDS:
+                return found[0]
+            near = float(_count(int(plain), nearest))
         else:
-            near = _to(value, self._step(size), round)
+            near = _to(value, self._step(max(value, 100.0) if percent and value <= 100 else value), nearest)
             if near == value:
                 return found[0]
         shown = f"{near:,.0f}" if near == math.floor(near) and "," in token else f"{near:.12g}"
-        about = "" if before.endswith(("about ", "+", "−", "-")) else "about "
+        # What suffices may be said to be the least, too, and that is about so.
+        bound = nearest is not round and not before.endswith("above ")
+        about = "" if bound or before.endswith(("about ", "+", "−", "-")) else "about "
         return f"{about}{shown}{percent}"
+
+
+def _count(value: int, nearest: Any = round, of: int | None = None) -> int:
+    """Return a count of people in fives or tens: not 0 where there is one, nor more than those whom it is of.
+
+    >>> _count(1), _count(74), _count(74, math.ceil), _count(3, math.floor), _count(13, of=14), _count(14, of=14)
+    (5, 70, 80, 1, 14, 14)
+    """
+    if value == of:
+        return value
+    step = FIVES if value < MANY else TENS
+    if nearest is math.floor:
+        return max(step * math.floor(value / step), int(value > 0))
+    near = step * max(nearest(value / step), int(value > 0))
+    return near if of is None or of < value else min(near, of)
+
+
+def _to_the_safe_side(text: str, found: re.Match[str]) -> Any:
+    """Return how a number of a sentence is rounded: up if it suffices, down if it is needed."""
+    before = text[: found.start()]
+    if SUFFICES.search(before) or ENOUGH.match(text, found.end()):
+        return math.ceil
+    return math.floor if NEEDED.search(before) else round
+
+
+def _whole_of(text: str, found: re.Match[str], everyone: int) -> int:
+    """Return of how many people a sentence counts some: as it says itself, or of all who may act."""
+    said = WHOLE_AFTER.match(text, found.end()) or WHOLE_BEFORE.search(text[: found.start()])
+    return everyone if said is None else int(said[1].replace(",", ""))
+
+
+def _of_whom(row: Mapping[str, Any], others: int) -> int:
+    """Return of how many people the counts of a row are; those of a part of it, if it does not say."""
+    return next((row[name] for name in OF_WHOM if isinstance(row.get(name), int)), others)
 
 
 UP_OR_DOWN: dict[str, Any] = dict.fromkeys(UP, math.ceil) | dict.fromkeys(DOWN, math.floor)
