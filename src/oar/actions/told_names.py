@@ -36,8 +36,8 @@ _UNCHOSEN = (
     rf"|figli|(?:familiari|persone){_OF}carico|nucleo{_OF}familiare|filhos|dependentes|kinderen|gezinsgrootte|gezinsleden",
 )
 _CODES = (
-    rf"zip(?:[\W_]?code)?|(?:post|postal|area)[\W_]?code|plz|(?:tele)?phone(?:[\W_](?:no|number))?"
-    rf"|ssn(?:[\W_]\w+)?|iban|account[\W_](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?"
+    r"zip(?:[\W_]?code)?|(?:post|postal|area)[\W_]?code|plz|(?:tele)?phone(?:[\W_](?:no|number))?"
+    r"|ssn(?:[\W_]\w+)?|iban|account[\W_](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?"
 )
 _PASSED = (
     r"since|tenure|seniority|(?:years?|yrs|months?|weeks?|days?)[\W_](?:at|as|employed"
