@@ -40,6 +40,8 @@ def _answer(result: Result) -> str:
     stays, asking = f"it stays {now}", "the person who asks"
     if now == then:  # a goal may be more than a prediction: a probability, or a range
         gets, instead = f"gives the person who asks {goal}", "as it did not before"
+        if not audit.success:
+            gets = f"still predicts {now} for the person who asks"
     if problem.several:
         had, have = (sum(getattr(one, when) for one in audit.queries) for when in ("success_before", "success"))
         gets, instead = f"gives {have:,} of the {len(audit.queries):,} who ask {goal}", f"instead of {had:,}"
