@@ -196,3 +196,68 @@ def test_moments_and_numbers_of_people_stay_as_they_are():
     assert limits.columns["opened"].immutable
     assert limits.columns["contact"].immutable
     assert not limits.columns["fortune"].immutable
+
+
+STAY = (
+    *("dependants", "NumberOfDependents", "num_dependents", "children", "CNT_CHILDREN", "n_kids", "household_size"),
+    *("household members", "people_in_household", "CNT_FAM_MEMBERS", "marital-status", "MaritalStatus", "religion"),
+    *("citizenship", "native-country", "Kinder", "Anzahl_Kinder", "Haushaltsgröße", "Familienstand", "enfants"),
+    *(
+        "personnes_à_charge",
+        "nb_personnes_a_charge",
+        "état civil",
+        "etat_civil",
+        "hijos",
+        "dependientes",
+        "estado_civil",
+    ),
+    *(
+        "figli",
+        "familiari_a_carico",
+        "stato_civile",
+        "età",
+        "âge",
+        "filhos",
+        "dependentes",
+        "kinderen",
+        "gezinsgrootte",
+    ),
+    *("burgerlijke staat", "months_since_last_claim", "YearsSinceLastPromotion", "tenure", "YearsAtCompany"),
+    *("days_employed", "years of experience", "residence_since"),
+)
+GO = (
+    *(
+        "household_income",
+        "family_income",
+        "childcare_costs",
+        "independent_income",
+        "average",
+        "agenda",
+        "eta",
+        "sincerity",
+    ),
+    *("months", "duration_months", "days_past_due", "amount_past_due", "plate_number", "late_fee", "defaults_chosen"),
+)
+
+
+def test_what_names_tell_that_nobody_is_asked_to_change_stays():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.integers(0, 9, 60) for name in (*STAY, *GO)})
+    found = Limits.observed(frame).columns
+    assert [name for name, limit in found.items() if limit.immutable] == list(STAY)
+    assert {found[name].direction for name in GO} == {None}
+    words = pd.DataFrame({name: rng.choice(["a", "b"], 60) for name in ("marital_status", "religion", "tenure")})
+    assert list(Limits.observed(words).columns) == ["marital_status", "religion"]  # a home may be rented or owned
+
+
+def test_counts_of_what_has_happened_do_not_fall():
+    rng = np.random.default_rng(0)
+    happened = ("NumberOfTime30-59DaysPastDueNotWorse", "NumberOfTimes90DaysLate", "late_30_59", "delinq_2yrs")
+    happened += ("num_bankruptcies", "late payments", "priors_count", "times_late")
+    frame = pd.DataFrame({name: rng.integers(0, 4, 60) for name in happened} | {"lines": rng.integers(0, 4, 60)})
+    found = Limits.observed(frame).columns
+    assert [name for name, limit in found.items() if limit.direction == "up"] == list(happened)
+    assert (found["late_30_59"].lower, found["late_30_59"].upper) == (0, 3)
+    block = drafted(frame).partition("[columns.late_30_59]")
+    assert "cannot be undone" in block[0].splitlines()[-1]
+    assert 'direction = "up"' in block[2].partition("#")[0]

@@ -95,7 +95,29 @@ def test_a_code_is_no_value_to_be_answered_for(folder, planned, monkeypatch):
     said = run("respond", "plan/plan.json", "me.csv")
     assert said.exit_code == 0
     assert LATE[0] not in said.stdout
-    assert f"{LATE[0]} is 98" in said.stderr
+    assert LATE[0] not in said.stderr  # the card names the code, so it is expected
+
+
+def test_whole_numbers_are_written_as_such_also_in_columns_with_gaps(folder, planned):
+    moves = pd.read_csv(folder / "plan" / "moves.csv", dtype=str)
+    income = moves[moves["column"] == "MonthlyIncome"]
+    assert len(income) > 50
+    assert income[["before", "after"]].stack().str.fullmatch(r"\d+").all()
+
+
+def test_what_nobody_can_afford_is_not_asked_for(folder, planned):
+    page = (folder / "plan" / "member.html").read_text()
+    card = json.loads((folder / "plan" / "plan.json").read_text())
+    asks = json.loads(page.partition('id="card">')[2].partition("</script>")[0])["about"]["asks"]
+    moved = set(pd.read_csv(folder / "plan" / "moves.csv")["column"])
+    dear = [
+        each["name"] for each in card["columns"] if each["movable"] and each["step"] * each["cost"] > card["budget"]
+    ]
+    assert dear
+    assert not moved & set(dear)
+    for each in card["columns"]:
+        assert (f" {each['name']}" in asks[0]) == (each["movable"] and each["name"] not in dear)
+    assert asks[1] == f"You are not asked to change {', '.join(dear)}: the smallest change costs more than that."
 
 
 def test_the_draft_says_which_codes_were_found(folder, monkeypatch):

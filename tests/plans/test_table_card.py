@@ -537,3 +537,23 @@ def test_several_budgets_and_only_some_members():
     followed = plan.followed(card)
     assert not violations(followed)
     assert not followed.each[~mask].any()
+
+
+def test_a_column_with_a_long_tail_keeps_bounds_of_its_own_size_on_the_card():
+    """A tenth have a thousand times as much as all others; the lower bound is the own value of one of them."""
+    rng = np.random.default_rng(0)
+    ratio = np.concatenate([np.round(rng.gamma(2, 0.2, 450), 4), np.round(10 ** rng.uniform(2, 4, 50))])
+    income = rng.normal(3, 1, 500).round(2)
+    label = np.where(income - 2 * ratio.clip(0, 3) + rng.normal(0, 0.5, 500) > 2, "yes", "no")
+    people = oar.Population.from_frame(pd.DataFrame({"ratio": ratio, "income": income, "y": label}), "y")
+    lowest = np.sort(ratio)
+    ratio_limit = Limit(lower=float(lowest[1]), upper=2.0, unit=0.3)
+    limits = Limits({"ratio": ratio_limit, "income": Limit(immutable=True)})
+    query = oar.Query({"ratio": 1.0, "income": 2.5}, "yes")
+    problem = oar.Problem(people, oar.models.Scaled(oar.SoftmaxRegression()), query, oar.Perturb(0.3, 1, limits=limits))
+    plan = oar.collective(problem).plan
+    assert (plan.changes()["column"] == "ratio").sum() > 100
+    terms = plan.card().table.columns[0]
+    assert terms.movable
+    assert lowest[4] <= terms.lower < lowest[30]
+    assert terms.upper == 2.0

@@ -152,3 +152,22 @@ def test_who_leaves_withholds_all_data(asked):
     assert {tuple(row) for row in changes[["column", "before", "after"]].to_numpy()} == {
         ("all data", "given", "withheld")
     }
+
+
+def test_whole_numbers_that_gaps_have_made_floats_of_are_told_as_whole_numbers():
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"lines": rng.integers(0, 9, 60).astype(float), "share": rng.random(60)})
+    frame["y"] = np.where(frame["lines"] + rng.normal(0, 1, 60) > 4, "yes", "no")
+    frame.loc[3, "lines"] = np.nan
+    people = oar.Population.from_frame(frame, "y", missing="impute")
+    problem = oar.Problem(
+        people,
+        oar.models.Scaled(oar.SoftmaxRegression()),
+        oar.Query({"lines": 1, "share": 0.5}, "yes"),
+        oar.Perturb(1.0),
+    )
+    changes = oar.collective(problem).plan.changes()
+    told = {
+        name: {type(value) for value in part[["before", "after"]].stack()} for name, part in changes.groupby("column")
+    }
+    assert told == {"lines": {int}, "share": {float}}

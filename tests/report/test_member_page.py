@@ -318,10 +318,10 @@ def test_an_unusual_value_is_asked_about(visit):
     seen = visit(member_page(card))
     page = seen.page
     share = page.get_by_label("feature 0", exact=True)
-    assert described(page, share) == "Usual is between 0 and 1."
+    assert described(page, share) == "Nearly everyone is between 0 and 1."
     fill(page, {"feature 0": "76.6", "feature 1": "-900"}, "class 1")
     page.keyboard.press("Enter")
-    assert described(page, share) == "Usual is between 0 and 1. Expected is between 0 and 1. Is this right?"
+    assert described(page, share) == "Nearly everyone is between 0 and 1. Expected is between 0 and 1. Is this right?"
     assert page.get_by_role("table").count() == 0
     right = page.get_by_label("Yes, this is right (feature 0)")
     right.check()
@@ -347,25 +347,56 @@ def test_what_is_doubtful_is_so_on_the_page_and_in_python(calculator):
     usual = tuple((-1.0, 2.0) if column.kind in ("number", "integer") else None for column in COLUMNS)
     card = dataclasses.replace(card, usual=usual)
     rng = np.random.default_rng(3)
-    rows = [random_row(rng) | {"income": 4 * rng.normal(), "age": int(rng.integers(-3, 5))} for _ in range(60)]
+    terms = [
+        dataclasses.replace(each, missing=(98.0,) if each.column.name == "loans" else ()) for each in card.table.columns
+    ]
+    card = dataclasses.replace(card, table=dataclasses.replace(card.table, columns=tuple(terms)))
+    own = {"loans": lambda: int(rng.choice([1, 97, 98])), "age": lambda: int(rng.integers(-3, 5))}
+    rows = [
+        random_row(rng) | {"income": 4 * rng.normal()} | {name: drawn() for name, drawn in own.items()}
+        for _ in range(60)
+    ]
     columns = [said | {"usual": around} for said, around in zip(as_json(card)["columns"], usual, strict=True)]
     found = calculator.evaluate(DOUBTS, [columns, [as_typed(row) for row in rows]])
     for row, said in zip(rows, found, strict=True):
         names = [column.name for column, asked in zip(COLUMNS, said, strict=True) if asked]
         assert [words.split(" is ")[0] for words in card.doubts(row)] == names
-    assert any(map(any, found))
+    asked = {row["loans"]: said[2] for row, said in zip(rows, found, strict=True)}
+    assert asked == {1: False, 97: True, 98: False}  # a code that the card names is expected
     assert not all(map(any, found))
 
 
 def test_bounds_and_directions_stand_beside_each_field(visit):
     card = random_table_card(*FAMILIES["softmax, 2 classes"], 2, seed=4, links=False, rules=False)
     terms = [dataclasses.replace(each) for each in card.table.columns]
-    terms[0] = dataclasses.replace(terms[0], movable=True, lower=0.0, upper=9000.0, direction="up", step=50.0, cost=0.5)
+    terms[0] = dataclasses.replace(
+        terms[0], movable=True, lower=0.0, upper=9000.0, direction="up", step=50.0, cost=0.05
+    )
     table = dataclasses.replace(card.table, columns=tuple(terms))
     page = visit(member_page(dataclasses.replace(card, table=table))).page
     assert described(page, page.get_by_label("income", exact=True)) == (
-        "A change by 1 costs 0.5. The plan goes between 0 and 9000 only. It only goes up. In steps of 50."
+        "A change by 1 costs 0.05. The plan goes between 0 and 9000 only. It only goes up. In steps of 50."
     )
+
+
+def test_codes_are_named_and_what_the_budget_does_not_pay_for_is_not_asked_for(visit):
+    card = random_table_card(*FAMILIES["softmax, 2 classes"], 2, seed=4, links=False, rules=False)
+    terms = [
+        dataclasses.replace(each, cost=9.0 if each.column.name == "purpose" else 0.5) for each in card.table.columns
+    ]
+    terms[0] = dataclasses.replace(terms[0], lower=0.0, upper=9.0, direction=None, step=0.0, missing=(96.0, 98.0))
+    card = dataclasses.replace(card, table=dataclasses.replace(card.table, columns=tuple(terms)))
+    page = visit(member_page(card)).page
+    assert described(page, page.get_by_label("income", exact=True)) == (
+        "A change by 1 costs 0.5. The plan goes between 0 and 9 only. 96 or 98: no value; stays."
+    )
+    asks = page.locator("#asks").inner_text()
+    assert "as costs are counted below: income, savings, loans, owns, grade, town." in asks
+    assert "You are not asked to change purpose: the smallest change costs more than that." in asks
+    for name, keepable in (("purpose", 0), ("age", 0), ("town", 1)):
+        assert page.get_by_label(f"I can’t change this ({name})").count() == keepable
+    for name in ("purpose", "age"):
+        assert described(page, page.get_by_label(name, exact=True)) == "You are not asked to change this."
 
 
 def test_members_are_told_for_whom_what_and_what_if_not(visit):
@@ -374,7 +405,8 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     many = {"group": "class 0", "people": 300, "towards": 3, "away": 12}
     facts = {
         "asked": {"asking": 2},
-        "collateral": {"prediction": "'class 0'", "by_outcome": [many, few], "actors": {}, "bystanders": {"people": 0}},
+        "collateral": {"prediction": "'class 0'", "by_outcome": [many, few], "actors": {}, "bystanders": {"people": 0}}
+        | {"harm": "more people are harmed by it than helped"},
         "outcome": {"success": True, "success_before": False, "movers": 303},
         "least": {"people_at_most": 40},
         "robustness": {"defection": 0.2, "draws": 20, "success_rate": 0.95},
@@ -383,6 +415,7 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     assert "2 people who ask for another decision" in said
     assert "This page does not say who that is." in said
     assert "Of 300 members who take part whose own outcome is “class 0”, 12 lose the prediction 'class 0'" in said
+    assert "By the organiser’s count, more people are harmed by this plan than helped." in said
     assert "“class 1”" not in said
     assert "Taking part is voluntary" in said
     assert "asks 303 members; 40 of those who were asked were found to be enough" in said

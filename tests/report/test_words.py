@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_worlds import done, people, values
 
@@ -14,6 +15,7 @@ from oar.estimators.rate import Rate
 from oar.plans.proof import Proof
 from oar.report.answer import answer
 from oar.report.command_words import in_command_words
+from oar.report.deliver import publish
 
 YES = ("--target", "approved", "--goal", "yes")
 PYTHON = re.compile(r"\boar\.\w|AnyBut|Between\(|\d\.\d{9,}|another solver")
@@ -172,3 +174,35 @@ def test_settings_and_limits_on_others_are_told(files, tmp_path):
     assert "l2 = 0.01; numbers and ordered levels are standardised, flags and categories are not" in report
     assert "Limits that were asked for" in report
     assert "accuracy falls by" in report
+
+
+def test_a_goal_that_is_missed_is_not_told_as_given():
+    labels = np.repeat(["a", "b"], 20)
+    crowd = oar.Population(np.random.default_rng(0).normal(0, 1, (40, 2)) + 3.0 * (labels == "b")[:, None], labels)
+    result = oar.collective(
+        oar.Problem(crowd, oar.models.SoftmaxRegression(), oar.Query([-1.0, -1.0], "b"), oar.Perturb(0.1))
+    )
+    assert (result.success, result.audit.movers) == (False, 40)
+    said = "the retrained model still predicts 'a' for the person who asks; that is nearer to 'b' than before."
+    assert answer(result).endswith(said)
+
+
+def test_the_report_names_columns_that_moves_change_and_the_card_does_not():
+    """Only three people are within the bounds of `grade`: a card must not tell them."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"income": rng.normal(3, 1, 400), "grade": rng.normal(0, 1, 400).round(3)})
+    frame["y"] = np.where(frame["income"] + 0.05 * frame["grade"] + rng.normal(0, 0.5, 400) > 3, "yes", "no")
+    highest = np.sort(frame["grade"])[::-1]
+    limits = oar.Limits({"grade": oar.Limit(lower=float(highest[3]), upper=float(highest[0]))})
+    query = oar.Query({"income": 1.0, "grade": float(highest[1])}, "yes")
+    problem = oar.Problem(
+        oar.Population.from_frame(frame, "y"),
+        oar.models.Scaled(oar.models.SoftmaxRegression()),
+        query,
+        oar.Perturb(0.3, limits=limits),
+    )
+    result = oar.collective(problem)
+    assert "grade" in set(result.plan.changes()["column"])
+    published = publish(result)
+    assert not published.card.table.columns[1].movable
+    assert "Who answers it changes nothing in grade, where moves.csv does" in published.facts["told"]

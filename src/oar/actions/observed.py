@@ -5,7 +5,8 @@
 | number, integer | stays where an appreciable share of the people is; integers stay whole, counts ≥ 0 |
 | number, integer with a code for a missing value (`codes`) | the same; the code is not in the range, and stays |
 | row numbers, dates as whole numbers (20240131, 202401) | immutable |
-| by their names: codes (zip code, phone …), and what nobody chooses (age, sex, race …) | immutable |
+| by their names (`told_names`): codes, who people are and whom they live with, time that has passed | immutable |
+| by their names: counts of what has happened (times late, bankruptcies …) | the same as numbers, and do not fall |
 | boolean, ordinal, category | nothing: they move among the values that they have |
 
 **The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least `FEW`
@@ -24,7 +25,6 @@ cost next to nothing.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from oar.actions.codes import codes
 from oar.actions.limits import Limit, Limits, as_limits
+from oar.actions.told_names import has_happened, why_still
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
 from oar.people.identities import identities
@@ -51,21 +52,7 @@ HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
 # missing (values that stand for a missing one) may be added.
 # An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
-# Names of what nobody chooses, or may be asked to change to be treated well.
-UNCHOSEN = re.compile(
-    r"(?:^|[\s_.-])(?:age|sex|gender|race|ethnicity|ethnic|nationality|birth|born|birthday|dob|disability|disabled"
-    r"|alter|geschlecht|geburt\w*|âge|sexe|naissance|edad|sexo|nacimiento|età|sesso|nascita|idade|nascimento"
-    r"|leeftijd|geslacht|geboorte\w*)(?:$|[\s_.-])",  # English, German, French, Spanish, Italian, Portuguese, Dutch
-    re.IGNORECASE,
-)
 FINEST = 1e-9  # of the range: how fine the grid of bounds gets where a coarser one would leave the data
-# And of numbers that are no amounts: codes of places, of people, and of moments.
-CODES = re.compile(
-    r"(?:^|[\s_.-])(?:zip(?:[\s_.-]?code)?|(?:post|postal|area)[\s_.-]?code|plz|(?:tele)?phone(?:[\s_.-](?:no|number))?"
-    r"|ssn(?:[\s_.-]\w+)?|iban|account[\s_.-](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?)$",
-    re.IGNORECASE,
-)
-CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
 LONG, LONG_ENOUGH = 1e8, 20  # the least of numbers of nine digits, and people, of whom fewer show nothing
 MOST_TOLD = 3  # columns with codes, in one line
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
@@ -136,16 +123,16 @@ def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
 
 
 def _observe(column: Column, values: Array) -> Observed:
-    words = CAMEL.sub("_", column.name)
-    if UNCHOSEN.search(words):
-        return Observed(column, Limit(immutable=True), "which nobody chooses, and stays as it is")
+    named = why_still(column)
+    if named is not None and column.kind not in ("number", "integer"):
+        return Observed(column, Limit(immutable=True), f"{named}, and stays as it is")
     if column.kind == "boolean":
         return Observed(column, None, "yes or no: a flip")
     if column.kind in ("ordinal", "category"):
         return Observed(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
     least, most = values.min(), values.max()
     span = f"observed: {_short(least)} to {_short(most)}"
-    why = "a code, and no amount" if CODES.search(words) else _untouched(column.name, values)
+    why = named or _untouched(column.name, values)
     if why is not None:
         return Observed(column, Limit(immutable=True), f"{why}, and stays as it is; {span}")
     missing = codes(values)
@@ -162,9 +149,12 @@ def _observe(column: Column, values: Array) -> Observed:
     if unit is not None:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
+    direction = "up" if has_happened(column) else None
+    if direction is not None:
+        told += "; what has happened cannot be undone, so it does not fall"
     low, high = (_typed(bound, column) for bound in (lower, upper))
     kept = tuple(_typed(code, column) for code in missing) or None
-    return Observed(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
+    return Observed(column, Limit(lower=low, upper=high, direction=direction, unit=unit, missing=kept), told)
 
 
 def _typed(value: float, column: Column) -> float:
@@ -320,5 +310,5 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
         return {"immutable": True}
-    given = {"lower": limit.lower, "upper": limit.upper, "unit": limit.unit, "missing": limit.missing}
+    given = {name: getattr(limit, name) for name in ("lower", "upper", "direction", "unit", "missing")}
     return {name: value for name, value in given.items() if value is not None}

@@ -125,7 +125,8 @@ class Card:
     def doubts(self, features: Any) -> list[str]:
         """Return which of a member's values may be mistakes, in words: beyond what is usual and what the plan allows.
 
-        Such a member gets an answer all the same: somebody does have an unusual value.
+        A code for a missing value that the card names is expected. Such a member gets an answer all the same: somebody
+        does have an unusual value.
         """
         return self._doubts(self._row(features))
 
@@ -144,7 +145,7 @@ class Card:
             found = [
                 doubt(each.column.name, row[place.start], around, each.lower, each.upper)
                 for each, place, around in zip(self.table.columns, self.table.places, usual, strict=True)
-                if each.column.kind in ("number", "integer")
+                if each.column.kind in ("number", "integer") and row[place.start] not in each.missing
             ]
         return [words for words in found if words]
 

@@ -179,8 +179,9 @@ def terms_of(problem: Problem, names: Named, scaler: Scaler) -> TableTerms:
 def _common(column: Column, limit: Limit, people: Population) -> Limit:
     """Return a column's limit without bounds that are one of few people's own values, such as the largest of all.
 
-    Such a bound gives way to one that FEWEST people have reached, cut to a tenth of the spread; it is narrower, so that
-    whoever keeps it keeps the other.
+    Such a bound gives way to one that FEWEST people have reached, cut to a tenth of the spread within the bounds, for
+    that of a long tail beyond them may be wider than they are apart. It is narrower, so that whoever keeps it keeps the
+    other.
     """
     if column.kind not in ("number", "integer"):  # ordered levels are what whoever names them says they are
         return limit
@@ -188,19 +189,25 @@ def _common(column: Column, limit: Limit, people: Population) -> Limit:
     values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
     if people.weights is not None:
         values = values[people.weights > 0]
-    upper = limit.upper if limit.upper is None else _shared_bound(values, float(limit.upper), column.whole)
-    lower = limit.lower if limit.lower is None else -_shared_bound(-values, -float(limit.lower), column.whole)
+    if limit.lower is None and limit.upper is None:
+        return limit
+    place = int(np.floor(np.log10(np.clip(values, limit.lower, limit.upper).std() or 1.0))) - 1
+    place = max(place, 0) if column.whole else place
+    upper = limit.upper if limit.upper is None else _shared_bound(values, float(limit.upper), place)
+    lower = limit.lower if limit.lower is None else -_shared_bound(-values, -float(limit.lower), place)
     if lower is not None and upper is not None and lower > upper:
-        return Limit(immutable=True)
+        return replace(limit, immutable=True)
     return replace(limit, lower=lower, upper=upper)
 
 
-def _shared_bound(values: Array, upper: float, whole: bool) -> float:
-    """Return an upper bound that is not the own value of fewer than FEWEST people who are there or beyond."""
+def _shared_bound(values: Array, upper: float, place: int) -> float:
+    """Return an upper bound that is not the own value of fewer than FEWEST people who are there or beyond.
+
+    It is a multiple of 10 to the power of `place`.
+    """
     if not (values == upper).any() or (values >= upper).sum() >= FEWEST:
         return upper
-    place = int(np.floor(np.log10(values.std() or 1.0))) - 1
-    grid = 10.0 ** (max(place, 0) if whole else place)
+    grid = 10.0**place
     return round(float(np.floor(np.sort(values)[-FEWEST] / grid)) * grid, max(-place, 0))
 
 
@@ -217,9 +224,10 @@ def _rules(limits: Limits, names: Named) -> tuple[Ruled, ...]:
 
 def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnTerms:
     """Return one column's terms; `limit` has been checked, so that its bounds are coordinates."""
+    missing = tuple(map(float, limit.missing or ()))
     varies = column.kind in ("boolean", "category") or limit.unit is not None or spread > 0
     if limit.immutable or not varies:  # of a column that never varies nothing says what a change would cost
-        return ColumnTerms(column, False, pooled=pooled)
+        return ColumnTerms(column, False, pooled=pooled, missing=missing)
     if column.kind == "category":
         told = column.levels[: -1 if pooled else None]
         choices = [at for at, level in enumerate(told) if limit.levels is None or level in limit.levels]
@@ -231,7 +239,6 @@ def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnT
     step = float(limit.step or column.whole)
     per_spread = None if column.kind == "boolean" or limit.unit else float(limit.cost)
     cost = float(limit.cost) / unit
-    missing = tuple(map(float, limit.missing or ()))
     return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread, missing=missing)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.encoding import Encoding
+from oar.people.schema import Column
 from oar.people.tables import index_of_row
 
 if TYPE_CHECKING:
@@ -85,8 +86,17 @@ def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) ->
     for name in encoding.schema.names:
         place = encoding.places[name]
         rows = np.flatnonzero((before[:, place] != after[:, place]).any(axis=1))
-        parts.append(_cells(names, rows, name, *(table[name].iloc[rows].to_numpy(object) for table in (old, new))))
+        told = (_told(encoding.schema[name], table[name].iloc[rows]) for table in (old, new))
+        parts.append(_cells(names, rows, name, *told))
     return parts
+
+
+def _told(column: Column, values: Any) -> Any:
+    """Return a column's values one by one; whole numbers as such, also where gaps have made floats of them."""
+    import pandas
+
+    whole = column.whole and not column.levels and pandas.api.types.is_float_dtype(values.dtype)
+    return values.to_numpy(np.float64).astype(np.int64).astype(object) if whole else values.to_numpy(object)
 
 
 def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:

@@ -56,6 +56,10 @@ class ColumnTerms:
     per_spread: float | None = None
     missing: tuple[float, ...] = ()
 
+    def asked(self, budget: float | None) -> bool:
+        """Report whether a member may change this at all, and a budget pays for the smallest change of it."""
+        return self.movable and (budget is None or self.step * self.cost <= budget * (1 + ALMOST))
+
     def known(self, value: Any) -> Any:
         """Return a person's value as the card names it."""
         own = plain(value)

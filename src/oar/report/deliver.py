@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from oar.errors import OARError, Status, StorageError
 from oar.files import replace_atomically
 from oar.opening import read_json
@@ -40,6 +42,7 @@ class Published:
     loss: float = math.nan
     success: bool = False
     tells: bool = False  # whether it has so many digits that one person shows in it
+    unasked: tuple[str, ...] = ()  # columns that the plan's own moves change, and no answer to the card does
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -56,10 +59,14 @@ class Published:
             f" Its numbers have {self.card.digits} digits, which for so few people is enough to find out a person's "
             "data from two cards, with this person and without: publish one, and no other for nearly the same people."
         )
+        unasked = (
+            f" Who answers it changes nothing in {', '.join(self.unasked)}, where {MOVES_CSV} does: a change costs "
+            "more than the card's budget, or bounds cannot be told without telling the values of few people."
+        )
         return {
             "written": True,
             "told": f"{CARD} holds what members need to find their own moves, and nobody's row."
-            f"{danger if self.tells else ''}",
+            f"{danger if self.tells else ''}{unasked if self.unasked else ''}",
             "worth": self.worth,
             "loss": told(self.loss),
             "success": self.success,
@@ -86,7 +93,18 @@ def publish(result: Result) -> Published:
     except OARError as error:
         return Published(None, str(error))
     loss, success = float(verdict.loss), bool(verdict.success)
-    return Published(card, loss=loss, success=success, tells=tells_on_one(card, smallest_class(result.problem)))
+    tells = tells_on_one(card, smallest_class(result.problem))
+    return Published(card, loss=loss, success=success, tells=tells, unasked=_unasked(result, card))
+
+
+def _unasked(result: Result, card: Card) -> tuple[str, ...]:
+    """Return the columns of a table that the plan's own moves change, and no answer to the card does."""
+    encoding = result.problem.people.encoding
+    if card.table is None or encoding is None:
+        return ()
+    moved = np.flatnonzero(np.asarray(result.plan.moves()).any(axis=0))
+    names = (each.column.name for each in card.table.columns if not each.asked(card.budget))
+    return tuple(name for name in names if np.isin(moved, np.arange(encoding.dimensions)[encoding.places[name]]).any())
 
 
 def check_folder(out: Path, force: bool) -> list[str]:

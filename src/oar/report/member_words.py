@@ -49,25 +49,36 @@ def _asks(card: Card) -> list[str]:
     limit = "as far as you are willing to go" if card.budget is None else f"by at most {number(card.budget)} in all"
     if card.table is None:
         return [f"To change your values {limit}. The form below works out which of them, and by how much."]
-    names = [each.column.name for each in card.table.columns if each.movable]
-    fixed = len(card.table.columns) - len(names)
-    more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES:,} more"
-    said = [f"To change some of these, {limit}, as costs are counted below: {', '.join(names[:MOST_NAMES])}{more}."]
+    names = [each.column.name for each in card.table.columns if each.asked(card.budget)]
+    dear = [each.column.name for each in card.table.columns if each.movable and each.column.name not in names]
+    fixed = len(card.table.columns) - len(names) - len(dear)
+    said = [f"To change some of these, {limit}, as costs are counted below: {_listed(names)}."]
+    if not names:
+        said = [f"Nothing: a change may cost {number(card.budget or 0.0)} at most, and every change costs more."]
+    if dear:
+        said.append(f"You are not asked to change {_listed(dear)}: the smallest change costs more than that.")
     if fixed:
         said.append(f"{counted(fixed, 'other value stays as it is', 'other values stay as they are')}.")
     return said
 
 
+def _listed(names: list[str]) -> str:
+    more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES:,} more"
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
 def _mine(found: Facts) -> list[str]:
-    said = []
+    said: list[str] = []
     for row in found["by_outcome"] or [found["actors"]]:
         if row["away"] is None or not row["people"]:
             continue
         who = f" whose own outcome is “{row['group']}”" if "group" in row else ""
         said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {_ways(found, row)}.")
+    harm = [f"By the organiser’s count, {found['harm'].replace('by it', 'by this plan')}."] if found["harm"] else []
     if not said:
-        return ["Too few people take part to tell of it without telling of one of them."]
+        return [*harm, "Too few people take part to tell of it without telling of one of them."]
     return [
+        *harm,
         *said,
         "The organiser counted that by retraining the model, with everyone doing as planned, and predicted where the "
         "own changes lead. Which of them you are cannot be said.",

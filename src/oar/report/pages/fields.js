@@ -122,14 +122,16 @@ function expectedOf(column) {
 }
 
 function hintOf(column) {
-  const said = column.movable ? [priceOf(column), ...termsOf(column)] : ["The plan leaves this as it is."];
+  const said = column.asked ? [priceOf(column), ...termsOf(column)] : ["You are not asked to change this."];
   const [low, high] = expectedOf(column);
   const known = low === (column.lower ?? null) && high === (column.upper ?? null); // it has been said
-  if (isNumber(column) && !known) said.push(`Usual is ${rangeText(low, high)}.`);
+  if (isNumber(column) && !known) said.push(`Nearly everyone is ${rangeText(low, high)}.`);
+  if (column.missing?.length) said.push(`${column.missing.map((code) => shownNumber(code)).join(" or ")}: no value; stays.`);
   return said.filter(Boolean).join(" ");
 }
 
 function doubtOf(column, value) {
+  if (column.missing?.includes(value)) return null; // a code that the card names is expected
   const [low, high] = expectedOf(column);
   if ((low === null || value >= low) && (high === null || value <= high)) return null;
   return `Expected is ${rangeText(low, high)}. Is this right?`;
@@ -137,9 +139,9 @@ function doubtOf(column, value) {
 
 // The field of one column of the card.
 function columnField(column, place) {
-  const { name, kind, movable } = column;
+  const { name, kind, asked } = column;
   const hint = hintOf(column);
-  const given = { id: `value-${place}`, name, hint, keepable: movable };
+  const given = { id: `value-${place}`, name, hint, keepable: asked };
   if (kind === "boolean") return tickField(given);
   if (kind === "ordinal" || kind === "category") return choiceField({ ...given, options: column.levels.map(labelText) });
   const whole = (value) => (Number.isInteger(value) ? null : "Please write a whole number.");

@@ -5,9 +5,16 @@ const card = page.card;
 const ofTable = card.version === 3;
 const within = (id) => document.getElementById(id);
 
+// Whether the card's budget pays for the smallest change, as in oar/plans/table_terms.py; plain features have no steps.
+const affordable = ({ step = 0, cost = 0 }) => card.budget === null || step * cost <= card.budget * (1 + NEARLY);
+
 // Plain features are columns of numbers.
 function columnsOf() {
-  const around = (column, place) => ({ ...column, usual: card.usual?.[place] ?? null });
+  const around = (column, place) => ({
+    ...column,
+    usual: card.usual?.[place] ?? null,
+    asked: column.movable && affordable(column),
+  });
   if (ofTable) return card.columns.map(around);
   const names = card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
   return names.map((name, place) => around({ name, kind: "number", levels: [], movable: true }, place));
