@@ -21,6 +21,7 @@ from oar.errors import NumericsError, OptionError
 if TYPE_CHECKING:
     from oar.cli.reading import Source
     from oar.plans import Result
+    from oar.report.deliver import Published
     from oar.report.pooling import Pooled
 
 FOLDER = Path("oar-plan")
@@ -110,7 +111,8 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         collateral=_collateral(result, others, None if groups is None else groups.values),
         card=published.facts,
         answered=_answered(result, published.card),
-        robustness=_robustness(result, asked.seed),
+        robustness=_robustness(result, published, asked.seed),
+        shaken="answers" if published.success else "moves",
     )
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
     facts["held_out_left_out"] = known
@@ -179,12 +181,16 @@ def _effects(found: Any, card: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def _robustness(result: Result, seed: int) -> Any:
-    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long."""
+def _robustness(result: Result, published: Published, seed: int) -> Any:
+    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long.
+
+    What is tried are members' answers to the card, where they reach the goal: a card is what members get.
+    """
     people = result.problem.people
     if not result.success or result.audit.success_before or people.size * people.dimensions > MANY:
         return None
-    return result.plan.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
+    tried = result.plan.followed(published.card) if published.success and published.card else result.plan
+    return tried.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
 
 
 def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:

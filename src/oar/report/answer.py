@@ -76,6 +76,16 @@ def _acts(result: Result) -> str:
     return " and ".join(acts) or "nobody does anything"
 
 
+def unable_words(people: int) -> str:
+    """Say how many cannot answer a card, and what they do.
+
+    >>> unable_words(12)
+    '12 people have missing values, for which the card has no answer, and stay as they are'
+    """
+    gaps = "missing values, for which the card has no answer, and"
+    return counted(people, f"person has {gaps} stays", f"people have {gaps} stay") + " as they are"
+
+
 def told(value: Any) -> Any:
     """Return a value as JSON has it: no NaN and no infinity, which are None there."""
     if isinstance(value, np.ndarray | np.generic):
