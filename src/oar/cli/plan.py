@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -90,7 +91,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     if others is not None:  # a file that does not fit is told before the work begins
         held_out_people(problem.people, problem.regresses, others)
     stage("planning", own_line=True)
-    result = oar.collective(problem)
+    result = _unless_needless(oar.collective(problem))
     stage("trying the card")
     published = publish(result)
     stage("power")
@@ -117,6 +118,37 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
     facts["held_out_left_out"] = known
     return result, facts, published
+
+
+def _unless_needless(result: Result) -> Result:
+    """Return a result in which nobody moves where the goal is there before: moves cost, and may harm other people."""
+    import numpy as np
+
+    from oar.audit import audit
+    from oar.plans import Proposal
+    from oar.plans.given import given_plan
+    from oar.plans.proof import Proof
+
+    if not result.audit.success_before:
+        return result
+    people = result.problem.people
+    stay = given_plan(result.problem, np.zeros((people.size, people.dimensions)))
+    found = audit(stay)
+    if not found.success:
+        return result
+    proposal = Proposal(
+        plan=stay,
+        solver="none, for nobody needs to move",
+        claimed_loss=found.loss,
+        gap=math.inf,
+        bound=-math.inf,
+        exact=False,
+        impossible=False,
+        finished=True,
+        steps=0,
+        passes=0,
+    )
+    return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
 
 
 def _groups(source: Source, column: str) -> Pooled:
