@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, people, run
+from command_worlds import TOLD, approval, done, found_in, people, run
+
+import oar
 
 ASKED = [
     "people.csv",
@@ -107,3 +110,54 @@ def test_names_tell_who_was_trained_on(tmp_path, monkeypatch):
     asked = ["people.csv", "--target", "approved", "--query", "p1", "--goal", "yes", "--budget", "0.2", "--id", "who"]
     told = done("plan", *asked, "--out", "plan", "--held-out", "others.csv")
     assert "5 rows are among DATA, and left out" in told
+
+
+def answers_made(frame, folder, asks, out="answers.csv"):
+    """Return the probability of "yes" after `oar respond` has told everyone what to change; who asks stays."""
+    result = run("respond", folder / "plan.json", "people.csv", "--out", out)
+    assert "no answer for row" in result.stderr
+    filled = frame.assign(income=frame["income"].fillna(frame["income"].median()))
+    filled["purpose"] = filled["purpose"].fillna(frame["purpose"].mode()[0])
+    after = filled.astype({"income": float, "age": float, "owner": object})
+    for change in pd.read_csv(out).itertuples():
+        if change.person != asks:
+            value = {"True": True, "False": False}.get(change.after, change.after)
+            after.loc[change.person, change.column] = float(value) if change.column in ("income", "age") else value
+    return approval(after.drop(columns="town"), asks)
+
+
+def test_what_a_card_is_worth_is_what_members_own_answers_come_to(gaps, tmp_path):
+    gaps.drop(columns="town").to_csv("people.csv", index=False)
+    told = done("plan", *ASKED, "--out", "plan")
+    card = found_in(tmp_path / "plan")["card"]
+    reached = answers_made(gaps, tmp_path / "plan", 1)
+    assert math.exp(-card["loss"]) == pytest.approx(reached, rel=TOLD)
+    assert card["success"] == (reached > 0.5)
+    said = "28 people have missing values, for which the card has no answer, and stay as they are"
+    assert card["unable"] == 28
+    for text in (told, *((tmp_path / "plan" / name).read_text() for name in ("report.html", "member.html"))):
+        assert said in text
+    audit = done("audit", "plan", "people.csv")
+    assert said in audit
+    loss = float(re.findall(r"goal loss .* → (\S+)", audit)[1])
+    assert math.exp(-loss) == pytest.approx(reached, rel=TOLD)
+    assert said in done("audit", "plan/plan.json", *ASKED[:5], "--missing", "impute")
+
+
+def test_trials_are_of_members_answers(gaps, tmp_path):
+    gaps.drop(columns="town").to_csv("people.csv", index=False)
+    done("plan", *ASKED, "--budget", "0.85", "--out", "plan")
+    found = found_in(tmp_path / "plan")["robustness"]
+    people = oar.Population.read("people.csv", "approved", missing="impute")
+    moves = oar.Perturb(0.85, norm=1, limits=oar.Limits.observed(people))
+    query = oar.Query(oar.Members([1], stay=True), "yes")
+    problem = oar.Problem(people, oar.models.Scaled(oar.models.SoftmaxRegression()), query, moves)
+    followed = oar.collective(problem, progress=False).plan.followed(oar.Card.load("plan/plan.json"))
+    still = people.imputed.any(axis=1)
+    assert not followed.each[still].any()
+    assert followed.each[~still].any(axis=1).sum() > 30
+    tried = followed.robustness(defection=0.2, draws=20, seed=0, progress=False)
+    assert 0 < tried.success_rate < 0.6  # with people who cannot answer it would be 0.75
+    assert found["success_rate"] == tried.success_rate
+    assert "Where each who answers the card does nothing" in (tmp_path / "plan" / "report.html").read_text()
+    assert "20 trials in which a random fifth did nothing" in (tmp_path / "plan" / "member.html").read_text()

@@ -409,7 +409,7 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
         | {"harm": "more people are harmed by it than helped"},
         "outcome": {"success": True, "success_before": False, "movers": 303},
         "least": {"people_at_most": 40},
-        "robustness": {"defection": 0.2, "draws": 20, "success_rate": 0.95},
+        "robustness": {"defection": 0.2, "draws": 20, "success_rate": 0.95, "of": "answers"},
     }
     said = visit(member_page(card, facts=facts)).page.locator("#about").inner_text()
     assert "2 people who ask for another decision" in said

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, people, values
+from command_worlds import audited, done, people, values
 
 import oar
 from oar.errors import Status
@@ -92,12 +92,55 @@ def test_members_are_told_where_moves_are_in_vain(files, tmp_path):
 
 
 def test_nobody_is_asked_to_move_where_the_goal_is_there_before(files, tmp_path):
-    asked = ("--target", "approved", "--goal", "yes", "--query", int(people()["income"].idxmax()), "--budget", 0.001)
+    asked = ("--target", "approved", "--goal", "yes", "--query", int(people()["income"].idxmax()), "--budget", 0.5)
     told = done("plan", files / "people.csv", *asked, "--out", tmp_path / "yes")
-    assert "Nothing is needed" in told
+    said = "before anybody moves, and nobody is asked to; --probability asks for more."
+    assert told.startswith("Nothing is needed: ")
+    assert said in told.splitlines()[0]
+    assert said.partition(";")[0] in (tmp_path / "yes" / "report.html").read_text()
+    assert (tmp_path / "yes" / "moves.csv").read_text().splitlines() == ["person,column,before,after"]
+    assert len(pd.read_parquet(tmp_path / "yes" / "moves.parquet")) == 0
+    found = audited(tmp_path / "yes")
+    assert (found["status"], found["outcome"]["movers"], found["outcome"]["effort"]) == ("already", 0, 0)
+    assert found["collateral"]["bystanders"]["changed"] == 0
+    audit = done("audit", tmp_path / "yes", files / "people.csv")
+    assert "yes (before any move: yes)" in audit
+    assert "0 members move" in audit
     assert "the goal is reached before anybody moves, so nobody is asked to move" in " ".join(told.split())
     assert not (tmp_path / "yes" / "member.html").exists()
     assert not (tmp_path / "yes" / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "option"),
+    [
+        (("--participants", "best:10"), "--probability asks for more"),
+        (("--relabel", 3), "--probability asks for more"),
+        (("--probability", 0.55), "a higher --probability asks for more"),
+        (("--model", "svm"), "--probability asks for more, with another --model"),
+    ],
+)
+def test_nobody_moves_whatever_members_may_do(files, tmp_path, more, option):
+    asked = ("--target", "approved", "--goal", "yes", "--query", int(people()["income"].idxmax()), "--budget", 0.2)
+    told = done("plan", files / "people.csv", *asked, *more, "--out", tmp_path / "yes")
+    assert f"nobody is asked to; {option}." in told
+    assert audited(tmp_path / "yes")["outcome"]["movers"] == 0
+    assert "0 members move" in done("audit", tmp_path / "yes", files / "people.csv")
+
+
+def test_whoever_wants_more_than_the_goal_says_so(files, tmp_path):
+    asked = ("--target", "approved", "--goal", "yes", "--query", int(people()["income"].idxmax()), "--budget", 0.5)
+    done("plan", files / "people.csv", *asked, "--probability", 0.999, "--out", tmp_path / "yes")
+    assert audited(tmp_path / "yes")["outcome"]["movers"] > 0
+
+
+def test_values_that_are_near_enough_need_nothing(tmp_path):
+    values().to_csv(tmp_path / "rooms.csv", index=False)
+    for goal, option in (("40", "a smaller --within"), ("0..100", "a narrower --goal")):
+        near = ("--within", 60) if goal == "40" else ()
+        asked = ("--target", "price", "--query", 1, "--goal", goal, "--model", "ridge", "--budget", 0.2)
+        told = done("plan", tmp_path / "rooms.csv", *asked, *near, "--out", tmp_path / "plan")
+        assert f"nobody is asked to; {option} asks for more." in told
 
 
 def test_a_probability_that_is_reached_is_told_as_one():

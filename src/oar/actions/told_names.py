@@ -38,6 +38,7 @@ _UNCHOSEN = (
 _CODES = (
     r"zip(?:[\W_]?code)?|(?:post|postal|area)[\W_]?code|plz|(?:tele)?phone(?:[\W_](?:no|number))?"
     r"|ssn(?:[\W_]\w+)?|iban|account[\W_](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?"
+    r"|lat|latitude|lon|lng|longitude|(?:tele)?fon|mobile|weekday|month|year|hour|day"
 )
 _PASSED = (
     r"since|tenure|seniority|(?:years?|yrs|months?|weeks?|days?)[\W_](?:at|as|employed"

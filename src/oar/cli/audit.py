@@ -84,6 +84,8 @@ def audit(
     with clear_endings(), stages() as stage:
         from oar.audit import audit as audited
         from oar.plans import Card
+        from oar.plans.publish_table import without_answer
+        from oar.report.answer import unable_words
         from oar.report.arriving import check_settled
 
         check_file(out, force, endings=())
@@ -133,6 +135,9 @@ def audit(
     typer.echo(found)
     if limits is None:
         typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
+    unable = int(without_answer(problem).sum())
+    if moves is None and unable:
+        typer.echo(f"\n{unable_words(unable)}.")
     if loaded.participants == "selected" and moves is None:
         typer.echo(f"\n{_answered(problem)}")
     _end(out, differs)

@@ -43,6 +43,8 @@ class Found:
     def __str__(self) -> str:
         """Show all of it."""
         from oar.people.wording import lined_up
+        from oar.plans.publish_table import without_answer
+        from oar.report.answer import unable_words
 
         data = "the file that the plan was made of" if self.same_data else "NOT the file that the plan was made of"
         files = "NOT as delivered: " + "; ".join(self.differs) if self.differs else "as they were delivered"
@@ -51,7 +53,9 @@ class Found:
         if self.others is not None:
             parts.append(lined_up(_effects(self.others)))
         if self.card is not None:
-            parts += ["", "If everyone who takes part answers the card, plan.json:", f"{self.card}"]
+            unable = int(without_answer(self.problem).sum())
+            gaps = f", who can ({unable_words(unable)})" if unable else ""
+            parts += ["", f"If everyone who takes part answers the card, plan.json{gaps}:", f"{self.card}"]
         if self.answered is not None:
             parts.append(lined_up(_effects(self.answered)))
         return "\n".join(parts)

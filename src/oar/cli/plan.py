@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from oar.errors import NumericsError, OptionError
 if TYPE_CHECKING:
     from oar.cli.reading import Source
     from oar.plans import Result
+    from oar.report.deliver import Published
     from oar.report.pooling import Pooled
 
 FOLDER = Path("oar-plan")
@@ -89,7 +91,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
     if others is not None:  # a file that does not fit is told before the work begins
         held_out_people(problem.people, problem.regresses, others)
     stage("planning", own_line=True)
-    result = oar.collective(problem)
+    result = _unless_needless(oar.collective(problem))
     stage("trying the card")
     published = publish(result)
     stage("power")
@@ -110,11 +112,43 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         collateral=_collateral(result, others, None if groups is None else groups.values),
         card=published.facts,
         answered=_answered(result, published.card),
-        robustness=_robustness(result, asked.seed),
+        robustness=_robustness(result, published, asked.seed),
+        shaken="answers" if published.success else "moves",
     )
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
     facts["held_out_left_out"] = known
     return result, facts, published
+
+
+def _unless_needless(result: Result) -> Result:
+    """Return a result in which nobody moves where the goal is there before: moves cost, and may harm other people."""
+    import numpy as np
+
+    from oar.audit import audit
+    from oar.plans import Proposal
+    from oar.plans.given import given_plan
+    from oar.plans.proof import Proof
+
+    if not result.audit.success_before:
+        return result
+    people = result.problem.people
+    stay = given_plan(result.problem, np.zeros((people.size, people.dimensions)))
+    found = audit(stay)
+    if not found.success:
+        return result
+    proposal = Proposal(
+        plan=stay,
+        solver="none, for nobody needs to move",
+        claimed_loss=found.loss,
+        gap=math.inf,
+        bound=-math.inf,
+        exact=False,
+        impossible=False,
+        finished=True,
+        steps=0,
+        passes=0,
+    )
+    return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
 
 
 def _groups(source: Source, column: str) -> Pooled:
@@ -179,12 +213,16 @@ def _effects(found: Any, card: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def _robustness(result: Result, seed: int) -> Any:
-    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long."""
+def _robustness(result: Result, published: Published, seed: int) -> Any:
+    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long.
+
+    What is tried are members' answers to the card, where they reach the goal: a card is what members get.
+    """
     people = result.problem.people
     if not result.success or result.audit.success_before or people.size * people.dimensions > MANY:
         return None
-    return result.plan.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
+    tried = result.plan.followed(published.card) if published.success and published.card else result.plan
+    return tried.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
 
 
 def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:

@@ -180,6 +180,7 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     If the plan succeeds, a card that does, too, is better than one that does not. The last resort is for when none of
     the cards keeps enough.
     """
+    from oar.plans.publish_table import without_answer  # which needs this file's averages
     from oar.plans.refits import Refits  # which reads plans, as plans publish cards
 
     refits = Refits(plan)
@@ -187,7 +188,9 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     def told(moves: Array) -> Verdict:
         return refits.verdict(refits.planned._replace(moves=moves))
 
-    before, planned = refits.verdict(refits.before, query_moves=False).loss, told(plan.each)
+    # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
+    able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
+    before, planned = refits.verdict(refits.before, query_moves=False).loss, told(able)
     found: list[tuple[bool, float, Card, Verdict]] = []
 
     def best() -> tuple[bool, float, Card, Verdict]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions.limits import Limit, Limits
 from oar.actions.measured import spreads_of
@@ -242,8 +243,19 @@ def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnT
     return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread, missing=missing)
 
 
+def without_answer(problem: Problem) -> NDArray[np.bool_]:
+    """Return who of those who may move (n,) cannot answer a card, for it takes whole rows, and theirs was filled in."""
+    people = problem.people
+    if people.imputed is None:
+        return np.zeros(people.size, dtype=bool)
+    return people.imputed.any(axis=1) & (problem.allowance.everyones(people.size) > 0)
+
+
 def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:
-    """Return how far everyone, in the card's coordinates, may go: as it says, and within limits of their own."""
+    """Return how far everyone, in the card's coordinates, may go: as it says, and within limits of their own.
+
+    Who has a gap goes nowhere: a median stands in for it in the training, and in no answer.
+    """
     people, limits = problem.people, problem.limits
     assert limits is not None
     room = terms.room(rows)
@@ -252,6 +264,5 @@ def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:
         place = positions.get(person, person)
         for name, limit in own.items():
             room.narrow(terms, place, rows[place], name, limit)
-    if people.imputed is not None:
-        room.keep(terms, people.imputed)
+    room.keep(terms, np.repeat(without_answer(problem)[:, None], len(terms.columns), axis=1))
     return room

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 
 from oar.errors import Status
+from oar.goals import Between
+from oar.models import LinearSVM
+from oar.models.scaled import unscaled
 from oar.people.wording import counted
 from oar.pictures.numbers import number
 from oar.plans import Result
+from oar.problem import Problem
+
+
+NOBODY = "nobody does anything"
 
 
 def answer(result: Result, harm: str = "", effects: str = "") -> str:
@@ -40,6 +47,9 @@ def _answer(result: Result) -> str:
     match result.status:
         case Status.ACHIEVED:
             return f"Yes: if {who}, the retrained model {gives}, {instead}."
+        case Status.ALREADY if who == NOBODY:
+            had = _gives(result, "success_before")
+            return f"Nothing is needed: the model {had} before anybody moves, and nobody is asked to; {_more(problem)}."
         case Status.ALREADY:
             had = _gives(result, "success_before")
             after = "and does so after" if had == _gives(result, "success") else f"and {gives} after"
@@ -97,7 +107,28 @@ def _acts(result: Result) -> str:
     acts = [counted(audit.movers, "member moves", "members move")] if audit.movers else []
     acts += [counted(audit.relabelled, "label changes", "labels change")] if audit.relabelled else []
     acts += [counted(audit.leavers, "member leaves", "members leave")] if audit.leavers else []
-    return " and ".join(acts) or "nobody does anything"
+    return " and ".join(acts) or NOBODY
+
+
+def _more(problem: Problem) -> str:
+    """Say which option asks for more than what is there before anybody moves."""
+    if isinstance(problem.goal_label, Between):
+        return "a narrower --goal asks for more"
+    if problem.regresses:
+        return "a smaller --within asks for more"
+    if isinstance(unscaled(problem.model), LinearSVM):  # whose margins are no probabilities
+        return "--probability asks for more, with another --model"
+    return f"{'' if problem.query.probability is None else 'a higher '}--probability asks for more"
+
+
+def unable_words(people: int) -> str:
+    """Say how many cannot answer a card, and what they do.
+
+    >>> unable_words(12)
+    '12 people have missing values, for which the card has no answer, and stay as they are'
+    """
+    gaps = "missing values, for which the card has no answer, and"
+    return counted(people, f"person has {gaps} stays", f"people have {gaps} stay") + " as they are"
 
 
 def told(value: Any) -> Any:

@@ -18,7 +18,8 @@ from oar.opening import read_json
 from oar.plans import Card, Result
 from oar.plans.card_file import as_json
 from oar.plans.digits import smallest_class, tells_on_one
-from oar.report.answer import told
+from oar.plans.publish_table import without_answer
+from oar.report.answer import told, unable_words
 from oar.report.arriving import finish, is_ours
 from oar.report.facts import FORMAT
 from oar.report.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
@@ -43,6 +44,7 @@ class Published:
     success: bool = False
     tells: bool = False  # whether it has so many digits that one person shows in it
     unasked: tuple[str, ...] = ()  # columns that the plan's own moves change, and no answer to the card does
+    unable: int = 0  # how many of those who take part have a gap, and so no answer
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -54,6 +56,7 @@ class Published:
                 "worth": None,
                 "loss": None,
                 "success": None,
+                "unable": None,
             }
         danger = (
             f" Its numbers have {self.card.digits} digits, which for so few people is enough to find out a person's "
@@ -70,6 +73,7 @@ class Published:
             "worth": self.worth,
             "loss": told(self.loss),
             "success": self.success,
+            "unable": self.unable,
         }
 
     @property
@@ -77,10 +81,13 @@ class Published:
         """Say what comes of it if the card is answered."""
         assert self.card is not None
         who = "everyone" if self.card.participants == "everyone" else "everyone who is asked to take part"
+        answers = f"{who} answers the card"
+        if self.unable:
+            answers = f"{who} answers the card who can ({unable_words(self.unable)})"
         if math.isnan(self.loss):
-            return f"If {who} answers the card: not known, because the model could not be refitted."
+            return f"If {answers}: not known, because the model could not be refitted."
         reached = "reached" if self.success else "missed"
-        return f"If {who} answers the card: goal {reached}, goal loss {self.loss:.4g}, by a refit."
+        return f"If {answers}: goal {reached}, goal loss {self.loss:.4g}, by a refit."
 
 
 def publish(result: Result) -> Published:
@@ -92,9 +99,14 @@ def publish(result: Result) -> Published:
         as_json(card)
     except OARError as error:
         return Published(None, str(error))
-    loss, success = float(verdict.loss), bool(verdict.success)
-    tells = tells_on_one(card, smallest_class(result.problem))
-    return Published(card, loss=loss, success=success, tells=tells, unasked=_unasked(result, card))
+    return Published(
+        card,
+        loss=float(verdict.loss),
+        success=bool(verdict.success),
+        tells=tells_on_one(card, smallest_class(result.problem)),
+        unasked=_unasked(result, card),
+        unable=int(without_answer(result.problem).sum()),
+    )
 
 
 def _unasked(result: Result, card: Card) -> tuple[str, ...]:

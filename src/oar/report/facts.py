@@ -69,6 +69,7 @@ def facts_of(
     card: Mapping[str, Any] | None = None,
     answered: Collateral | None = None,
     robustness: Any = None,
+    shaken: str = "moves",
 ) -> dict[str, Any]:
     """Collect what is told about a result.
 
@@ -81,6 +82,7 @@ def facts_of(
         card: whether there is a card, and what it is worth.
         answered: what `oar.collateral` found where everyone answers the card.
         robustness: what `plan.robustness` found where some members do nothing.
+        shaken: of which plan that is: the "moves" that were planned, or members' "answers" to the card.
     """
     efforts = Efforts.of(result.plan)
     people = result.problem.people
@@ -98,7 +100,7 @@ def facts_of(
         "outcome": _outcome(result),
         "least": _least(result, power),
         "power": None if power is None else power_facts(power, result.problem),
-        "robustness": None if robustness is None else _robustness(robustness),
+        "robustness": None if robustness is None else {**_robustness(robustness), "of": shaken},
         "columns": _columns(efforts),
         "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},

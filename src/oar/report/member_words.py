@@ -13,6 +13,7 @@ from oar.goals import Wanted
 from oar.people.wording import counted
 from oar.pictures.numbers import number
 from oar.plans.card import Card
+from oar.report.answer import unable_words
 
 Facts = Mapping[str, Any]
 MOST_NAMES = 12
@@ -96,13 +97,16 @@ def _otherwise(facts: Facts) -> list[str]:
     row = None if found is None else found["bystanders"]
     if row is not None and row["people"] and row["away"] is not None:
         said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
+    unable = (facts.get("card") or {}).get("unable")
+    if unable:
+        said.append(f"{unable_words(unable)}; whether the goal is reached was tried with them doing nothing.")
     if not facts["outcome"]["success"] or facts["outcome"]["success_before"]:
         return said
     enough, movers = facts["least"]["people_at_most"], facts["outcome"]["movers"]
     if enough is not None and enough < movers:
         said.append(f"The plan asks {movers:,} members; {enough:,} of those who were asked were found to be enough.")
     shaken = facts["robustness"]
-    if shaken is not None:
+    if shaken is not None and shaken["of"] == "answers":  # a member has the card, and no row of the moves
         tries, good = shaken["draws"], round(shaken["success_rate"] * shaken["draws"])
         said.append(f"In {good} of {tries} trials in which a random fifth did nothing, it still reached its goal.")
     return said

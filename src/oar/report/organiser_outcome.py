@@ -98,8 +98,9 @@ def _shaken(found: Facts | None) -> Markup | str:
     if found is None:
         return ""
     good, part = round(found["success_rate"] * found["draws"]), percent(found["defection"])
+    who = "answers the card" if found["of"] == "answers" else "moves"
     said = (
-        f"Where each who moves does nothing with a chance of {part}, {good} of {found['draws']} refits reach the goal."
+        f"Where each who {who} does nothing with a chance of {part}, {good} of {found['draws']} refits reach the goal."
     )
     return tag("p", said)
 
