@@ -258,15 +258,24 @@ def _short(value: float) -> str:
 
 
 def told(limits: Limits, schema: Schema) -> str:
-    """Say in one line what observed limits keep.
+    """Say in one line what limits keep: those that were observed, and those of one's own.
 
     >>> income, owner = Column("income", "integer"), Column("owner", "boolean")
     >>> told(Limits({"income": Limit(lower=0, upper=9_000)}, as_observed=("income",)), Schema((income, owner)))
     'as observed: 1 column stays within its range (1 whole)'
+    >>> told(Limits({"income": Limit(lower=0), "owner": Limit(immutable=True)}), Schema((income, owner)))
+    'by limits of their own: 1 column stays within its range (1 whole), 1 column stays as it is'
     """
     seen = [name for name in limits.as_observed if name in schema.names]
-    still = [name for name in seen if limits.columns[name].immutable]
-    ranged = [name for name in seen if name not in still]
+    own = [name for name in limits.columns if name not in seen]
+    whose = (("as observed", seen), ("by limits of their own", own))
+    return "; ".join(f"{how}: {_kept(limits, schema, names)}" for how, names in whose if names)
+
+
+def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
+    """Say what the limits of some columns keep."""
+    still = [name for name in names if limits.columns[name].immutable]
+    ranged = [name for name in names if name not in still and _has_range(limits.columns[name])]
     whole = sum(schema[name].whole for name in ranged)
     parts = []
     if ranged:
@@ -274,15 +283,19 @@ def told(limits: Limits, schema: Schema) -> str:
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
         parts.append(counted(len(still), "column stays as it is", "columns stay as they are"))
-    coded = {name: limits.columns[name].missing for name in ranged if limits.columns[name].missing}
+    coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
         listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
         more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
         parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
-    own = [name for name in limits.columns if name not in seen]
-    if own:
-        parts.append(counted(len(own), "column as its own limit says", "columns as their own limits say"))
-    return f"as observed: {', '.join(parts)}"
+    rest = len(names) - len(still) - len(ranged)
+    if rest:
+        parts.append(counted(rest, "column has no range", "columns have no range"))
+    return ", ".join(parts)
+
+
+def _has_range(limit: Limit) -> bool:
+    return limit.lower is not None or limit.upper is not None
 
 
 def drafted(people: Any, schema: Schema | None = None) -> str:

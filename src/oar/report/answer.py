@@ -17,7 +17,6 @@ from oar.pictures.numbers import number
 from oar.plans import Result
 from oar.problem import Problem
 
-
 NOBODY = "nobody does anything"
 
 
