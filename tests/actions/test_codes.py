@@ -177,10 +177,12 @@ def test_applicants_stay_where_an_appreciable_share_of_them_is(extreme):
     assert 1 < found["DebtRatio"].upper < 10
     assert 10_000 < found["MonthlyIncome"].upper < 40_000
     assert found["MonthlyIncome"].missing is None
-    for name in LATE:
-        assert 98 in found[name].missing
-        assert found[name].lower == 0
-        assert 1 <= found[name].upper <= 13
+    for number, name in enumerate(LATE):
+        assert found[name].immutable  # what has happened, codes and all
+        plain = Limits.observed(table[[name]].rename(columns={name: f"x{number}"})).columns[f"x{number}"]
+        assert 98 in plain.missing
+        assert plain.lower == 0
+        assert 1 <= plain.upper <= 13
     assert found["age"].immutable
 
 

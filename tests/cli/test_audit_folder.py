@@ -227,3 +227,17 @@ def test_the_example_needs_no_data(tmp_path):
     said = done("audit", tmp_path / "plan")
     assert "the file that the plan was made of" in said
     assert "all kept" in said
+
+
+def test_a_plan_of_ones_own_needs_its_data(tmp_path):
+    frame = people().drop(columns="town")
+    frame.reset_index(names="").to_csv(tmp_path / "people.csv", index=False)
+    asked = ("--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3, "--leave-out", "column 1")
+    done("plan", tmp_path / "people.csv", *asked, "--out", tmp_path / "plan")
+    said = failed("audit", tmp_path / "plan")
+    assert "DATA: must be the file that the plan was made of, got none; name it after the folder." in said
+    found = done("audit", tmp_path / "plan", tmp_path / "people.csv")
+    frame.to_csv(tmp_path / "copy.csv", index=False)  # what was left out is no part of what is audited
+    result = run("audit", tmp_path / "plan", tmp_path / "copy.csv")
+    assert "DATA is another file than it was made of" in result.stderr
+    assert result.stdout.split("The moves of moves.csv:")[1] == found.split("The moves of moves.csv:")[1]

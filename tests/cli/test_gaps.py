@@ -135,8 +135,9 @@ def test_what_a_card_is_worth_is_what_members_own_answers_come_to(gaps, tmp_path
     assert card["success"] == (reached > 0.5)
     said = "28 people have missing values, for which the card has no answer, and stay as they are"
     assert card["unable"] == 28
-    for text in (told, *((tmp_path / "plan" / name).read_text() for name in ("report.html", "member.html"))):
-        assert said in text
+    assert said in told
+    for name in ("report.html", "member.html"):  # where counts are rounded
+        assert said.replace("28", "30") in (tmp_path / "plan" / name).read_text()
     audit = done("audit", "plan", "people.csv")
     assert said in audit
     loss = float(re.findall(r"goal loss .* → (\S+)", audit)[1])

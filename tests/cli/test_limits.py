@@ -66,7 +66,8 @@ def test_limits_can_be_lifted_which_is_warned_about(asked, tmp_path):
 def test_a_files_columns_take_the_place_of_single_ones(asked, tmp_path):
     (tmp_path / "limits.toml").write_text("[columns.income]\nimmutable = true\n[columns.age]\n")
     told = done("plan", *asked, "--budget", "2", "--out", "plan", "--limits", "limits.toml")
-    assert "2 columns stay within their ranges (1 whole), 2 columns as their own limits say" in told
+    own = "by limits of their own: 1 column stays as it is, 1 column has no range"
+    assert f"as observed: 2 columns stay within their ranges (1 whole); {own}; --limits FILE" in told
     assert afters("plan", "income").empty
     assert (afters("plan", "late") >= 0).all()
 
@@ -76,8 +77,10 @@ def test_the_drafted_file_plans_the_same(asked, tmp_path):
     text = (tmp_path / "limits.toml").read_text()
     assert text == done("limits", *asked[:3]).rstrip("\n") + "\n"
     assert run("limits", *asked[:3], "--output", "limits.toml").exit_code == 1
+    ranges = "3 columns stay within their ranges (1 whole), 1 column stays as it is"
     for out, more in (("one", []), ("two", ["--limits", "limits.toml"])):
-        done("plan", *asked, "--budget", "0.5", "--out", out, *more)
+        assert ranges in done("plan", *asked, "--budget", "0.5", "--out", out, *more)
+        assert ranges in (tmp_path / out / "report.html").read_text()
     assert (tmp_path / "one" / "moves.csv").read_text() == (tmp_path / "two" / "moves.csv").read_text()
 
 

@@ -91,8 +91,9 @@ def test_plain_numbers_move_in_their_own_units(points, tmp_path):
         ("income,age,owner,purpose,approved\n2000,30,True,moon,no\n", "row 0: .*'purpose'.*'moon'"),
         ("income,age,owner,purpose,approved\n2000,30,True,car,perhaps\n", "row 0: label: must be one of 'no', 'yes'"),
         ("income,age,owner,purpose,approved\n2000,,True,car,no\n", "row 0: column 'age': must have a value"),
-        ("height,weight,approved\n180,80,no\n", "target: one column must be the label"),
-        ("income,age,owner,purpos,approved\n2000,30,True,car,no\n", "The card's column 'purpose' is not there"),
+        ("height,weight,approved\n180,80,no\n", "ROWS: must have every column of the card, got none called"),
+        ("income,age,owner,purpos,approved\n2000,30,True,car,no\n", "got none called 'purpose'. Did you mean 'purpos'"),
+        ("income,age,owner,purpose\n2000,30,True,car\n", "--target: one column must be the label .* got none"),
     ],
 )
 def test_a_members_mistake_is_named(plan, tmp_path, text, complaint):
@@ -228,3 +229,24 @@ def test_a_wrong_value_is_named_and_all_others_are_answered(plan, tmp_path):
     assert (
         "budget: must be" in run("respond", plan / "plan" / "plan.json", tmp_path / "me.csv", "--budget", "-1").stderr
     )
+
+
+def test_the_file_that_was_planned_for_is_answered(tmp_path):
+    """What was left out of the plan is no column of the card, and nobody has to name it again."""
+    frame = people().drop(columns="town")
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    done("plan", tmp_path / "plain.csv", *ASKED, "--out", tmp_path / "plan")
+    card = tmp_path / "plan" / "plan.json"
+    more = frame.assign(who=[f"p{place:02}" for place in range(90)], day="2024-01-31", married="no")
+    more.reset_index(names="").to_csv(tmp_path / "people.csv", index=False)
+    done("respond", card, tmp_path / "plain.csv", "--out", tmp_path / "one.csv")
+    said = failed("respond", card, tmp_path / "people.csv")
+    assert "--target: one column must be the label and not on the card, got 'approved', 'married'" in said
+    done("respond", card, tmp_path / "people.csv", "--target", "approved", "--out", tmp_path / "two.csv")
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
+    more.drop(columns="married").reset_index(names="").to_csv(tmp_path / "people.csv", index=False)
+    result = run("respond", card, tmp_path / "people.csv", "--out", tmp_path / "three.csv")
+    assert result.exit_code == 0
+    assert "Labels are those of column 'approved', or name --target; 3 other columns are ignored." in result.stderr
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "three.csv").read_text()
+    done("respond", card, tmp_path / "people.csv", "--id", "Unnamed: 0")

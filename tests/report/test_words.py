@@ -1,8 +1,10 @@
 """Answers and reports are sentences: no Python in them, and no more digits than there is meaning."""
 
+import ast
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -249,3 +251,42 @@ def test_the_report_names_columns_that_moves_change_and_the_card_does_not():
     published = publish(result)
     assert not published.card.table.columns[1].movable
     assert "Who answers it changes nothing in grade, where moves.csv does" in published.facts["told"]
+
+
+def reasons():
+    """Yield every reason against a card that the sources have, with what is filled in left as it stands there."""
+    for name in ("publish", "publish_table", "publish_classes", "lever_plan", "card_file", "digits"):
+        tree = ast.parse((Path(oar.__file__).parent / "plans" / f"{name}.py").read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Raise | ast.Assign) and not isinstance(getattr(node, "exc", node), ast.Name):
+                parts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+                text = "".join(part for part in parts if isinstance(part, str))
+                if "card" in text and "members" in text:
+                    yield text
+
+
+def test_reasons_against_a_card_are_in_the_words_of_the_command():
+    every = list(reasons())
+    assert len([text for text in every if "plan.moves()" in text]) >= 6
+    for text in every:
+        assert not re.search(r"plan\.\w+\(|\boar\.\w|signal=|^plan:", in_command_words(text)), text
+
+
+def test_a_plan_without_a_card_says_why_without_python(files, tmp_path):
+    asked = ("--target", "approved", "--goal", "yes", "--query", 1, "--budget", 0.9, "--relabel", 3)
+    told = done("plan", files / "people.csv", *asked, "--out", tmp_path / "plan")
+    for text in (told, (tmp_path / "plan" / "audit.json").read_text(), (tmp_path / "plan" / "report.html").read_text()):
+        assert "hand members their rows of moves.csv." in " ".join(text.split())
+        assert "plan.moves" not in text
+
+
+def test_a_limit_that_was_kept_is_told_as_kept(files, tmp_path):
+    """More are harmed than helped all the same, within what was allowed."""
+    asked = (*YES, "--query", 1, "--budget", 0.9)
+    free = done("plan", files / "people.csv", *asked, "--out", tmp_path / "free").splitlines()[0]
+    limited = re.findall(r"--[a-z]+(?=[^;]* limits? that)", free)
+    assert "kept" not in free
+    told = done("plan", files / "people.csv", *asked, "--lost", 0.9, "--out", tmp_path / "kept").splitlines()[0]
+    assert "--lost" in limited
+    assert re.search(r"; --lost 0\.9 was kept; .* limits? that further\.", told), told
+    assert "--lost 0.9 was kept" in re.sub("<[^>]*>", "", (tmp_path / "kept" / "report.html").read_text())

@@ -6,7 +6,7 @@
 | number, integer with a code for a missing value (`codes`) | the same; the code is not in the range, and stays |
 | row numbers, dates as whole numbers (20240131, 202401) | immutable |
 | by their names (`told_names`): codes, who people are and whom they live with, time that has passed | immutable |
-| by their names: counts of what has happened (times late, bankruptcies …) | the same as numbers, and do not fall |
+| by their names: what has happened (times late, bankruptcies …) | immutable |
 | boolean, ordinal, category | nothing: they move among the values that they have |
 
 **The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least `FEW`
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from oar.actions.codes import codes
 from oar.actions.limits import Limit, Limits, as_limits
-from oar.actions.told_names import has_happened, why_still
+from oar.actions.told_names import why_still
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
 from oar.people.identities import identities
@@ -149,12 +149,9 @@ def _observe(column: Column, values: Array) -> Observed:
     if unit is not None:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
-    direction = "up" if has_happened(column) else None
-    if direction is not None:
-        told += "; what has happened cannot be undone, so it does not fall"
     low, high = (_typed(bound, column) for bound in (lower, upper))
     kept = tuple(_typed(code, column) for code in missing) or None
-    return Observed(column, Limit(lower=low, upper=high, direction=direction, unit=unit, missing=kept), told)
+    return Observed(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
 
 
 def _typed(value: float, column: Column) -> float:
@@ -259,15 +256,24 @@ def _short(value: float) -> str:
 
 
 def told(limits: Limits, schema: Schema) -> str:
-    """Say in one line what observed limits keep.
+    """Say in one line what limits keep: those that were observed, and those of one's own.
 
     >>> income, owner = Column("income", "integer"), Column("owner", "boolean")
     >>> told(Limits({"income": Limit(lower=0, upper=9_000)}, as_observed=("income",)), Schema((income, owner)))
     'as observed: 1 column stays within its range (1 whole)'
+    >>> told(Limits({"income": Limit(lower=0), "owner": Limit(immutable=True)}), Schema((income, owner)))
+    'by limits of their own: 1 column stays within its range (1 whole), 1 column stays as it is'
     """
     seen = [name for name in limits.as_observed if name in schema.names]
-    still = [name for name in seen if limits.columns[name].immutable]
-    ranged = [name for name in seen if name not in still]
+    own = [name for name in limits.columns if name not in seen]
+    whose = (("as observed", seen), ("by limits of their own", own))
+    return "; ".join(f"{how}: {_kept(limits, schema, names)}" for how, names in whose if names)
+
+
+def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
+    """Say what the limits of some columns keep."""
+    still = [name for name in names if limits.columns[name].immutable]
+    ranged = [name for name in names if name not in still and _has_range(limits.columns[name])]
     whole = sum(schema[name].whole for name in ranged)
     parts = []
     if ranged:
@@ -275,15 +281,19 @@ def told(limits: Limits, schema: Schema) -> str:
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
         parts.append(counted(len(still), "column stays as it is", "columns stay as they are"))
-    coded = {name: limits.columns[name].missing for name in ranged if limits.columns[name].missing}
+    coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
         listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
         more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
         parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
-    own = [name for name in limits.columns if name not in seen]
-    if own:
-        parts.append(counted(len(own), "column as its own limit says", "columns as their own limits say"))
-    return f"as observed: {', '.join(parts)}"
+    rest = len(names) - len(still) - len(ranged)
+    if rest:
+        parts.append(counted(rest, "column has no range", "columns have no range"))
+    return ", ".join(parts)
+
+
+def _has_range(limit: Limit) -> bool:
+    return limit.lower is not None or limit.upper is not None
 
 
 def drafted(people: Any, schema: Schema | None = None) -> str:

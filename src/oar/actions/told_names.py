@@ -5,7 +5,7 @@
 | who people are, and whom they live with | age, sex, religion, citizenship, marital status, dependants | stays |
 | codes of places, of people and of moments | zip code, phone, account number, date | stays |
 | time that has passed, but of categories | months since …, tenure, years at … | stays |
-| counts of what has happened | times late, delinquencies, bankruptcies, convictions | cannot fall |
+| what has happened | times late, delinquencies, bankruptcies, convictions | stays |
 
 Words count, not parts of them: `household_size` stays, and `household_income` does not.
 """
@@ -68,24 +68,19 @@ def why_still(column: Column) -> str | None:
 
     >>> why_still(Column("NumberOfDependents", "integer")), why_still(Column("household_income", "integer"))
     ('which nobody is asked to change', None)
+    >>> why_still(Column("late_30_59", "integer")), why_still(Column("days_past_due", "integer"))
+    ('which has happened', None)
     """
     words = _words(column.name)
     if UNCHOSEN.search(words) or ACCENTED.search(unicodedata.normalize("NFC", column.name)):
         return "which nobody is asked to change"
+    if HAPPENED.search(words):  # it cannot be undone, and nobody is asked to be late once more
+        return "which has happened"
     if column.kind in ("boolean", "category"):  # a tenure that is rented or owned
         return None
     if PASSED.search(words):
         return "time that has passed"
     return "a code, and no amount" if column.kind != "ordinal" and CODES.search(words) else None
-
-
-def has_happened(column: Column) -> bool:
-    """Report whether a column counts, by its name, what has happened and cannot be undone.
-
-    >>> has_happened(Column("late_30_59", "integer")), has_happened(Column("days_past_due", "integer"))
-    (True, False)
-    """
-    return column.kind == "integer" and HAPPENED.search(_words(column.name)) is not None
 
 
 def _words(name: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from oar.cli.audit import audit
 from oar.cli.endings import ENDINGS, clear_endings, left_at_once
@@ -20,6 +21,7 @@ from oar.cli.schema import schema
 from oar.cli.simulate import simulate
 from oar.cli.study import EXAMPLE as STUDY_EXAMPLE
 from oar.cli.study import study
+from oar.cli.words import OPTIONS
 from oar.errors import check_text
 from oar.interrupts import listen
 from oar.version import __version__
@@ -35,6 +37,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+class OwnWords(TyperCommand):
+    """A command whose errors are told in its own options."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, with its options known to whoever tells an error."""
+        known = OPTIONS.set(frozenset(name for each in self.params for name in each.opts))
+        try:
+            return super().invoke(ctx)
+        finally:
+            OPTIONS.reset(known)
 
 
 def main() -> None:
@@ -110,3 +124,5 @@ app.command(
     short_help="Draft what may be done to the columns of a table.",
     epilog="Example: oar limits people.csv --target approved --output limits.toml",
 )(limits)
+for each in app.registered_commands:
+    each.cls = OwnWords

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oar.cli.asking import Asked
 from oar.cli.retelling import asked_from_json
-from oar.errors import NumericsError, OARError, StorageError
+from oar.errors import NumericsError, OARError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from oar.cli.stages import Stage
@@ -114,7 +114,10 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
 @contextmanager
 def _asked(private: dict[str, Any], data: Path | None) -> Iterator[Asked]:
     with tempfile.TemporaryDirectory(prefix="oar-audit-") as place:
-        yield asked_from_json(private["asked"], data, Path(place))
+        asked = asked_from_json(private["asked"], data, Path(place))
+        if data is None and asked.example is None:
+            raise OptionError("DATA: must be the file that the plan was made of, got none; name it after the folder.")
+        yield replace(asked, layout=replace(asked.layout, left_out_if_there=True))
 
 
 def _moved(problem: Any, folder: Path) -> Plan:

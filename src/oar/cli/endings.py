@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oar.cli.words import in_options
+from oar.cli.words import in_own_options
 from oar.errors import OARError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def progress_bar() -> Progress:
 
 @contextmanager
 def clear_endings(
-    interrupted: str = "nothing was written", in_words: Callable[[str], str] = in_options
+    interrupted: str = "nothing was written", in_words: Callable[[str], str] = in_own_options
 ) -> Iterator[None]:
     """Turn errors raised on purpose into one line and exit code 1, and Ctrl-C into exit code 130.
 

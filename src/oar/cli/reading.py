@@ -30,7 +30,8 @@ class Layout:
         written: how its cells are written. target: the column of labels. name: the column of people's names.
         left_out: columns that the model does not see. features: those that it sees although they look like row numbers
             or names. weights: the column of training weights. schema, missing, plain: as the options say. of_card:
-            whether a card says what the features are.
+            whether a card says what the features are. left_out_if_there: whether a file may be without the columns
+            that are left out, as a copy may that was made for an auditor.
     """
 
     written: Writing = Writing()
@@ -43,6 +44,7 @@ class Layout:
     missing: str = "refuse"
     plain: bool = False
     of_card: bool = False
+    left_out_if_there: bool = False
 
     def read(self, path: Path, texts: tuple[str, ...] = ()) -> pandas.DataFrame:
         """Return a file as a frame, its people called by the column of names if there is one.
@@ -66,6 +68,8 @@ class Layout:
         from oar.people.identities import identities
         from oar.people.reading import called_by_place
 
+        if self.of_card:
+            return
         said = {self.target, self.name, self.weights, *self.left_out, *self.features}
         for name in (name for name in frame.columns if called_by_place(name) and name not in said):
             why = identities(frame[[name]]).get(name)
@@ -280,9 +284,9 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     layout.written.check(path)
     frame = layout.read(path)
     column_of(frame, layout.target, "target")
-    for name in layout.left_out:
+    for name in () if layout.left_out_if_there else layout.left_out:
         column_of(frame, name, "leave-out")
-    seen = frame.drop(columns=list(layout.left_out))
+    seen = frame.drop(columns=list(layout.left_out), errors="ignore")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if os.path.isfile(path) else ""
     beside = [name for name in (layout.target, layout.weights) if name is not None]
     features = seen.drop(columns=[name for name in beside if name in seen])

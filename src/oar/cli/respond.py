@@ -16,7 +16,7 @@ from oar.cli.tabling import check_file
 from oar.cli.writing import Writing
 from oar.errors import DataError, OptionError
 from oar.people.encoding import LARGEST, LARGEST_WHOLE
-from oar.people.wording import nearest, shown
+from oar.people.wording import counted, nearest, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +34,10 @@ Mine = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option(help="The column of labels.  [default: the one that is not on the card]", show_default=False),
+    typer.Option(
+        help="The column of labels.  [default: the one that is not on the card and has such labels]",
+        show_default=False,
+    ),
 ]
 Keep = Annotated[
     list[str] | None,
@@ -72,14 +75,16 @@ def respond(
         check_file(out, force, endings=())
         loaded = Card.load(card)
         written.check(mine)
-        frame = Layout(written, name=given.by_place([name])[0] if name else None).read(mine)
+        frame = Layout(written, name=given.by_place([name])[0] if name else None, of_card=True).read(mine)
         doubts: list[str] = []
-        changes, unanswered = answers(loaded, frame, target, tuple(keep or ()), budget, doubts)
+        label = label_column(loaded, frame, target)
+        changes, unanswered = answers(loaded, frame, label, tuple(keep or ()), budget, doubts)
         if len(unanswered) == len(frame):
             raise DataError(unanswered[0][1] + _more(len(frame) - 1))
         if out is not None:
             write_csv(changes, out)
     typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
+    typer.echo(_ignored(loaded, frame, label, target), err=True, nl=False)
     for _, why in unanswered:
         typer.echo(f"no answer for {why}", err=True)
     if unanswered:
@@ -101,7 +106,7 @@ def respond(
 def answers(
     card: Card,
     frame: pandas.DataFrame,
-    target: str | None,
+    label: str,
     keep: tuple[str, ...],
     budget: float | None,
     doubts: list[str],
@@ -114,9 +119,6 @@ def answers(
     import pandas
 
     columns = columns_of(card)
-    label = _label_column(frame, target, columns)
-    for name in columns:
-        column_of(frame, name, "columns of the card")
     for name in keep:
         if name not in columns:
             raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
@@ -166,17 +168,38 @@ def columns_of(card: Card) -> tuple[str, ...]:
     return card.features
 
 
-def _label_column(frame: pandas.DataFrame, target: str | None, columns: tuple[str, ...]) -> str:
+def label_column(card: Card, frame: pandas.DataFrame, target: str | None) -> str:
+    """Return the column of labels: the only one that is not on the card, or the only one with a label of the card's.
+
+    Other columns are ignored, as the plan did without them: row numbers, names, dates and the like.
+    """
+    from oar.people.identities import identities
+    from oar.people.reading import called_by_place
+
+    columns = columns_of(card)
+    others = [name for name in frame.columns if name not in columns]
+    for name in columns:
+        if name not in frame.columns:
+            hint = nearest(name, others)
+            raise DataError(f"ROWS: must have every column of the card, got none called {shown(name)}.{hint}")
     if target is not None:
         column_of(frame, target, "target")
         return target
-    others = [str(name) for name in frame.columns if name not in columns]
+    if len(others) > 1 and card.classes is not None:
+        known, spare = {word(each) for each in card.classes}, identities(frame[others])
+        some = [name for name in others if name not in spare and not called_by_place(name)]
+        others = [name for name in some if frame[name].map(word).isin(known).any()] or others
     if len(others) != 1:
         found = ", ".join(map(shown, others)) or "none"
-        missing = [name for name in columns if name not in frame.columns]
-        hint = f" The card's column {shown(missing[0])} is not there." if missing else ""
-        raise DataError(f"target: one column must be the label and not on the card, got {found}; name --target.{hint}")
-    return others[0]
+        raise DataError(f"target: one column must be the label and not on the card, got {found}; name --target.")
+    return str(others[0])
+
+
+def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str | None) -> str:
+    """Say which column was taken for the labels, in a line, where nobody named it and there are others."""
+    spare = len(frame.columns) - len(columns_of(card)) - 1
+    ignored = counted(spare, "other column is ignored", "other columns are ignored")
+    return f"Labels are those of column {shown(label)}, or name --target; {ignored}.\n" if spare and not target else ""
 
 
 def _class(card: Card, label: Any) -> Any:

@@ -15,7 +15,7 @@ from oar.cli.writing import Writing
 from oar.errors import StorageError
 
 PARTS: dict[str, Any] = {"layout": Layout, "written": Writing}
-LEFT_OUT = ("data", "card_goal")  # the people are handed to the auditor by another way
+LEFT_OUT = ("data", "card_goal", "left_out_if_there")  # people are handed to the auditor by another way
 
 
 def asked_to_json(asked: Asked) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def schema(
     typer.echo(inferred)
     gaps = int(frame.isna().any(axis=1).sum())
     if gaps:
-        typer.echo(f"{gaps:,} of {len(frame):,} rows have missing values: choose --missing drop or --missing impute.")
+        typer.echo(
+            f"{gaps:,} of {len(frame):,} rows have missing values: plan with --missing drop or --missing impute."
+        )
     if output is not None:
         typer.echo(f"Done. Edit {output}")

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 
+OPTIONS: ContextVar[frozenset[str] | None] = ContextVar("OPTIONS", default=None)
+"""The options of the command that runs; None where none does."""
 # What an error about a table begins with, and the option or argument that it is about.
 SUBJECTS = (
     (r"^frame: ", "DATA: "),
     (r"^path: (?=must )", "file: "),
     (r"^path: ", ""),
     (r"^columns(?=: names must)", "DATA"),
-    (r"^(target|weights|schema|missing|query|goal|budget|norm|limits|participants|group|model)(?=: )", r"--\1"),
+)
+# What it begins with where it is about an argument that is an option of its name.
+NAMED = re.compile(r"^(?:[A-Z]\w+ )?([a-z][a-z_-]*)(?=: )")  # "Query share: ", too
+TABLES = frozenset(
+    f"--{name}"
+    for name in (
+        "target",
+        "weights",
+        "schema",
+        "missing",
+        "query",
+        "goal",
+        "budget",
+        "norm",
+        "limits",
+        "participants",
+        "group",
+        "model",
+    )
 )
 # What an error advises in Python, and what does the same here; \1 is what was advised to be given.
 ADVICE = (
@@ -65,12 +86,42 @@ ADVICE = (
 )  # fmt: skip
 
 
-def in_options(text: str) -> str:
+# Ways out that are left out of an error where the command has no such option.
+NEEDS = (
+    ("--query", r" \(--query is such a name then\)"),
+    ("--schema", r", and if these are categories, list them in a --schema"),
+    ("--schema", r" If these are categories, list them in a --schema\."),
+    ("--schema", r",? or (?:give )?a --schema[^;.]*"),
+    ("--plain", r"leave out --plain, or "),
+    ("--example", r"; or name --example [\w-]+"),
+)  # fmt: skip
+
+
+def in_options(text: str, options: frozenset[str] | None = None) -> str:
     """Return an error as somebody reads it who has options and files, and no Python.
+
+    Args:
+        text: what it says.
+        options: those of the command that it is told by; None for all that tables are read with.
 
     >>> in_options("frame: must not have missing values, got some; choose missing='drop'.")
     'DATA: must not have missing values, got some; choose --missing drop.'
+    >>> in_options("held_out: must have people, got none.", frozenset({"--held-out"}))
+    '--held-out: must have people, got none.'
     """
     for pattern, said in (*SUBJECTS, *ADVICE):
         text = re.sub(pattern, said, text)
-    return text
+    for option, way in NEEDS:
+        if options is not None and option not in options:
+            text = re.sub(way, "", text)
+    return NAMED.sub(lambda found: _called(found, TABLES if options is None else options), text)
+
+
+def in_own_options(text: str) -> str:
+    """Return an error in the words of the command that runs."""
+    return in_options(text, OPTIONS.get())
+
+
+def _called(found: re.Match[str], options: frozenset[str]) -> str:
+    option = f"--{found[1].replace('_', '-')}"
+    return option if option in options else found[0]

@@ -14,8 +14,16 @@ SAID = {
     "deviations, and oar.models.Scaled.": "Leave out --plain: then changes are counted in standard deviations.",
     "limits keep them within it (oar.Limits.observed).": "leave --limits none out, or set limits there.",
     "otherwise try another solver.": "otherwise allow larger budgets, or let more people act.",
+    "make people with oar.Population.from_frame(df, target=…), whose cards can,": "leave out --plain,",
+    "solve again with signal='implicit', or hand members": "hand members",
+    "rows of plan.moves(), plan.labels() and plan.leavers()": "rows of moves.csv",
+    "rows of plan.moves(), or allow more.": "rows of moves.csv, or allow more with --changed, --lost or --worse.",
+    "rows of plan.moves()": "rows of moves.csv",
+    "rows of plan.changes()": "rows of moves.csv",
+    "leave them out of the limits' `levels`": "leave them out of `levels` in a file of --limits",
 }
 
+ARGUMENT = re.compile(r"^plan: ")  # of which a reader knows nothing: it is the plan that is told of
 KEEP = re.compile(r"Limit that by oar\.Keep\(([^)]*)\)\.")
 
 
@@ -27,6 +35,7 @@ def in_command_words(text: str) -> str:
     >>> in_command_words("Limit that by oar.Keep(lost=…, worse=…).")
     'Plan with --lost or --worse to limit that.'
     """
+    text = ARGUMENT.sub("", text)
     for library, command in SAID.items():
         text = text.replace(library, command)
     return KEEP.sub(_options, text)

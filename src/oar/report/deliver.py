@@ -21,6 +21,7 @@ from oar.plans.digits import smallest_class, tells_on_one
 from oar.plans.publish_table import without_answer
 from oar.report.answer import told, unable_words
 from oar.report.arriving import finish, is_ours
+from oar.report.command_words import in_command_words
 from oar.report.facts import FORMAT
 from oar.report.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
 from oar.report.member_page import member_page
@@ -98,7 +99,7 @@ def publish(result: Result) -> Published:
         card, verdict = result.plan.published()
         as_json(card)
     except OARError as error:
-        return Published(None, str(error))
+        return Published(None, in_command_words(str(error)))
     return Published(
         card,
         loss=float(verdict.loss),

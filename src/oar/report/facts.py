@@ -146,10 +146,10 @@ def limits_told(problem: Problem) -> str | None:
     limits, schema = problem.limits, problem.people.schema
     if limits is None or schema is None:
         return "none but the budget: columns are plain numbers, and may leave the range of the data"
-    if limits.as_observed:
-        return f"{told_limits(limits, schema)}; --limits FILE sets your own, --limits none lifts them"
-    said = counted(len(limits.columns), "column has a limit of its own", "columns have limits of their own")
-    return said if limits.columns else "none but what the columns are: numbers may leave the range of the data"
+    if not limits.columns:
+        return "none but what the columns are: numbers may leave the range of the data"
+    ways = "; --limits FILE sets your own, --limits none lifts them" if limits.as_observed else ""
+    return told_limits(limits, schema) + ways
 
 
 def _imputed(problem: Problem) -> dict[str, Any] | None:
@@ -308,6 +308,7 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
         "effects": effect_words(prediction_words(problem), *both),
         "limited_by": [f"--{each}" for each in limiting(*both, problem.regresses, worse)],
         "limited": [f"--{each}" for each in KEPT if getattr(problem.keep, each, None) is not None],
+        "kept": _limits_kept(found),
         **groups,
         "by_outcome": None if problem.regresses else _by_outcome(found, pools[problem.people.target or "class"]),
         "grouped_by": name,
@@ -316,6 +317,15 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
         "held_out_people": found.held_out_size,
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
+
+
+def _limits_kept(found: Collateral) -> dict[str, float]:
+    """Return the limits on side effects that were asked for, by option, where the audit found none of them broken."""
+    keep, audit = found.result.problem.keep, found.result.audit
+    if keep is None or audit.violations:
+        return {}
+    limits = {f"--{each}": getattr(keep, each) for each in KEPT}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _answered(found: Collateral) -> str | None:
@@ -338,11 +348,17 @@ def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:
 
 
 def _limited(others: Mapping[str, Any]) -> str:
-    """Return how many are harmed and helped, and the options that limit it: those that were not given, if any."""
+    """Return how many are harmed and helped, which limits on that were kept, and the options that limit it further."""
     names = [name for name in others["limited_by"] if name not in others["limited"]]
+    kept = [f"{name} {others['kept'][name]:g}" for name in others["limited_by"] if name in others["kept"]]
+    said = [others["effects"]]
+    if kept:
+        said.append(f"{' and '.join(kept)} {'was' if len(kept) == 1 else 'were'} kept")
     if names:
-        return f"{others['effects']}; {' or '.join(names)} {'limits' if len(names) == 1 else 'limit'} that"
-    return f"{others['effects']}; a smaller {others['limited_by'][0]} limits that"
+        said.append(f"{' or '.join(names)} {'limits' if len(names) == 1 else 'limit'} that{' further' if kept else ''}")
+    else:
+        said.append(f"a smaller {others['limited_by'][0]} limits that{' further' if kept else ''}")
+    return "; ".join(said)
 
 
 def _groups(found: Collateral, name: str, pools: Mapping[str, Pooled]) -> dict[str, list[dict[str, Any]]]:
