@@ -74,7 +74,7 @@ def test_a_spreadsheets_export_is_read(folder):
     assert "--na 'unbekannt'" in failed("schema", *german)
     told = shown(*german, "--na", "unbekannt").splitlines()
     assert [line.split()[:2] for line in told[1:3]] == [["income", "number"], ["age", "integer"]]
-    assert told[-1] == "1 of 90 rows have missing values: choose --missing drop or --missing impute."
+    assert told[-1] == "1 of 90 rows have missing values: plan with --missing drop or --missing impute."
 
 
 def test_a_workbook_is_read_as_a_file_is(folder):
