@@ -186,7 +186,7 @@ def test_the_example_of_schema_works(table):
         "income   number",
         "purpose  category  car, home",
         "owner    boolean",
-        "1 of 3 rows have missing values: choose --missing drop or --missing impute.",
+        "1 of 3 rows have missing values: plan with --missing drop or --missing impute.",
         "Done. Edit schema.toml",
     ]
     written = oar.Schema.load(table.parent / "schema.toml")
