@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_clear_line(tmp_path):
     result = run("reproduce", "--out", tmp_path / "file" / "out")
     assert result.returncode == 1
     assert result.stdout == ""
-    assert re.fullmatch(r"oar: out: must be a folder that can be written to, got .+file/out.+\n", result.stderr)
+    assert re.fullmatch(r"oar: --out: must be a folder that can be written to, got .+file/out.+\n", result.stderr)
 
 
 def test_a_folder_that_cannot_be_written_to_fails_before_any_work(tmp_path, monkeypatch):
@@ -122,7 +122,8 @@ def test_missing_images_are_one_clear_line(tmp_path):
     result = run("embed-mnist", "--folder", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
-    assert result.stderr.startswith("oar: folder: must be a folder that exists")
+    assert result.stderr.startswith("oar: --folder: must be a folder that exists")
+    assert "pass it as --folder, or set" in result.stderr
 
 
 def test_interrupting_leaves_nothing_half_written(tmp_path):
@@ -186,7 +187,7 @@ def test_the_example_of_schema_works(table):
         "income   number",
         "purpose  category  car, home",
         "owner    boolean",
-        "1 of 3 rows have missing values: choose --missing drop or --missing impute.",
+        "1 of 3 rows have missing values: plan with --missing drop or --missing impute.",
         "Done. Edit schema.toml",
     ]
     written = oar.Schema.load(table.parent / "schema.toml")

@@ -65,6 +65,7 @@ ADVICE = (
     (r"impute instead, or drop columns such as", "use --missing impute, or --leave-out columns such as"),
     (r"drop these rows first \(df\.dropna\(subset=\[…\]\)\), or choose", "choose"),
     (r"use df\.rename\(columns=str\)", "name every column"),
+    (r"pass it as folder=", "pass it as --folder"),
     (r"overwrite=True \(on the command line, --force\)", "--force"),
     (r"; drop it if it is an identifier, or give a schema", "; use --leave-out if it is an identifier, or a --schema"),
     (
