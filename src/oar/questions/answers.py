@@ -25,7 +25,7 @@ class BudgetAnswer(ShownAsText):
         result: the audited collective result at the value, or just above it; None if impossible. Where none was found
             to suffice, that of the largest budget which was tried.
         at_least: a budget that is proved to be needed: none below it reaches the goal. 0 where nothing is proved.
-        exact: whether the value itself is proved.
+        exact: whether `at_least` is proved to be the value itself, to six digits.
     """
 
     value: float

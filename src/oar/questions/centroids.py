@@ -16,6 +16,7 @@ from oar.audit.proofs import fewest_members, never, within_radii
 from oar.audit.proofs.rounding import UNIT
 from oar.errors import Status
 from oar.plans import Result
+from oar.plans.judged import MET
 from oar.problem import Problem
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
 from oar.questions.trying import scaled, unit_budgets
@@ -25,7 +26,6 @@ from oar.solvers.centroid import why_never
 from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
 
 Array = NDArray[np.float64]
-MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
 SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
@@ -52,19 +52,20 @@ def exact_budget(problem: Problem) -> BudgetAnswer:
         )
     result = collective(scaled(problem, _just_above(reach, value)))
     binding = None if blocker is None else classes[blocker]
-    least = proved_scale(problem, value)
+    least = proved_scale(problem, value, result.evidence)
     explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
     if least < value * (1 - SHARP):
         explanation = f"Any {what} above {value:.6g} suffices. It takes at least {least:.6g} (proved)."
     return BudgetAnswer(value, result.status, binding, explanation, result, least, least >= value * (1 - SHARP))
 
 
-def proved_scale(problem: Problem, value: float) -> float:
+def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
     """Return a scale, `value` but for rounding, below which the referee proves that nothing reaches the goal.
 
-    It looks at less and less, until what rounding leaves open is behind it; 0 where nothing is proved.
+    It looks at less and less, until what rounding leaves open is behind it; 0 where nothing is proved. `still` is the
+    referee's evidence where some result has it already.
     """
-    still = collective(scaled(problem, 0.0)).evidence
+    still = collective(scaled(problem, 0.0)).evidence if still is None else still
     if value == np.inf:
         return np.inf if never(problem, still) else 0.0
     # Radii are in step with the scale.
@@ -160,7 +161,7 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
     if share is None:
         everyone = collective(problem)
-        proved = everyone.bound >= alone.loss * (1 - SHARP)
+        proved = everyone.bound >= alone.loss
         explanation = (
             f"{'Impossible' if proved else 'Not found'}: with all eligible members the collective's best loss is "
             f"{everyone.loss:.6g}, not below the individual's {alone.loss:.6g}. Let more members take part, or give "
