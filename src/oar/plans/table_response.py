@@ -4,7 +4,7 @@ Everyone is a problem of its own, computed side by side; arrays are (n, …), an
 coordinates x with budget r, in words that any language can follow:
 
 1. Start from staying, with the score s(x) and slopes ∇s(x). Up to ROUNDS times:
-2. *Respond* to the slopes here (3–5); then to the mean of them and of the slopes where that leads. Tries are both of
+2. *Respond* to the slopes here (3–6); then to the mean of them and of the slopes where that leads. Tries are both of
    these, and points a half, a quarter and an eighth of the way from here to the first (numbers only, in whole steps
    counted from x towards staying; levels are the first's), if they keep everything. The try with the highest score
    counts, the first of equals (to EQUAL). If it is not above the score here, stop; else it is the new here.
@@ -19,6 +19,8 @@ coordinates x with budget r, in words that any language can follow:
 5. *Links and rules.* Columns of which none speaks change as filled. The others follow in the order of gain per cost,
    each as far as everything is kept, found by halving; twice over, because one may make way for another. What was
    shortened is the most that is offered, and the budget is filled again, in the same way; the better of both counts.
+6. *Trifles.* Where some column has steps, a change of a column without steps, of which no link or rule speaks, that
+   costs less than TRIFLE of the budget is left out: it is what whole steps leave of the budget, not worth asking for.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ SHARES = (0.5, 0.25, 0.125)
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 FILLS = 8  # rounds in which columns reach their bounds
 HALVINGS = 40
+TRIFLE = 0.01  # of a budget; `oar.solvers.whole` does the same
 INSIDE = 1e-6  # of a change that a link or rule ends: how far it stays from the edge
 OVER = 5e-10  # of a budget, and of what links compare: rounding
 
@@ -102,6 +105,8 @@ class TableResponse:
         self.costs = np.array([each.cost if each.movable else 1.0 for each in terms.columns])
         self.steps = np.array([each.step for each in terms.columns])
         self.plain = [at for at, each in enumerate(terms.columns) if each.column.kind != "category"]
+        self.trifling = self.steps == 0  # columns of which small changes are left out
+        self.trifling[list(terms.bound)] = False
 
     def of(self, members: Members) -> tuple[Array, Array]:
         """Return everyone's move (n, d), and by how much its score rises (n,)."""
@@ -156,7 +161,7 @@ class TableResponse:
         return np.where(fine[:, None], found, there)
 
     def _response(self, members: Members, slopes: Array) -> Array:
-        """Return moves that gain most by the slopes, all but (3–5)."""
+        """Return moves that gain most by the slopes, all but (3–6)."""
         offers = self._offers(members, slopes)
         amounts = self._filled(members.radii, offers)
         if self.terms.bound:
@@ -164,6 +169,9 @@ class TableResponse:
             shorter = replace(offers, most=np.where(first < amounts, first, offers.most))
             second = self._within(members, shorter, self._filled(members.radii, shorter))
             amounts = _better(offers.gains, first, second)
+        if (self.steps > 0).any():
+            trifles = self.trifling & (amounts * self.costs < TRIFLE * members.radii[:, None])
+            amounts = np.where(trifles, 0.0, amounts)
         return self._moves(members.rows, offers, amounts)
 
     def _offers(self, members: Members, slopes: Array) -> Offers:

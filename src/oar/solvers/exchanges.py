@@ -29,7 +29,7 @@ from oar.solvers.loop import Reached
 from oar.solvers.region_limits import RegionLimits
 from oar.solvers.search import SLOWLY, Search
 from oar.solvers.starts import other_ways
-from oar.solvers.whole import ALMOST, Whole
+from oar.solvers.whole import ALMOST, TRIFLE, Whole
 
 Array = NDArray[np.float64]
 REST_STEPS = 10
@@ -64,7 +64,21 @@ def made_whole(
     for start in _other_ways(problem, search, whole, best, unmoved):
         with suppress(NumericsError):
             best = min(best, _exchanged(search, whole, start), key=lambda reached: reached.step.loss)
-    search.reached = [_one_by_one(search, whole, best)]
+    search.reached = [_without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)]
+
+
+def _without_trifles(search: Search, whole: Whole, here: Reached, unmoved: Outcome) -> Reached:
+    """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
+    moves = whole.without_trifles(here.moves) if whole.discrete.any() else here.moves
+    if (moves == here.moves).all():
+        return here
+    training, signal, query, target, _ = search.asked
+    with suppress(NumericsError):
+        outcome = refit(training, moves[:-1], query + moves[-1], target, here.step.memory, PRECISION)
+        if outcome.loss - here.step.loss <= TRIFLE * (unmoved.loss - here.step.loss):
+            swept = replace(here, moves=moves, step=signal.differentiate(training, outcome, None))
+            return replace(swept, gap=_gap_bound(search, swept))
+    return here
 
 
 def _other_ways(problem: Problem, search: Search, whole: Whole, best: Reached, unmoved: Outcome) -> Iterator[Array]:

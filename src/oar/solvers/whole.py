@@ -23,6 +23,7 @@ LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, an
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 MOST_FILLED = 4  # rounds
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
+TRIFLE = 0.01  # of a budget: a smaller change of a column without steps is not worth asking for; cards do the same
 
 
 class Whole:
@@ -273,6 +274,23 @@ class Whole:
         lengths = region.norm.length(rest)
         share = np.divide(region.radii, lengths, out=np.ones_like(lengths), where=lengths > region.radii)
         return rest * share[:, None]
+
+    def without_trifles(self, moves: Array) -> Array:
+        """Return moves (n, d) without changes too small to ask for: what whole steps leave of a budget buys them.
+
+        Columns of links and rules stay as they are, because other changes may rest on them; so does everyone who would
+        not end where people are.
+        """
+        free = ~self.discrete
+        if len(self.region.links):
+            free &= ~self.region.links.any(axis=0)
+        if self.measured.ruled is not None:
+            for rule in self.measured.ruled.rules:
+                for name in rule.names:
+                    place = self.measured.ruled.encoding.places[name]
+                    free &= (self.measured.columns < place.start) | (self.measured.columns >= place.stop)
+        trifles = free & (np.abs(moves) < TRIFLE * self.region.radii[:, None])
+        return self.settled(np.where(trifles, 0.0, moves), moves)
 
     def others(self, whole: Array) -> Iterator[Array]:
         """Yield other whole moves of everyone that differ in one column: taken back, a step on, as far as can be.

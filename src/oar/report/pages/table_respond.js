@@ -1,8 +1,9 @@
-// A member's answer to a card of a table: steps 1, 2 and 5 of oar/plans/table_response.py, for one person.
+// A member's answer to a card of a table: steps 1, 2, 5 and 6 of oar/plans/table_response.py, for one person.
 
 const ROUNDS = 20;
 const SHARES = [0.5, 0.25, 0.125];
 const HALVINGS = 40;
+const TRIFLE = 0.01; // of a budget: smaller changes of a column without steps are left out
 const INSIDE = 1e-6; // of a change that a link or rule ends: how far it stays from the edge
 
 // s and ∇s behind the scaler: see oar/plans/table_score.py.
@@ -68,6 +69,13 @@ function response(table, member, slopes) {
     const shorter = offers.map((offer, at) => (first[at] < amounts[at] ? { ...offer, most: first[at] } : offer));
     const second = withinLimits(table, member, shorter, filled(table, member.radius, shorter));
     amounts = better(offers, first, second);
+  }
+  if (table.columns.some(({ step }) => step > 0)) {
+    amounts = amounts.map((amount, at) => {
+      const { step, cost } = table.columns[at];
+      const trifle = !(step > 0) && !table.bound.includes(at) && amount * cost < TRIFLE * member.radius;
+      return trifle ? 0 : amount;
+    });
   }
   return moveOf(table, member.point, offers, amounts);
 }
