@@ -41,5 +41,14 @@ def test_short_work_shows_nothing_even_on_a_terminal(monkeypatch, capsys):
 
 
 def test_what_progress_must_be():
-    with pytest.raises(oar.DataError, match="progress: must be True, False or None"):
+    with pytest.raises(oar.DataError, match="progress: must be True, False, None"):
         oar.collective(problem(), progress="bar")
+
+
+@pytest.mark.parametrize("verb", [oar.collective, oar.joint, oar.minimal_budget, oar.minimal_coalition])
+def test_a_listener_of_ones_own_hears_every_step(verb, capsys):
+    heard = []
+    verb(problem(), progress=lambda number, loss, gap: heard.append((number, loss, gap)))
+    assert len(heard) > 2
+    assert all(np.isfinite(loss) and gap >= 0 for _, loss, gap in heard)
+    assert capsys.readouterr() == ("", "")

@@ -13,18 +13,25 @@ from oar.errors import DataError
 QUIET = 1.0  # seconds before anything is shown, so that short solves show nothing
 OnStep = Callable[[int, float, float], None]
 """Called after every accepted step with its number, the loss and the gap there."""
+Progress = bool | OnStep | None
+"""Whether steps are shown on stderr (None: on a terminal), or a listener of one's own."""
 
 
 @contextmanager
-def step_line(title: str, shown: bool | None) -> Iterator[OnStep | None]:
+def step_line(title: str, shown: Progress) -> Iterator[OnStep | None]:
     """Yield what a solver should call after each step; None where nothing is to be shown.
 
     Args:
         title: what is being done.
-        shown: True, False, or None for "if stderr is a terminal".
+        shown: True, False, None for "if stderr is a terminal", or the caller's own listener.
     """
+    if callable(shown):
+        yield shown
+        return
     if shown is not None and not isinstance(shown, bool):
-        raise DataError(f"progress: must be True, False or None (on a terminal), got {shown!r}.")
+        raise DataError(
+            f"progress: must be True, False, None (on a terminal) or a function of step, loss and gap, got {shown!r}."
+        )
     if not (sys.stderr.isatty() if shown is None else shown):
         yield None
         return

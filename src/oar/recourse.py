@@ -19,7 +19,7 @@ from oar.online import OnlineProblem
 from oar.plans import Proposal, Result
 from oar.plans.online_result import OnlineResult
 from oar.problem import Problem
-from oar.progress import OnStep, step_line
+from oar.progress import OnStep, Progress, step_line
 from oar.solvers import propose_collective, propose_individual, propose_joint
 from oar.solvers.online_planning import propose_online
 
@@ -40,18 +40,18 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
 
 @overload
 def collective(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> Result: ...
 
 
 @overload
 def collective(
-    problem: OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+    problem: OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> OnlineResult: ...
 
 
 def collective(
-    problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+    problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> Result | OnlineResult:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
@@ -67,7 +67,7 @@ def collective(
             "direct-search"; or settings from `oar.solvers`.
         signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
             from `oar.signals`.
-        progress: whether to show steps on stderr while models are refitted; None means "on a terminal".
+        progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     with step_line("collective", progress) as on_step:
         if isinstance(problem, OnlineProblem):
@@ -84,7 +84,7 @@ def planned(
     return audited(propose_collective(problem, solver, signal, on_step, starts), problem, MEMBERS)
 
 
-def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None) -> Result:
+def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 
     Args:

@@ -22,6 +22,7 @@ from oar.plans.publish_classes import class_card
 from oar.plans.publish_table import everyones_room
 from oar.plans.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
+from oar.progress import Progress
 
 if TYPE_CHECKING:
     from oar.plans.refits import Verdict
@@ -151,7 +152,7 @@ class Plan:
         stale: float = 0.0,
         draws: int = 100,
         seed: int = 0,
-        progress: bool | None = None,
+        progress: Progress = None,
     ) -> Robustness:
         """Return what becomes of this plan where people do not do quite what it says, by a refit for each draw.
 
@@ -166,7 +167,7 @@ class Plan:
                 copy of somebody drawn from all people has come, with features, label and weight from before the plan.
             draws: how many refits.
             seed: of the draws.
-            progress: whether to show draws on stderr; None means "on a terminal".
+            progress: whether to show draws on stderr; None means "on a terminal". Or a function of step, loss and gap.
         """
         from oar.plans.robustness import robustness  # which imports this file
 

@@ -25,7 +25,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
 from oar.plans.refits import Given, Refits
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -126,7 +126,7 @@ class Robustness(ShownAsText):
 
 
 def robustness(
-    plan: Plan, defection: float, noise: float, stale: float, draws: int, seed: int, progress: bool | None
+    plan: Plan, defection: float, noise: float, stale: float, draws: int, seed: int, progress: Progress
 ) -> Robustness:
     """Return what comes of a plan, draw by draw; see `Plan.robustness`."""
     _check(defection, noise, stale, draws, seed)

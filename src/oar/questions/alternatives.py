@@ -29,6 +29,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.problem import Problem
+from oar.progress import Progress
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.otherwise import Idea, ideas
 from oar.recourse import collective
@@ -172,7 +173,7 @@ class Alternatives(ShownAsText):
 
 
 def alternatives(
-    problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: bool | None = None
+    problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: Progress = None
 ) -> Alternatives:
     """Return up to n plans for the same end that really differ in which columns or who moves, with their prices.
 
@@ -211,7 +212,7 @@ def alternatives(
     return Alternatives(tuple(kept), int(n), tried, (*dropped, *similar))
 
 
-def _solved(idea: Idea, solver: Any, progress: bool | None) -> Alternative | str:
+def _solved(idea: Idea, solver: Any, progress: Progress) -> Alternative | str:
     """Return an idea's plan, or a sentence on why there is none."""
     try:
         plan = Alternative.of(idea.how, collective(idea.problem, solver=solver, progress=progress))

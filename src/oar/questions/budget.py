@@ -16,7 +16,7 @@ from oar.errors import Status
 from oar.models import NearestCentroid
 from oar.plans import Result
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 from oar.questions.answers import BudgetAnswer
 from oar.questions.bounds import bound_of
 from oar.questions.centroids import exact_budget, proved_scale
@@ -48,7 +48,7 @@ def minimal_budget(
     signal: Any = "auto",
     tolerance: float | None = None,
     most: float | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> BudgetAnswer:
     """Return the smallest budget with which the participants reach the goal (the problem's own is only a first guess).
 
@@ -63,7 +63,7 @@ def minimal_budget(
         tolerance: the share of the value within which the search stops; 0.01 if left out.
         most: the largest budget (or factor on the budgets) that is tried; four times the way from the query to the
             farthest person if left out.
-        progress: whether to show steps on stderr; None means "on a terminal".
+        progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
     no_idle_options(problem, "the least budget", solver=solver, signal=signal, tolerance=tolerance, most=most)

@@ -24,7 +24,7 @@ from oar.errors import NumericsError, OptionError, Status
 from oar.people.wording import counted
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 from oar.questions.answers import CoalitionAnswer
 from oar.questions.bounds import bound_of
 from oar.questions.centroids import exact_coalition
@@ -41,7 +41,7 @@ MOST_LEAVING = 5  # times that one of them leaves
 
 
 def minimal_coalition(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: bool | None = None
+    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> CoalitionAnswer:
     """Return the fewest of the eligible participants who reach the goal within their budgets.
 
@@ -52,7 +52,7 @@ def minimal_coalition(
         problem: what is asked.
         solver: as in `oar.collective`.
         signal: as in `oar.collective`.
-        progress: whether to show steps on stderr; None means "on a terminal".
+        progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
     no_best(problem, "the fewest members are looked for")

@@ -22,7 +22,7 @@ from oar.plans import Result
 from oar.plans.effort import Efforts
 from oar.plans.refits import Refits
 from oar.plans.table_out import QUERY
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 from oar.questions.first_order import first_order
 from oar.questions.shapley import shapley
 
@@ -125,7 +125,7 @@ class Credit(ShownAsText):
 
 
 def credit(
-    result: Result, method: str = "first-order", draws: int | None = None, seed: int = 0, progress: bool | None = None
+    result: Result, method: str = "first-order", draws: int | None = None, seed: int = 0, progress: Progress = None
 ) -> Credit:
     """Return each member's share in a result: in the fall of the goal loss.
 
@@ -136,7 +136,7 @@ def credit(
         draws: for "shapley": how many orders in which members come are drawn, at least 4 and in pairs; None means all
             coalitions where at most 8 act, else as many orders as about 2,000 refits allow.
         seed: of these orders.
-        progress: whether to show refits on stderr; None means "on a terminal".
+        progress: whether to show refits on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     if not isinstance(result, Result):
         raise DataError(f"result: must be what oar.collective returns, got an object of type {type(result).__name__}.")

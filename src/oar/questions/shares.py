@@ -16,7 +16,7 @@ from oar.actions.participation import random_order
 from oar.errors import DataError, Status
 from oar.plans import Result
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 from oar.questions.answers import ShareAnswer
 from oar.questions.centroids import exact_break_even
 from oar.questions.coalition import no_best
@@ -36,7 +36,7 @@ def break_even(
     signal: Any = "auto",
     tolerance: float | None = None,
     seed: int | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> ShareAnswer:
     """Return the share of participants at which the collective overtakes the individual at the same budget.
 
@@ -50,7 +50,7 @@ def break_even(
         signal: as in `oar.collective`.
         tolerance: the difference of shares within which the search stops; 0.02 if left out.
         seed: of the draw of members; 0 if left out.
-        progress: whether to show steps on stderr; None means "on a terminal".
+        progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
     no_best(problem, "shares of them are looked for")

@@ -23,7 +23,7 @@ from oar.people import Population
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
 from oar.problem import Problem
-from oar.progress import step_line
+from oar.progress import Progress, step_line
 from oar.recourse import audited
 from oar.solvers import propose_collective
 from oar.solvers.outside_public import public_people
@@ -125,7 +125,7 @@ def transfer(
     numbers: int | Sequence[int] = (1, 2, 4),
     public: Any = (0.1, 0.3, 1.0),
     seeds: int | Sequence[int] = (0,),
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Transfer:
     """Return what surrogates predict of their plans against what the black box says, plan by plan.
 
@@ -140,7 +140,7 @@ def transfer(
         public: what they are trained on: shares of the people, and others, as from a shifted distribution: an
             oar.Population, or a pair (name, oar.Population). One or several of these.
         seeds: of draws, one or several; each is a plan of its own.
-        progress: whether to show plans on stderr; None means "on a terminal".
+        progress: whether to show plans on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     if not isinstance(problem, Problem) or not isinstance(problem.model, BlackBox):
         raise DataError("problem: must be an oar.Problem(…) with an oar.BlackBox(…) as its model, got another.")

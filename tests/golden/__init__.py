@@ -1,0 +1,1 @@
+"""Golden problems: answers recorded once, with which later versions are compared."""
