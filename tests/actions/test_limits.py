@@ -358,3 +358,7 @@ def test_other_tools_words_are_not_guessed_at(tmp_path):
     (tmp_path / "limits.toml").write_text("links = 3")
     with pytest.raises(OptionError, match="links: must be a list"):
         Limits.load(tmp_path / "limits.toml")
+
+
+def test_bounds_of_numpy_are_told_as_users_write_them():
+    assert repr(Limit(lower=np.float64(1.5), upper=np.int64(3))) == repr(Limit(lower=1.5, upper=3))

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -235,3 +236,24 @@ def test_a_tree_without_splits_behind_a_scaler_has_one_leaf():
     people = oar.Population(np.random.default_rng(0).normal(size=(20, 2)), ["a"] * 15 + ["b"] * 5)
     result = oar.individual(oar.Problem(people, oar.BlackBox(tree), oar.Query([1.0, 1.0], goal="b"), oar.Perturb(1.0)))
     assert result.status is oar.Status.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("seed", "large"), [(20, 1e8), (25, 3e6), (28, 3e6)])
+def test_no_change_below_the_bound_is_accepted_beside_a_large_column_that_stays(seed, large):
+    # A tie is some thousand times as wide as the rounding of distances, which must not be counted as part of it.
+    rng = np.random.default_rng(seed)
+    labels = np.arange(100) % 2
+    for size in (24e3, 489e3, 3e6, 1e8):
+        amounts = np.round(rng.lognormal(np.log(size), 0.5, 100))
+        values = rng.normal(size=100) + labels
+        if size == large:
+            break
+    amounts[labels == 1] = amounts[labels == 0]
+    frame = pd.DataFrame({"amount": amounts, "a": values, "label": np.where(labels == 1, "yes", "no")})
+    people = oar.Population.from_frame(frame, "label")
+    advice = oar.Cheapest(people, oar.NearestCentroid(), {"amount": oar.Limit(immutable=True)})
+    row = {"amount": float(amounts[0]), "a": -1.5}
+    bound, unit = advice.of(oar.Query(row, "yes")).bound, frame["a"].std(ddof=0)
+    for less in np.geomspace(1e-8, 1e-2, 30):
+        moved = row | {"a": -1.5 + bound * (1 - less) * unit}
+        assert advice.of(oar.Query(moved, "yes")).status is not oar.Status.ALREADY

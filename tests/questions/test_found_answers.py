@@ -130,7 +130,7 @@ def test_the_break_even_found_for_prototypes_is_about_that_of_nearest_centroid()
     people, query = oar.Population(features, labels), oar.Query(0.25 * means[2] + 0.75 * means[0], 2)
     problem = oar.Problem(people, PrototypeNetwork(), query, oar.Perturb(1.5))
     exact, found = oar.break_even(as_centroids(problem)), oar.break_even(problem, collective_solver=QUICK, seed=3)
-    assert exact.exact
+    assert exact.exact == exact.individual.exact
     assert not found.exact
     assert exact.share - 0.03 <= found.share <= exact.share + 0.05
     assert found.goal_share == pytest.approx(exact.goal_share, abs=0.05)
@@ -173,3 +173,33 @@ def test_what_cannot_be_asked_is_refused():
             ask(levers)
     with pytest.raises(oar.DataError, match="tolerance"):
         oar.minimal_budget(problem, tolerance=2)
+
+
+def three_groups(participants, **query):
+    """Return nearest centroid with a goal of probability, of several classes or of several people."""
+    features = np.array([[0, 0], [0, 0.2], [3, 0], [3, 0.2], [3, -0.2], [0, 3], [0.2, 3]], dtype=float)
+    labels = np.array([0, 0, 1, 1, 1, 2, 2])
+    asked = oar.Query(**({"features": np.array([0.9, 1.0]), "goal": 1} | query))
+    action = oar.Perturb(1.0, participants=None if participants is None else labels == participants)
+    return oar.Problem(oar.Population(features, labels), oar.NearestCentroid(), asked, action)
+
+
+def test_a_probability_can_be_had_without_winning_a_duel():
+    found = oar.minimal_budget(three_groups(2, probability=0.2))
+    assert found.status is oar.Status.ACHIEVED
+    assert 0.9 * found.value < found.at_least <= found.value
+    never = oar.minimal_budget(three_groups(2, probability=0.3))
+    assert never.status is oar.Status.IMPOSSIBLE
+    # Whoever moves class 2 away for ever comes no nearer to class 1 than this.
+    distances = [np.hypot(0.9, 0.9), np.hypot(2.1, 1.0)]
+    assert 1 / (1 + np.exp(distances[1] - distances[0])) < 0.3
+
+
+@pytest.mark.parametrize(
+    "query", [{"goal": {1, 2}}, {"goal": oar.AnyBut(0)}, {"features": np.array([[0.9, 1.0], [1.0, 0.8]])}]
+)
+def test_budgets_are_found_for_other_goals_of_nearest_centroid(query):
+    found = oar.minimal_budget(three_groups(None, **query), solver=QUICK)
+    assert found.result is not None
+    assert found.result.success
+    assert found.at_least <= found.value

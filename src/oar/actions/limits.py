@@ -93,6 +93,9 @@ class Limit:
             if isinstance(listed, str) or not isinstance(listed, Iterable):
                 raise OptionError(f"{name}: must be a list of {what}, got {listed!r}.")
             object.__setattr__(self, name, tuple(plain(each) for each in listed))
+        # NumPy's numbers become Python's, which are told as users write them.
+        object.__setattr__(self, "lower", plain(self.lower))
+        object.__setattr__(self, "upper", plain(self.upper))
         if self.immutable:
             others = [name for name in ("direction", "step", "levels") if getattr(self, name) is not None]
             if others:

@@ -72,9 +72,11 @@ def duels(judge: Asked, problem: Problem, moves: Moves) -> Duels:
 
 
 def _of_centroids(judge: Asked, problem: Problem, moves: Moves) -> Duels:
-    """A tie is wider than the rounding of distances, so who is accepted is nearer to the goal's centroid, exactly.
+    """Who is accepted is nearer to the goal's centroid by a tie but for rounding, and a tie is wider than rounding.
 
-    And by a tie at least, which is worth that much times the distance in columns that do not move.
+    Distances are right to 2 UNIT of themselves, and the audit's tie is at least max(t, 4 UNIT S) with S = d_c + d_g. So
+    d_c − d_g ≥ max(t, 4 UNIT S) − 2 UNIT S. Times S/2 that is what the lead, half the difference of squares, must be;
+    it rises with S, and S is not below the distances in columns that do not move.
     """
     (centroids, scales), goal = judge.centroids, problem.goal
     offsets = centroids - moves.start
@@ -85,7 +87,8 @@ def _of_centroids(judge: Asked, problem: Problem, moves: Moves) -> Duels:
     sizes = 0.5 * np.einsum("cd,cd->c", np.abs(apart), np.abs(offsets[goal]) + np.abs(offsets[rivals]))
     ties = ties_of(scales, goal, moves.start)[rivals]
     still = np.linalg.norm(offsets[:, ~moves.basis.any(axis=1)], axis=1) * (1 - 1e-9)
-    leads -= (1 - 1e-6) * ties * 0.5 * (still[goal] + still[rivals])
+    both = still[goal] + still[rivals]
+    leads -= 0.5 * both * (np.maximum(ties, 4 * UNIT * both) - 2 * UNIT * both)
     return Duels(
         apart @ moves.basis,
         4 * UNIT * (np.abs(apart) @ np.abs(moves.basis)),

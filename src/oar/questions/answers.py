@@ -86,13 +86,14 @@ class CoalitionAnswer(ShownAsText):
 class ShareAnswer(ShownAsText):
     """From which share of participants on the collective does better than the individual at the same budget.
 
-    A share is one of each class's reach (members' weights times budgets): of heads, where those are equal. Where it is
-    not `exact`, members of each class are drawn at random, and it is a share of heads.
+    For nearest centroid on plain features a share is one of each class's reach (members' weights times budgets): of
+    heads, where those are equal. Elsewhere members of each class are drawn at random, and it is a share of heads.
 
     Attributes:
-        share: where `exact`: if this share of each class's eligible members takes part, the collective's exact loss
-            equals the individual's; any larger share does strictly better. Otherwise: the smallest share that was found
-            to do strictly better. None if all eligible members do worse, or were not found to do better.
+        share: for nearest centroid on plain features: if this share of each class's eligible members takes part, the
+            collective's exact loss equals that of the individual's best move found; any larger share does strictly
+            better. Elsewhere: the smallest share that was found to do strictly better. None if all eligible members do
+            worse, or were not found to do better.
         at_most: the share that would be enough even if the individual's loss were as low as its proved bound; None
             if all eligible members would not be. Equal to `share` where the individual's optimum is proved.
         goal_share: the share above which the collective reaches the goal itself, or the smallest that was found to;
@@ -102,7 +103,7 @@ class ShareAnswer(ShownAsText):
         individual: the audited individual result.
         result: the audited collective result with that share, rounded up to whole members; None if impossible. Where
             no share was found to do, that of all eligible members.
-        exact: whether the share is that of exact optima, rather than found by solving.
+        exact: whether both optima that are compared are proved: the collective's and the individual's.
     """
 
     share: float | None

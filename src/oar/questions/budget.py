@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from oar.actions.perturb import check_budget
+from oar.audit.proofs import MEMBERS, nobody_moves
 from oar.errors import Status
 from oar.models import NearestCentroid
 from oar.plans import Result
@@ -92,7 +93,7 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
     if found is None:
         least = _least(problem, farthest)
         # Either even all of those whom the best few are chosen from cannot do, or nobody may change anything at all.
-        if least == np.inf or (last.impossible and last.problem.limits is not None):
+        if least == np.inf or nobody_moves(last.problem, MEMBERS):
             said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
         said = f"No {what} up to {farthest:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
@@ -115,8 +116,9 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
 
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
-    if isinstance(problem.model, NearestCentroid) and problem.limits is None:  # even if all could be chosen
-        return proved_scale(problem, smallest_scale(reach_of(problem))[0])
+    if isinstance(problem.model, NearestCentroid) and problem.limits is None and problem.plain:  # for all of them
+        duels = smallest_scale(reach_of(problem))[0]
+        return proved_scale(problem, duels if problem.query.probability is None else enough)
     proof, members = bound_of(problem), None if problem.best is None else problem.best.number
     return 0.0 if proof is None else proof.least_scale(unit_budgets(problem), enough, members)
 

@@ -26,6 +26,7 @@ from oar.solvers.centroid import why_never
 from oar.solvers.reach import Reach, margin, reach_of, smallest_scale
 
 Array = NDArray[np.float64]
+LESS = (*10.0 ** np.arange(-12, -1), *np.arange(0.02, 1.0, 0.02))  # shares of a scale that are left out
 SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
@@ -62,15 +63,17 @@ def exact_budget(problem: Problem) -> BudgetAnswer:
 def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
     """Return a scale, `value` but for rounding, below which the referee proves that nothing reaches the goal.
 
-    It looks at less and less, until what rounding leaves open is behind it; 0 where nothing is proved. `still` is the
-    referee's evidence where some result has it already.
+    It looks at less and less, until what is open is behind it: rounding, or how far a search ended above the least; 0
+    where nothing is proved. `still` is the referee's evidence where some result has it already.
     """
     still = collective(scaled(problem, 0.0)).evidence if still is None else still
+    if never(problem, still):
+        return np.inf
     if value == np.inf:
-        return np.inf if never(problem, still) else 0.0
+        return 0.0
     # Radii are in step with the scale.
     unit = within_unit(problem)
-    for less in 10.0 ** np.arange(-12, 0):
+    for less in LESS:
         least = value * (1 - less)
         if within_radii(problem, still, unit * least).impossible:
             return float(least)
@@ -178,7 +181,7 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
         f"The collective's loss {level} the individual's once {share:.1%} of each class take part"
         f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
     )
-    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=True)
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=alone.exact)
 
 
 def _how_sure(alone: Result, at_most: float | None) -> str:

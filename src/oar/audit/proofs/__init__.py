@@ -29,7 +29,17 @@ from oar.plans.online_result import OnlineAudit, OnlineProposal
 from oar.plans.proof import Proof
 from oar.problem import Problem
 
-__all__ = ["BOTH", "MEMBERS", "QUERY", "fewest_members", "never", "prove", "prove_online", "within_radii"]
+__all__ = [
+    "BOTH",
+    "MEMBERS",
+    "QUERY",
+    "fewest_members",
+    "never",
+    "nobody_moves",
+    "prove",
+    "prove_online",
+    "within_radii",
+]
 
 MEMBERS, QUERY, BOTH = "members", "query", "both"  # who moves
 STILL = "that nobody can move, or no move is felt"
@@ -49,7 +59,7 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
     if who is None or problem.levers is not None or not audit.converged:
         return found
     moving = audit.movers or proposal.plan.query_move.any()
-    if not moving and _nobody_moves(problem, who):
+    if not moving and nobody_moves(problem, who):
         return found.with_other(Proof(audit.loss_before, not audit.success_before, STILL))
     if problem.asked.members is not None:
         return found
@@ -88,7 +98,7 @@ def _least(problem: Any) -> float:
     return 0.0 if everyone.query.several == "share" else float(getattr(problem.model, "least_loss", 0.0))
 
 
-def _nobody_moves(problem: Problem, who: str) -> bool:
+def nobody_moves(problem: Problem, who: str) -> bool:
     """Report whether limits leave nobody a move, or the model feels none."""
     if isinstance(problem.model, TestTimeBatchNorm) and problem.model.momentum == 0:
         return who == MEMBERS and problem.asked.members is None

@@ -51,11 +51,18 @@ def within_radii(problem: Problem, seen: Centroids, radii: Array, query: bool = 
 
 
 def never(problem: Problem, seen: Centroids) -> bool:
-    """Report whether no budget of the members, however large, is enough: some duel cannot be won."""
+    """Report whether no budget of the members, however large, is enough.
+
+    Centroids that somebody may move go anywhere. Some duel cannot be won, or, where a probability is asked for, which
+    may be had without winning any, the goal cannot be as probable as that.
+    """
     ends, able = Ends(problem, seen, False), _radii(problem) > 0
-    nearest = 0.0 if able[ends.goal] else float(ends.nearest(np.zeros(1))[0])
-    still = [code for code in ends.others if not able[code]]
-    return any(float(ends.farthest(code, np.zeros(1))[0]) - nearest <= ends.ties[code] * SURELY for code in still)
+    nearest = np.zeros(1) if able[ends.goal] else ends.nearest(np.zeros(1))
+    farthest = [np.full(1, np.inf) if able[code] else ends.farthest(code, np.zeros(1)) for code in ends.others]
+    if problem.query.probability is not None:
+        return improbable(float(loss_above(nearest, np.stack(farthest, axis=-1))[0]), problem.query.probability)
+    ties = ends.ties[ends.others]
+    return any(far[0] - nearest[0] <= tie * SURELY for far, tie in zip(farthest, ties, strict=True))
 
 
 def fewest_members(problem: Problem, seen: Centroids) -> float:
