@@ -8,7 +8,7 @@ import pytest
 from question_worlds import QUICK, as_centroids, small_table, two_groups
 
 import oar
-from oar.models import LinearSVM, PrototypeNetwork, Ridge, Scaled
+from oar.models import LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
@@ -203,3 +203,12 @@ def test_budgets_are_found_for_other_goals_of_nearest_centroid(query):
     assert found.result is not None
     assert found.result.success
     assert found.at_least <= found.value
+
+
+def test_the_search_for_fewer_members_ends_after_so_many_passes(monkeypatch):
+    problem = two_groups(model=SoftmaxRegression(), size=30, budget=2.0)
+    assert "where the search was ended" not in oar.minimal_coalition(problem, solver=QUICK).explanation
+    monkeypatch.setattr("oar.questions.coalition.PASSES", 1)
+    ended = oar.minimal_coalition(problem, solver=QUICK)
+    assert "by 1 plan for fewer, where the search was ended" in ended.explanation
+    assert ended.result.success

@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 MANY = 10_000  # people times features from which on plans take long
 PLANS, FAILING = 40, 2  # how many are made, and how many may fail in a row where they take long
+PASSES = 200_000  # over the data, in all of these plans: refits to moves of enormous budgets take thousands each
 STEPS, NEAR = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2), 1 / 20  # shares of a coalition: how many fewer, and near enough
 LEFT_OUT = 4  # single members whose leaving is planned for, each time that one could leave
 MOST_LEAVING = 5  # times that one of them leaves
@@ -143,6 +144,7 @@ class Fewer:
     best: Result
     made: int = 0  # plans for fewer members
     failing: int = 0  # of them, in a row
+    passes: int = 0  # that they took
 
     @property
     def ended(self) -> bool:
@@ -150,7 +152,7 @@ class Fewer:
         problem = self.trying.problem
         long = problem.people.size * problem.people.dimensions > MANY or not getattr(problem.model, "convex", True)
         most = FAILING if long or problem.keep is not None else PLANS
-        return self.made >= PLANS or self.failing >= most
+        return self.made >= PLANS or self.failing >= most or self.passes >= PASSES
 
     @property
     def how(self) -> str:
@@ -242,7 +244,9 @@ class Fewer:
         self.made += 1
         self.failing += 1
         few = self.trying.problem.with_action(participants=members, seed=None)
-        return self.trying.solve(few, self.best)
+        result = self.trying.solve(few, self.best)
+        self.passes += result.passes
+        return result
 
     def _choices(self, number: int) -> Iterator[Mask]:
         """Yield the most useful members after the best plan so far, and before any; each choice once."""
