@@ -10,16 +10,38 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oar.actions.norms import Norm
 from oar.errors import NumericsError
 from oar.models.training import Fit
-from oar.people import Population
+from oar.signals import Implicit
+from oar.solvers.loop import LoopSettings
+from oar.solvers.member_limits import Limits
 
+TARGET = np.zeros(1)  # of which this loss asks nothing
+SIGNAL = Implicit()
 Loss = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 
 def half_squared_distance(theta, query):
     """Return ½‖θ − x†‖² and its gradients in θ and x†."""
     return 0.5 * float((theta - query) @ (theta - query)), theta - query, query - theta
+
+
+def wave(theta, query):
+    """Return a loss with many minima, and its gradients."""
+    away = theta - query
+    slope = 0.2 * away + 1.5 * np.cos(3 * away)
+    return 0.1 * float(away @ away) + 0.5 * float(np.sin(3 * away).sum()) + 2.0, slope, -slope
+
+
+def limits_of(norm, radii, weights, query=0.0):
+    """Return everyone's balls, with the query's own."""
+    return Limits(Norm(norm), np.append(radii, query), np.append(weights, 1.0))
+
+
+def settings_of(response="spectral", steps=500, tolerance=1e-12, **more):
+    """Return settings of a loop without a deadline."""
+    return LoopSettings(response, steps, tolerance, np.inf, **more)
 
 
 class AverageTraining:
@@ -32,10 +54,6 @@ class AverageTraining:
         weights = np.ones(self.size) if weights is None else np.asarray(weights, dtype=np.float64)
         self.weights, self.loss, self.fails = weights / weights.sum(), loss, fails
         self.fitted: list[np.ndarray] = []
-
-    @property
-    def people(self) -> Population:
-        return Population(self.features, np.arange(self.size) % 2, self.weights)
 
     def start(self):
         return np.zeros(self.dimensions)

@@ -4,27 +4,14 @@ import time
 
 import numpy as np
 import pytest
-from closed_forms import AverageTraining
+from closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of, wave
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oar.actions.norms import Norm
-from oar.signals import Implicit
 from oar.signals.base import refit
 from oar.solvers.line_search import SEARCHES, Trials, armijo, exact
 from oar.solvers.loop import LoopSettings, improve
-from oar.solvers.member_limits import Limits
-
-TARGET = np.zeros(1)
-SIGNAL = Implicit()
-
-
-def limits_of(norm, radii, weights, query=0.0):
-    return Limits(Norm(norm), np.append(radii, query), np.append(weights, 1.0))
-
-
-def settings_of(response="spectral", steps=500, tolerance=1e-12, **more):
-    return LoopSettings(response, steps, tolerance, np.inf, **more)
 
 
 def improved(training, query, limits, settings=None, start=None, on_step=None):
@@ -92,13 +79,6 @@ def test_losses_never_rise_and_every_step_is_told(response):
     assert [number for number, _, _ in told] == list(range(1, found.steps + 1))
     assert [loss for _, loss, _ in told] == found.losses[1:]
     assert told[-1][2] == found.gap
-
-
-def wave(theta, query):
-    """Return a loss with many minima, and its gradients."""
-    away = theta - query
-    slope = 0.2 * away + 1.5 * np.cos(3 * away)
-    return 0.1 * float(away @ away) + 0.5 * float(np.sin(3 * away).sum()) + 2.0, slope, -slope
 
 
 def test_why_it_ended():
