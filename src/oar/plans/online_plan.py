@@ -22,7 +22,7 @@ from oar.plans.online_fingerprint import fingerprint
 from oar.version import __version__
 
 Array = NDArray[np.float64]
-FORMAT = "oar online plan 2"  # 1 knew functions by their names alone
+FORMAT = "oar online plan 3"  # 1 knew functions by their names alone, 2 goals by words of six digits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
