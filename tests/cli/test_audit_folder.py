@@ -54,6 +54,12 @@ def test_a_folder_says_itself_what_was_asked(world, tmp_path):
     assert "collateral" in found
 
 
+def test_peoples_own_values_can_be_read_by_the_organiser_alone(world):
+    folder = world[0] / "plan"
+    own = {path.name for path in folder.iterdir() if not path.stat().st_mode & 0o077}
+    assert own == {"moves.csv", "moves.parquet", "private.json"}
+
+
 def test_no_published_file_tells_whether_a_guess_at_the_data_is_right(world):
     place, _ = world
     guess = (place / "people.csv").read_bytes()

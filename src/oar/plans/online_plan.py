@@ -130,7 +130,7 @@ class OnlinePlan:
                 arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
-        with replace_atomically(Path(path)) as file:
+        with replace_atomically(Path(path), private=True) as file:
             file.write(buffer.getvalue())
 
     @classmethod

@@ -152,7 +152,10 @@ def _write(writing: _Writing, number: int, chunks: list[Chunk]) -> Path:
     fields = [(position, pyarrow.int64()), *((name, pyarrow.float64()) for name in names)]
     schema = pyarrow.schema(fields, metadata=mark)
     try:
-        with replace_atomically(path) as file, ParquetWriter(file, schema, write_page_checksum=True) as writer:
+        with (
+            replace_atomically(path, private=True) as file,
+            ParquetWriter(file, schema, write_page_checksum=True) as writer,
+        ):
             for chunk in chunks:
                 moves = writing.mover.of_chunk(chunk)
                 columns = [np.arange(chunk.start, chunk.stop), *np.ascontiguousarray(moves.T)]

@@ -139,7 +139,7 @@ def write_private(
         "asked": asked,
         "found": found,  # with all digits, which audit.json and report.html have not
     }
-    with replace_atomically(folder / PRIVATE) as file:
+    with replace_atomically(folder / PRIVATE, private=True) as file:
         file.write(json_text(content).encode())
 
 
