@@ -65,7 +65,7 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
 def with_column(frame: Any, given: Any, argument: str) -> tuple[Any, Any]:
     """Return a frame with a column, and its name, where one (labels, weights) is given beside the frame."""
     values = in_memory(given, argument)
-    if not is_frame(frame) or not (isinstance(values, list) or getattr(values, "ndim", 0)):
+    if not is_frame(frame) or not (isinstance(values, list) or getattr(values, "ndim", 0) > 0):
         return frame, given
     if is_frame(values):
         if len(values.columns) != 1:
