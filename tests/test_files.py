@@ -43,6 +43,18 @@ def test_a_file_that_is_private_stays_so(tmp_path):
     assert mode(tmp_path / "mine") == 0o600
 
 
+def test_a_private_file_is_its_owners_from_its_first_byte_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", None)
+    with replace_atomically(tmp_path / "mine", private=True) as file:
+        assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+        file.write(b"new")
+    assert mode(tmp_path / "mine") == 0o600
+    (tmp_path / "mine").chmod(0o640)  # its owner lets others read it
+    with replace_atomically(tmp_path / "mine", private=True) as file:
+        file.write(b"newer")
+    assert mode(tmp_path / "mine") == 0o640
+
+
 def test_two_may_write_the_same_file_at_once(tmp_path):
     with replace_atomically(tmp_path / "file") as slow:
         slow.write(b"slow")
@@ -66,8 +78,8 @@ def test_on_a_full_disk_the_older_file_stays(tmp_path, monkeypatch, length):
     write(tmp_path / "file", b"old")
     made = files._neighbour
 
-    def full(path):
-        descriptor, temporary = made(path)
+    def full(path, mode):
+        descriptor, temporary = made(path, mode)
         os.close(descriptor)
         return os.open("/dev/full", os.O_WRONLY), temporary
 

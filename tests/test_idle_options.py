@@ -87,3 +87,13 @@ def _is_made(kind):
 def test_an_unknown_option_is_refused_with_the_known_ones(kind):
     with pytest.raises(oar.OptionError, match=f"^{kind.__name__}: (must be one of '|takes no options)"):
         kind(no_such_option=1)
+
+
+@pytest.mark.parametrize("name", [name for name in oar.__all__ if inspect.isfunction(getattr(oar, name))])
+def test_a_verb_names_the_options_that_it_has(name):
+    verb = getattr(oar, name)
+    known = list(inspect.signature(verb).parameters)
+    with pytest.raises(oar.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
+        verb(nothing=1)
+    with pytest.raises(oar.OptionError, match=f"Did you mean '{known[-1]}'"):
+        verb(**{f"{known[-1]}x": 1})

@@ -150,3 +150,37 @@ def test_only_folders_of_ours_are_swept(tmp_path):
     (ours / scratch.MARK).touch()
     scratch._remove_orphans(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [own.name]
+
+
+EARLY = """
+import os, signal, sys
+class Interrupting:  # Ctrl-C while the command's own modules are imported
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPTED_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+ENTRY = "import sys\nfrom oar.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+
+
+def started(tmp_path, at, *how):
+    (tmp_path / "sitecustomize.py").write_text(EARLY)
+    (tmp_path / "oar").write_text(ENTRY)  # as installers write it
+    (tmp_path / "mine.py").write_text("import oar\n")
+    paths = os.pathsep.join([str(tmp_path), str(Path(oar.__file__).parents[1])])
+    env = os.environ | {"PYTHONPATH": paths, "INTERRUPTED_AT": at}
+    return subprocess.run([sys.executable, *how], env=env, capture_output=True, text=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("at", ["numpy", "oar.cli", "oar.cli.words"])
+@pytest.mark.parametrize("how", [["-m", "oar", "--version"], ["oar", "--version"], ["-W", "ignore", "-m", "oar"]])
+def test_ctrl_c_while_the_command_starts_is_one_line(tmp_path, how, at):
+    done = started(tmp_path, at, *how)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "oar: interrupted; nothing was written.\n")
+
+
+@pytest.mark.parametrize("how", [["mine.py"], ["-c", "import oar"], ["-m", "mine", "-m", "oar"]])
+def test_ctrl_c_while_others_import_the_package_is_theirs(tmp_path, how):
+    done = started(tmp_path, "numpy", *how)
+    assert "KeyboardInterrupt" in done.stderr
+    assert "oar: interrupted" not in done.stderr

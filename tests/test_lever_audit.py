@@ -1,6 +1,7 @@
 """The audit must catch a plan that lies about labels or leavers, and refit as others would."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from lever_worlds import problem_of
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -31,6 +32,21 @@ def refused(plan, *words):
     for word in words:
         assert any(word in violation for violation in found.violations), found.violations
     return found
+
+
+def test_offenders_are_called_by_the_index_of_their_table():
+    features = pd.DataFrame({"x": [0.0, 0.2, 0.1, 2.0, 2.2, 2.1]}, index=[5, 4, 3, 2, 1, 0])
+    people = oar.Population(features, pd.Series(["no"] * 3 + ["yes"] * 3, index=features.index))
+    limits = {"most": 3, "participants": [False] * 6}
+    action = [oar.Perturb(0.1), oar.Relabel(**limits), oar.Withhold(**limits)]
+    asked = oar.Problem(people, oar.NearestCentroid(), oar.Query([0.9], "yes"), action)
+    moves = pd.DataFrame({"x": [1.0]}, index=[3])
+    found = oar.audit(asked, moves, labels={4: "yes"}, leavers=[5])
+    assert [violation for violation in found.violations if violation.startswith("person")] == [
+        "person 3 moves by 1, limit 0.1",
+        "person 4 is relabelled without taking part",
+        "person 5 leaves without taking part",
+    ]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

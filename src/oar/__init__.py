@@ -5,6 +5,10 @@ new model gives somebody the prediction that they want. `oar` computes who shoul
 audits it by really retraining.
 """
 
+from oar.interrupts import end_at_once
+
+end_at_once()  # before anything is imported that takes long
+
 from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.limits import Limit, Limits

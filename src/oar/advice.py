@@ -13,7 +13,7 @@ from oar.actions.limits import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
 from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
 from oar.audit.duels import Moves, duels
-from oar.errors import DataError, OptionError, Status, choose
+from oar.errors import DataError, OptionError, Status, choose, with_near_names
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.people import Population
@@ -252,6 +252,7 @@ class Cheapest:
         return found
 
 
+@with_near_names
 def cheapest(
     people: Population,
     model: Any,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, TypeVar
 
-Kind = TypeVar("Kind")
+Made = TypeVar("Made", bound=Callable[..., Any])
 NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
 
 
@@ -124,8 +124,8 @@ def choose(argument: str, got: object, known: Iterable[str]) -> str:
     raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")
 
 
-def with_near_names(kind: type[Kind]) -> type[Kind]:
-    """Have a class refuse arguments that it does not know, with those that it does, in place of Python's TypeError.
+def with_near_names(made: Made) -> Made:
+    """Have a class or a function refuse arguments that it does not know, with those that it does, by an error of ours.
 
     >>> @with_near_names
     ... class Point:
@@ -135,19 +135,22 @@ def with_near_names(kind: type[Kind]) -> type[Kind]:
     ...
     oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
     """
-    made: Any = kind.__init__
-    names = list(inspect.signature(made).parameters)[1:]
+    called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+    name = made.__name__
+    known = list(inspect.signature(called).parameters)[isinstance(made, type) :]  # less self
 
-    @functools.wraps(made)
-    def checked(self: Any, *values: Any, **settings: Any) -> None:
-        for name in settings:
-            if not names:
-                raise OptionError(f"{kind.__name__}: takes no options, got {name!r}; leave it out.")
-            choose(kind.__name__, name, names)
-        made(self, *values, **settings)
+    @functools.wraps(called)
+    def checked(*values: Any, **settings: Any) -> Any:
+        for setting in settings:
+            if not known:
+                raise OptionError(f"{name}: takes no options, got {setting!r}; leave it out.")
+            choose(name, setting, known)
+        return called(*values, **settings)
 
-    kind.__init__ = checked  # type: ignore[method-assign]
-    return kind
+    if not isinstance(made, type):
+        return checked  # type: ignore[return-value]
+    made.__init__ = checked  # type: ignore[misc]
+    return made
 
 
 def check_text(argument: str, value: object, instead: str = "correct it") -> None:

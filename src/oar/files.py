@@ -17,20 +17,24 @@ from oar.errors import StorageError
 
 # There is no such lock on Windows, and nothing is swept there.
 _locks: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+OWNERS, EVERYBODYS = 0o600, 0o666  # as the umask has it, the second as a plain open() would
 
 
 @contextmanager
-def replace_atomically(path: Path) -> Iterator[IO[bytes]]:
+def replace_atomically(path: Path, private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a binary file that takes `path`'s place only if the block ends without an exception.
 
     The bytes go to a temporary neighbour first, so a reader (or a kill) never meets half a file. Whoever writes holds a
     lock on its neighbour, so that one which a killed run left behind is known by its name and its open lock, and the
     next write to `path` takes it away.
+
+    A `private` file, of people's own values, can be read by its owner alone, from its first byte on; one that replaces
+    another keeps that one's mode, as every file does.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = _neighbour(path)
+        descriptor, temporary = _neighbour(path, OWNERS if private else EVERYBODYS)
     except OSError as error:
         raise StorageError(
             f"cannot write to {path.parent}: {error.strerror}. Choose a folder you can write to."
@@ -59,16 +63,16 @@ def _keep_mode(descriptor: int, path: Path) -> None:
             os.fchmod(descriptor, stat.S_IMODE(mode))
 
 
-def _neighbour(path: Path) -> tuple[int, Path]:
-    """Make a file beside `path` that nobody else writes to, with the mode that a plain open() would give it."""
+def _neighbour(path: Path, mode: int) -> tuple[int, Path]:
+    """Make a file beside `path` that nobody else writes to, with a mode of which the umask takes its part."""
     for number in itertools.count():
         made = path.parent / unfinished_name(path.name, number)
         with suppress(FileExistsError):
-            return _made(made), made
+            return _made(made, mode), made
         if _abandoned(made):
             made.unlink(missing_ok=True)
             with suppress(FileExistsError):
-                return _made(made), made
+                return _made(made, mode), made
     raise AssertionError  # numbers do not end
 
 
@@ -78,8 +82,8 @@ def unfinished_name(name: str, number: int) -> str:
     return f".{name.encode()[:200].decode(errors='ignore')}.{known}"
 
 
-def _made(path: Path) -> int:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o666)
+def _made(path: Path, mode: int) -> int:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), mode)
     lock(descriptor)
     try:
         there = os.path.samestat(os.fstat(descriptor), os.stat(path))

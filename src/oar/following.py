@@ -199,6 +199,7 @@ class Followed(ShownAsText):
         return lined_up(rows) + "\n" + str(self.audit)
 
 
+@with_near_names
 def follow(
     problem: OnlineProblem,
     reality: Happens | Callable[[Round], Any],

@@ -8,6 +8,8 @@ again where Python says that an exception of it came to nothing, and long loops 
 It may also be a compiled module that is just being set up, from within which other modules are imported: some of them,
 jaxlib's among them, end the process with an abort where an exception comes out of that. So nothing is raised while
 modules are being imported; the signal is sent again until that is over, or has taken longer than anybody waits.
+
+Before the command listens, while its modules are imported, there is nothing to be cleaned up: Ctrl-C ends it at once.
 """
 
 from __future__ import annotations
@@ -22,12 +24,32 @@ from types import FrameType
 from typing import Any
 
 AGAIN = 0.02  # seconds after which a signal is sent again: whoever swallowed it has come to an end by then
+INTERRUPTED = 128 + signal.SIGINT  # what shells report for a command that Ctrl-C ended
 LONGEST_IMPORT = 30.0  # seconds for which a signal waits for imports
 _IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
+
+
+def end_at_once() -> None:
+    """Have Ctrl-C end the command in one line until it listens; a process that is not the command is left alone."""
+    if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def _is_command() -> bool:
+    """Report whether Python was started as `oar` or as `python -m oar`, and not as one of its workers."""
+    given = sys.orig_argv
+    if sys.argv[:1] == ["-m"]:  # as long as runpy looks for the module
+        return "-m" in given and given[given.index("-m") + 1 :][:1] == ["oar"]
+    return sys.argv[:1] != [] and sys.argv[0] in given and os.path.splitext(os.path.basename(sys.argv[0]))[0] == "oar"
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"oar: interrupted; nothing was written.\n")
+    os._exit(INTERRUPTED)
 
 
 def listen(names: Iterable[str]) -> None:

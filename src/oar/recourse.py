@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.audit import judged, judged_online
 from oar.audit.proofs import BOTH, MEMBERS, QUERY
-from oar.errors import EstimatorError
+from oar.errors import EstimatorError, with_near_names
 from oar.estimators import BlackBox
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
@@ -24,6 +24,7 @@ from oar.solvers import propose_collective, propose_individual, propose_joint
 from oar.solvers.online_planning import propose_online
 
 
+@with_near_names
 def individual(problem: Problem, *, solver: Any = "auto") -> Result:
     """Return the query's own best move while the model stays as it is (equation 2 of the paper).
 
@@ -50,6 +51,7 @@ def collective(
 ) -> OnlineResult: ...
 
 
+@with_near_names
 def collective(
     problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> Result | OnlineResult:
@@ -84,6 +86,7 @@ def planned(
     return audited(propose_collective(problem, solver, signal, on_step, starts), problem, MEMBERS)
 
 
+@with_near_names
 def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 

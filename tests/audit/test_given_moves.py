@@ -79,6 +79,7 @@ def test_tables_of_any_shape_say_the_same(model, tmp_path):
     moves = result.plan.moves()
     result.plan.write_moves(tmp_path / "moves")
     changes_of(result.plan).to_parquet(tmp_path / "moves.parquet")
+    moves.sample(frac=1, random_state=0).to_parquet(tmp_path / "frame.parquet")
     for given in (
         moves,
         moves[["y", "x"]].sample(frac=1, random_state=0),
@@ -86,6 +87,7 @@ def test_tables_of_any_shape_say_the_same(model, tmp_path):
         changes_of(result.plan).drop(columns="before").assign(imputed=False),
         tmp_path / "moves",
         tmp_path / "moves.parquet",
+        tmp_path / "frame.parquet",
     ):
         same(oar.audit(problem, given), expected)
     same(oar.audit(problem, after=NAMED + moves), expected)
@@ -99,6 +101,22 @@ def test_who_is_not_in_a_table_stays():
     everyone = moves.copy()
     everyone.iloc[10:] = 0.0
     same(oar.audit(problem, some), oar.audit(problem, everyone))
+
+
+def test_a_written_table_is_refused_as_the_table_itself_is(tmp_path):
+    moves, path = oar.collective(plain()).plan.moves(), tmp_path / "moves.parquet"
+    frame = pd.DataFrame(moves, columns=["0", "1"])
+    for problem, given in (
+        (plain(), frame),  # nobody called the columns so
+        (plain(features=NAMED), frame.set_axis(["x", "z"], axis=1)),
+        (plain(features=NAMED), frame.set_axis(["x", "y"], axis=1)),  # rows are people by number, and they have names
+    ):
+        given.to_parquet(path)
+        with pytest.raises(DataError) as itself:
+            oar.audit(problem, given)
+        with pytest.raises(DataError) as written:
+            oar.audit(problem, path)
+        assert str(written.value) == str(itself.value)
 
 
 def test_a_table_of_people_in_its_own_words():

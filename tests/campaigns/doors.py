@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
@@ -266,6 +267,10 @@ def _moves(folder: Path) -> Iterator[Door]:
     yield Door("audit CARD", "plan.json", card.read_bytes(), command, partial(_json, document), commands=True)
     command = lambda path: run("audit", card, path, *asked)  # noqa: E731
     yield Door("audit DATA", "numbers.csv", (folder / "numbers.csv").read_bytes(), command, commands=True)
+    for name in ("private.json", "manifest.json"):
+        held = (card.parent / name).read_bytes()
+        command = partial(_audited, card.parent, folder / "numbers.csv")
+        yield Door(f"audit FOLDER {name}", name, held, command, partial(_json, json.loads(held)), commands=True)
     problem = oar.Problem(
         oar.Population(numbers(40)[["x", "y"]], numbers(40)["kind"]),
         oar.NearestCentroid(),
@@ -285,6 +290,14 @@ def _moves(folder: Path) -> Iterator[Door]:
     yield Door(
         "audit.json in --out", "audit.json", told.read_bytes(), over, partial(_json, json.loads(told.read_text()))
     )
+
+
+def _audited(made: Path, data: Path, path: Path) -> Any:
+    """Audit a plan of which one file is another."""
+    for file in made.iterdir():
+        if file.name != path.name:
+            shutil.copy(file, path.parent)
+    return run("audit", path.parent, data)
 
 
 def _arrays() -> Iterator[Door]:

@@ -54,6 +54,12 @@ def test_a_folder_says_itself_what_was_asked(world, tmp_path):
     assert "collateral" in found
 
 
+def test_peoples_own_values_can_be_read_by_the_organiser_alone(world):
+    folder = world[0] / "plan"
+    own = {path.name for path in folder.iterdir() if not path.stat().st_mode & 0o077}
+    assert own == {"moves.csv", "moves.parquet", "private.json"}
+
+
 def test_no_published_file_tells_whether_a_guess_at_the_data_is_right(world):
     place, _ = world
     guess = (place / "people.csv").read_bytes()
@@ -173,6 +179,36 @@ def test_what_was_altered_is_named(world, copy, tamper):
     said = differing("audit", copy, world[0] / "people.csv")
     for each in told:
         assert each in said
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("query", 3, 'field "asked.query" must be a text, got 3'),
+        ("query", ["a"], 'field "asked.query" must be a text, got a list of 1'),
+        ("query", {"file": 3}, 'field "asked.query.file" must be a text, got 3'),
+        ("query", {"file": "q.csv", "content": "?"}, "what was asked cannot be read"),
+        ("query", {"file": "q" * 999, "content": ""}, "what was asked cannot be read"),
+        ("participants", 0, 'field "asked.participants" must be a text, got 0'),
+        ("participants", ["zz"], 'field "asked.participants" must be a text, got a list of 1'),
+        ("goal", [[]], 'field "asked.goal" must be a list of texts, got a list of 1'),
+        ("goal", [{"a": 1}], 'field "asked.goal" must be a list of texts, got a list of 1'),
+        ("budget", "much", 'field "asked.budget" must be a finite number'),
+        ("seed", -1, 'field "asked.seed" must be a whole number'),
+        ("move_too", 1, 'field "asked.move_too" must be true or false, got 1'),
+        ("limits", "/etc/passwd", "what was asked cannot be read"),
+        ("layout", [], 'field "asked.layout" must be a mapping of names to values'),
+        ("layout", {"schema": 3}, 'field "asked.layout.schema" must be a mapping'),
+        ("card_goal", 1, "field 'card_goal' is not known"),
+        ("more", 1, "field 'more' is not known"),
+        ("model", "forest", "model: must be one of"),
+    ],
+)
+def test_a_damaged_private_file_ends_in_one_line_that_says_it_was_altered(world, copy, field, value, message):
+    edited(copy / "private.json", lambda private: private | {"asked": private["asked"] | {field: value}})
+    said = failed("audit", copy, world[0] / "people.csv")
+    assert "private.json is altered; " in said
+    assert message in said
 
 
 def test_a_manifest_that_was_made_anew_has_another_id(world, copy):

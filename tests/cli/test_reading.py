@@ -77,6 +77,15 @@ def test_a_spreadsheets_export_is_read(folder):
     assert told[-1] == "1 of 90 rows have missing values: plan with --missing drop or --missing impute."
 
 
+@pytest.mark.parametrize(("sep", "said"), [("§", "§"), ("  ", r"\s+"), ("\t", r"\t"), ("\t", "\t"), ("^", "^")])
+def test_cells_may_be_apart_by_any_character_or_by_blanks(folder, sep, said):
+    people().to_csv("people.csv", index=False)
+    text = (folder / "people.csv").read_text()
+    (folder / "other.csv").write_text(text.replace(",", sep))
+    asked = ["--target", "approved"]
+    assert shown("other.csv", "--sep", said, *asked) == shown("people.csv", *asked)
+
+
 def test_a_workbook_is_read_as_a_file_is(folder):
     pytest.importorskip("openpyxl")
     with pd.ExcelWriter("people.xlsx") as book:
@@ -88,8 +97,8 @@ def test_a_workbook_is_read_as_a_file_is(folder):
     assert shown("people.xlsx", "--sheet", "new", *asked) == shown("people.csv", *asked)
     assert "got none for column 1, which counts the rows" in failed("schema", "people.xlsx", *asked)
     assert shown("people.xlsx", "--leave-out", "column 1", *asked) == shown("old.csv", *asked)
-    assert "cannot be read as a workbook: Worksheet named 'news' not found" in failed(
-        "schema", "people.xlsx", "--sheet", "news"
+    assert failed("schema", "people.xlsx", "--sheet", "news") == (
+        "oar: --sheet: must be a sheet of people.xlsx, got 'news'; its sheets are 'old', 'new'. Did you mean 'new'?\n"
     )
     words = people().astype({"age": object})
     words.loc[3, "age"] = "unknown"
@@ -117,6 +126,8 @@ def test_a_workbook_without_openpyxl_says_what_to_install(folder, monkeypatch):
     ("options", "complaint"),
     [
         (["--sheet", "one"], "--sheet: is for sheets of an .xlsx file, and people.csv is no workbook"),
+        (["--sep", "::"], "--sep: must be one character, "),
+        (["--sep", ""], "--sep: must be one character, "),
         (["--decimal", ",,"], "--decimal: must be one mark"),
         (["--thousands", "0"], "--thousands: must be one mark"),
         (["--thousands", "."], "--thousands: is the decimal mark, too"),

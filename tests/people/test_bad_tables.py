@@ -420,3 +420,11 @@ def test_decimal_commas_are_not_taken_for_categories(tmp_path):
         oar.Population.read(path, "t", sep=";")
     people = oar.Population.read(path, "t", sep=";", decimal=",")
     assert people.schema["x"].kind == "number"
+
+
+@pytest.mark.parametrize("sep", ["::", "§", r"\s+"])
+def test_separators_that_pandas_reads_slowly_are_no_warning(tmp_path, recwarn, sep):
+    path = tmp_path / "people.csv"
+    path.write_text("a,b\n1,2\n3,4\n".replace(",", " " if sep == r"\s+" else sep))
+    assert read_table(path, sep=sep).to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert not recwarn.list

@@ -44,8 +44,53 @@ def test_labels_may_stand_beside_the_frame(labels):
     assert "target" not in FRAME.columns
 
 
+def scalars(values):
+    import jax.numpy as jnp
+
+    return [jnp.asarray(value) for value in values]
+
+
+BESIDE = {
+    "extension": lambda values: pd.Series(values).array,
+    "strings": lambda values: pd.Series(values, dtype="string").array,
+    "values": lambda values: pd.Series(values).values,
+    "categories": pd.Categorical,
+    "index": pd.Index,
+    "one column": lambda values: pd.DataFrame({"approved": values}),
+    "pyarrow": lambda values: pytest.importorskip("pyarrow").array(values),
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_labels_beside_the_frame_are_of_any_kind_that_pandas_has(kind):
+    people = oar.Population.from_frame(FRAME, BESIDE[kind](LABELS))
+    assert list(people.labels) == LABELS
+    assert people.target == ("approved" if kind == "one column" else "target")
+
+
+def test_labels_may_be_a_list_of_scalars_of_another_library():
+    assert list(oar.Population.from_frame(FRAME, scalars(CODES)).labels) == CODES.tolist()
+    assert list(oar.Population(FEATURES, scalars(CODES)).labels) == CODES.tolist()
+
+
+@pytest.mark.parametrize(
+    "made", [list, np.array, pd.Series, pd.Index, pd.array, scalars, lambda values: pd.DataFrame({"w": values})]
+)
+def test_weights_may_stand_beside_the_frame(made):
+    weights = [1.0, 2.0, 0.5, 3.0]
+    people = oar.Population.from_frame(FRAME, LABELS, weights=made(weights))
+    assert people.weights.tolist() == weights
+    assert people.schema.names == ("income", "purpose")
+
+
 def test_labels_beside_a_frame_must_fit_it():
-    with pytest.raises(oar.DataError, match="target: must be one label for each of the 4 rows, got 3"):
+    with pytest.raises(oar.DataError, match="target: must be one column, got a table of 2"):
+        oar.Population.from_frame(FRAME, FRAME.assign(approved=LABELS)[["approved", "income"]])
+    with pytest.raises(oar.DataError, match="weights: must be one for each of the 4 rows, got 3"):
+        oar.Population.from_frame(FRAME, LABELS, weights=[1.0, 2.0, 3.0])
+    with pytest.raises(oar.DataError, match="weights: its index must equal"):
+        oar.Population.from_frame(FRAME, LABELS, weights=pd.Series([1.0] * 4, index=[3, 2, 1, 0]))
+    with pytest.raises(oar.DataError, match="target: must be one for each of the 4 rows, got 3"):
         oar.Population.from_frame(FRAME, LABELS[:3])
     with pytest.raises(oar.DataError, match="target: its index must equal"):
         oar.Population.from_frame(FRAME, pd.Series(LABELS, index=[3, 2, 1, 0]))

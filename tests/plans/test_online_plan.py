@@ -6,6 +6,7 @@ import pytest
 from planning_worlds import BUDGET, three_rounds
 
 import oar
+from oar.models import Ridge
 from oar.online import ExponentialMeans, FineTune, FullRefit, OnlineProblem, Stream
 
 
@@ -94,6 +95,18 @@ def test_a_plan_for_other_settings_is_refused(tmp_path):
     ):
         with pytest.raises(oar.DataError, match="with other people, model, rule, query, goal or limits"):
             oar.OnlinePlan.load(path, made(**other))
+
+
+def test_a_plan_for_a_goal_that_differs_in_a_late_digit_is_refused(tmp_path):
+    people = oar.Population([[0.0], [2.0], [0.1], [2.2]], [0.0, 2.0, 0.1, 2.2])
+    stream = Stream(people, np.repeat([0, 1], 2), np.array([0, 1, 0, 1]))
+    one, other = (
+        OnlineProblem(stream, Ridge(), FineTune(0.1), oar.Query([0.9], goal, within=0.1), oar.Perturb(0.4))
+        for goal in (1_000_001.0, 1_000_004.0)
+    )
+    oar.OnlinePlan(one, np.zeros((4, 1))).save(tmp_path / "plan.npz")
+    with pytest.raises(oar.DataError, match="with other people, model, rule, query, goal or limits"):
+        oar.OnlinePlan.load(tmp_path / "plan.npz", other)
 
 
 def test_signals_are_kept_too(tmp_path):

@@ -177,6 +177,48 @@ def test_being_told_to_end_waits_while_files_are_placed(tmp_path, monkeypatch, n
     assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_being_told_to_end_waits_while_replaced_files_are_removed(tmp_path, monkeypatch, name):
+    plain = Path.unlink
+
+    def unlink(path, missing_ok=False):
+        signal.raise_signal(getattr(signal, name))
+        plain(path, missing_ok)
+
+    with staged(tmp_path / "out", last="results.json", ours=OURS) as folder:
+        fill(folder, ("results.json", "extended.png"))
+    with staged(tmp_path / "out", last="results.json", others=["extended.png"], ours=OURS) as folder:
+        fill(folder)
+        monkeypatch.setattr(Path, "unlink", unlink)
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["a.png", "results.json", "z.md"]
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_what_a_kill_left_of_replaced_files_is_swept_by_the_next_run(tmp_path, monkeypatch, after):
+    def write():
+        with staged(tmp_path / "out", last="results.json", others=["extended.png"], ours=OURS) as folder:
+            fill(folder)
+
+    write()
+    plain, removed = Path.unlink, []
+
+    def unlink(path, missing_ok=False):
+        removed.append(path)
+        if len(removed) > after:
+            raise SystemExit(137)
+        plain(path, missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with pytest.raises(SystemExit):
+            write()
+    assert len(names(tmp_path)) == 2
+    write()
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["a.png", "results.json", "z.md"]
+
+
 def test_a_file_in_the_way_is_named_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     began = False

@@ -103,14 +103,15 @@ def test_what_cannot_be_told_is_run_but_not_gone_on_with(tmp_path):
     assert oar.Study.open(path).counts["done"] == 1
 
 
-def test_stores_that_knew_functions_by_name_can_be_read_but_not_gone_on_with(tmp_path):
+@pytest.mark.parametrize(("kind", "knew"), [(1, "functions by their names"), (2, "goals by their first six digits")])
+def test_stores_of_older_kinds_can_be_read_but_not_gone_on_with(tmp_path, kind, knew):
     from oar.studies.store import Store
 
     path = tmp_path / "study.db"
     table = oar.study(problem(), store=path).table()
     with Store(path) as store, store.founding() as known:
-        del known["fingerprint"]["kind"]
-    with pytest.raises(oar.StorageError, match="older version of oar, which knew functions by their names"):
+        known["fingerprint"]["kind"] = kind
+    with pytest.raises(oar.StorageError, match=f"older version of oar, which knew {knew}"):
         oar.study(problem(), store=path)
     assert oar.Study.open(path).table().equals(table)
 

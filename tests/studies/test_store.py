@@ -17,6 +17,7 @@ from oar.plans.behaviour import people_digest
 from oar.studies import claims
 from oar.studies.cells import Cell
 from oar.studies.store import FORMAT, Store
+from oar.studies.work import Work
 
 CELLS = [Cell("m", "q", 0.1 * number, 1.0, None) for number in range(4)]
 
@@ -131,6 +132,32 @@ def test_a_changed_problem_is_refused_with_what_differs(path, other, settings, p
     with pytest.raises(oar.StorageError, match=f"fingerprint differs in {part}"):
         oar.study(replace(problem(), **other), store=path, **(given | {"cells": None} | settings))
     assert oar.Study.open(path).table().equals(first)
+
+
+LABELS = (0.1234561, 0.1234564)
+
+
+@pytest.mark.parametrize(
+    ("model", "one", "other"),
+    [
+        (oar.models.Ridge(), oar.Query([0.7, 0.8], 1_000_001.0, within=1.5), {"goal": 1_000_004.0}),
+        (oar.models.Ridge(), oar.Query([0.7, 0.8], 1.23456789, within=1.5), {"goal": 1.23456999}),
+        (oar.models.Ridge(), oar.Query([0.7, 0.8], 1.0, within=1.5), {"goal": np.nextafter(1.0, 2.0)}),
+        (oar.models.Ridge(), oar.Query([0.7, 0.8], oar.Between(1.0000001, 2)), {"goal": oar.Between(1.0000009, 2)}),
+        (oar.models.Ridge(), oar.Query([0.7, 0.8], oar.Between(1, 2)), {"goal": oar.Between(1, 2.0000001)}),
+        (oar.NearestCentroid(), oar.Query([0.7, 0.8], LABELS[0]), {"goal": LABELS[1]}),
+        (oar.NearestCentroid(), oar.Query([[0.7, 0.8], [0.1, 0.2]], [*LABELS]), {"goal": [*LABELS[::-1]]}),
+        (oar.SoftmaxRegression(), oar.Query([0.7, 0.8], LABELS[0], probability=0.5), {"probability": 0.5000000001}),
+    ],
+)
+def test_goals_that_differ_in_a_late_digit_are_other_goals(path, monkeypatch, model, one, other):
+    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+    everyone = oar.Population(problem().people.features, np.repeat(LABELS, 30))
+    first = oar.Problem(everyone, model, one, oar.Perturb(0.5))
+    oar.study(first, store=path)
+    oar.study(replace(first, query=replace(one, goal=one.goal)), store=path)
+    with pytest.raises(oar.StorageError, match="fingerprint differs in query '0'"):
+        oar.study(replace(first, query=replace(one, **other)), store=path)
 
 
 def test_more_of_the_same_is_welcome(study, path):

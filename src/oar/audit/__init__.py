@@ -14,7 +14,7 @@ from oar.audit.outside import audit_outside
 from oar.audit.proofs import prove, prove_online
 from oar.audit.retrained import audit_retrained
 from oar.audit.streamed import audit_streamed
-from oar.errors import OptionError
+from oar.errors import OptionError, with_near_names
 from oar.estimators.black_box import BlackBox
 from oar.models import NearestCentroid
 from oar.plans import Audit, Plan, Proposal, Result
@@ -46,6 +46,7 @@ def audit(
 ) -> Audit: ...
 
 
+@with_near_names
 def audit(
     plan: Any,
     moves: Any = None,

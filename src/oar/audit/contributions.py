@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.offences import Offences
+from oar.audit.offences import Offences, person
 from oar.errors import DataError
 from oar.people import Population
 from oar.people.labels import label_array
@@ -127,6 +127,6 @@ class Contributions:
         return not empty.size and bool((after >= -SLACK).all())
 
     def _tell(self, offends: NDArray[np.bool_], what: str) -> None:
-        told = Offences()
-        told.add_all((f"person {person} {what}" for person in np.flatnonzero(offends)), int(offends.sum()))
+        people, told = self.problem.people, Offences()
+        told.add_all((f"{person(people, int(row))} {what}" for row in np.flatnonzero(offends)), int(offends.sum()))
         self.violations += told.told

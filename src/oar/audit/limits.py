@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit.offences import Offences
+from oar.audit.offences import Offences, person
 from oar.audit.table_limits import TableLimits, trainable
 from oar.people import Chunk
 from oar.problem import Problem
@@ -23,7 +24,7 @@ class Limits:
 
     def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
         """`called` says what a row is called; None means persons by number, or by the table's index."""
-        self.problem, self._called = problem, called or self._person
+        self.problem, self._called = problem, called or partial(person, problem.people)
         self.order = problem.allowance.norm.p
         self._offences = Offences()
         self.movers = 0
@@ -50,10 +51,6 @@ class Limits:
     def violations(self) -> tuple[str, ...]:
         """Who moves beyond its limit, in words: the first few, and how many more; and the query."""
         return (*self._offences.told, *self._query)
-
-    def _person(self, row: int) -> str:
-        index = self.problem.people.index
-        return f"person {row if index is None else index[row]}"
 
     def check_query(self, move: Array) -> Array:
         """Measure the query's own move; return it, or zero where nothing could be said about such a query."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from oar.people import Population
+
 MOST = 5  # that are put into words
 
 
@@ -44,3 +46,8 @@ class Offences:
     def told(self) -> tuple[str, ...]:
         """The first few, and in a last sentence how many more."""
         return (*self.first, *((f"and {self.more:,} more",) if self.more else ()))
+
+
+def person(people: Population, row: int) -> str:
+    """Return what somebody is called in sentences: by the table's index where there is one, by number otherwise."""
+    return f"person {row if people.index is None else people.index[row]}"

@@ -92,13 +92,11 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
     stage("reading")
     check_settled(folder)
     checked, private = check(folder), read_private(folder)
-    with _asked(private, data) as asked:
-        problem = asked.problem
-        same = private["data"]["hmac"] == keyed(bytes.fromhex(private["key"]), asked.source.sha256)
-    try:
+    with _as_delivered(folder, checked.told):
+        with _asked(private, data) as asked:
+            problem = asked.problem
+            same = private["data"]["hmac"] == keyed(bytes.fromhex(private["key"]), asked.source.sha256)
         plan = _moved(problem, folder)
-    except OARError as error:
-        raise StorageError(f"{folder}: {'; '.join((*checked.told, str(error)))}") from None
     stage("refitting")
     found = Found(checked.plan, checked.told, same, problem, _words(plan), audit(plan), None, None)
     found = replace(found, others=_others(plan, found.moves))
@@ -109,6 +107,17 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
         return _with_card(found, plan, folder / CARD)
     except OARError as error:
         return replace(found, differs=(*found.differs, f"{CARD} is not for this plan ({error})"))
+
+
+@contextmanager
+def _as_delivered(folder: Path, differs: tuple[str, ...]) -> Iterator[None]:
+    """Have what is said against a plan begin with what is not as it was delivered, which may be why."""
+    try:
+        yield
+    except OARError as error:
+        if not differs:
+            raise
+        raise StorageError(f"{folder}: {'; '.join((*differs, str(error)))}") from None
 
 
 @contextmanager
@@ -123,6 +132,7 @@ def _asked(private: dict[str, Any], data: Path | None) -> Iterator[Asked]:
 def _moved(problem: Any, folder: Path) -> Plan:
     import pandas
 
+    from oar.opening.documents import naming
     from oar.people.spreadsheet import restored
     from oar.plans.given import plan_from
     from oar.report.deliver import MOVES_CSV
@@ -134,7 +144,8 @@ def _moved(problem: Any, folder: Path) -> Plan:
         rows = pandas.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors
         raise StorageError(f"{path} is damaged ({error}); ask for a fresh copy.") from None
-    return plan_from(problem, rows.map(restored))
+    with naming(path):
+        return plan_from(problem, rows.map(restored))
 
 
 def _words(plan: Plan) -> list[tuple[str, str]]:

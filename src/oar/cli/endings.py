@@ -13,12 +13,12 @@ import typer
 
 from oar.cli.words import in_own_options
 from oar.errors import OARError
+from oar.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 ENDINGS = ("SIGTERM", "SIGHUP")  # what a command is told to end with, beside Ctrl-C
-INTERRUPTED = 128 + signal.SIGINT  # what shells report for a command that Ctrl-C ended
 
 
 def progress_bar() -> Progress:

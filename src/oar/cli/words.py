@@ -13,6 +13,7 @@ SUBJECTS = (
     (r"^path: (?=must )", "file: "),
     (r"^path: ", ""),
     (r"^columns(?=: names must)", "DATA"),
+    (r"^sheet_name(?=: )", "--sheet"),
 )
 # What it begins with where it is about an argument that is an option of its name.
 NAMED = re.compile(r"^(?:[A-Z]\w+ )?([a-z][a-z_-]*)(?=: )")  # "Query share: ", too

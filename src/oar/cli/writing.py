@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas
 
 TEXTS = ("sep", "encoding", "decimal", "thousands")  # what makes sense of texts alone
+LONG_SEPARATORS = (r"\t", r"\s+")  # as shells hand them on
 BINARY = (".parquet", ".pq")
 BOOKS = (".xlsx", ".xlsm")
 
@@ -45,7 +46,6 @@ class Writing:
         kind = path.suffix.lower()
         options: dict[str, Any] = {}
         if kind not in (*BINARY, *BOOKS):
-            # Shells hand '\t' on as two characters.
             options |= {"sep": "\t" if self.sep == r"\t" else self.sep, "encoding": self.encoding}
         if kind not in BINARY:
             names = [name for text in texts for name in (text, *called_by_place(text))]
@@ -67,6 +67,10 @@ class Writing:
             what = "Parquet" if kind in BINARY else "a workbook" if kind in BOOKS else "no workbook"
             about = "sheets of an .xlsx file" if name == "sheet" else "texts"
             raise OptionError(f"--{name}: is for {about}, and {path.name} is {what}; leave it out.")
+        if self.sep is not None and len(self.sep) != 1 and self.sep not in LONG_SEPARATORS:
+            raise OptionError(
+                rf"--sep: must be one character, \t for a tab, or \s+ for any number of blanks, got {self.sep!r}."
+            )
         for name in ("decimal", "thousands"):
             mark = getattr(self, name)
             if mark is not None and (len(mark) != 1 or mark.isalnum()):

@@ -52,6 +52,11 @@ class ClassWish:
         return len(self.codes) == 1
 
     @property
+    def identity(self) -> tuple:
+        """What tells it from wishes of the same people for something else, to the last bit, whatever the model."""
+        return self.codes, self.probability
+
+    @property
     def target(self) -> Array:
         """The target of the only class; of the first one where there are several."""
         return self.every[self.codes[0]]
@@ -127,6 +132,11 @@ class ValueWish:
     def plain(self) -> bool:
         """Whether it is one value, and how near to it is near enough."""
         return np.array_equal(self.nearest, self.farthest) and float(np.ptp(self.high - self.low)) == 0.0
+
+    @property
+    def identity(self) -> tuple:
+        """What tells it from wishes of the same people for something else, to the last bit."""
+        return self.low, self.high, self.nearest, self.farthest
 
     @property
     def target(self) -> Array:

@@ -35,6 +35,10 @@ class Fields:
         """Report whether a field is there."""
         return name in self._content
 
+    def __iter__(self) -> Iterator[str]:
+        """Walk over the names."""
+        return iter(self._content)
+
     def get(self, name: str, otherwise: Any = None) -> Any:
         """Return what a field holds, or something else where it is not there."""
         return self._content.get(name, otherwise)

@@ -20,7 +20,7 @@ def in_memory(values: Any, argument: str) -> Any:
         return values
     if _is_table(values):
         return _framed(values, argument)
-    if not hasattr(values, "__array__") or not hasattr(values, "shape"):
+    if not hasattr(values, "__array__") or not (hasattr(values, "shape") or hasattr(values, "to_pandas")):
         return values
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()

@@ -62,24 +62,27 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
     return Framed(coordinates, frame[target], given, encoding, gaps if gaps is not None and gaps.any() else None)
 
 
-def with_labels(frame: Any, target: Any) -> tuple[Any, Any]:
-    """Return a frame with a column of labels, and its name, where labels are given beside the frame."""
-    labels = in_memory(target, "target")
-    listed = isinstance(labels, list) or is_series(labels) or (isinstance(labels, np.ndarray) and labels.ndim > 0)
-    if not listed or not is_frame(frame):
-        return frame, target
-    if is_series(labels):
-        check_index(labels, frame.index, "target")
-    name = getattr(target, "name", None) or "target"
+def with_column(frame: Any, given: Any, argument: str) -> tuple[Any, Any]:
+    """Return a frame with a column, and its name, where one (labels, weights) is given beside the frame."""
+    values = in_memory(given, argument)
+    if not is_frame(frame) or not (isinstance(values, list) or getattr(values, "ndim", 0) > 0):
+        return frame, given
+    if is_frame(values):
+        if len(values.columns) != 1:
+            raise DataError(f"{argument}: must be one column, got a table of {len(values.columns)}; choose one.")
+        values = values.iloc[:, 0]
+    if is_series(values):
+        check_index(values, frame.index, argument)
+    name = getattr(values, "name", None) or getattr(given, "name", None) or argument
     if name in frame.columns:
         raise DataError(
-            f"target: labels are given beside the frame, which has a column {shown(name)}, too; give target={name!r} "
-            f"if these are the labels, or drop the column (df.drop(columns={name!r}))."
+            f"{argument}: is given beside the frame, which has a column {shown(name)}, too; give {argument}={name!r} "
+            f"if that is what is meant, or drop the column (df.drop(columns={name!r}))."
         )
-    values = label_array(labels, "target")
-    if len(values) != len(frame):
-        raise DataError(f"target: must be one label for each of the {len(frame)} rows, got {len(values)}.")
-    return frame.assign(**{str(name): values}), str(name)
+    column = label_array(values, argument)
+    if len(column) != len(frame):
+        raise DataError(f"{argument}: must be one for each of the {len(frame)} rows, got {len(column)}.")
+    return frame.assign(**{str(name): column}), str(name)
 
 
 def check_identities(features: Any) -> None:

@@ -32,7 +32,7 @@ def label_array(labels: Any, argument: str = "labels") -> NDArray:
     if not isinstance(labels, np.ndarray):
         if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
             raise DataError(f"{argument}: must be one label for each person, got {labels!r}.")
-        values = list(labels)
+        values = list(map(_alone, labels))
         if values and all(type(value) is int for value in values):
             whole = np.asarray(values)
             if whole.dtype.kind in "iu":  # else some are so large that they became floats
@@ -47,6 +47,11 @@ def label_array(labels: Any, argument: str = "labels") -> NDArray:
             f"{argument}: must be one-dimensional, got shape {labels.shape}; give one label for each person."
         )
     return labels
+
+
+def _alone(label: Any) -> Any:
+    """Return the value in an array of no dimensions, such as a scalar of JAX or PyTorch, which cannot be hashed."""
+    return label if isinstance(label, np.generic) or getattr(label, "ndim", None) != 0 else label.item()
 
 
 def plain(label: Any) -> Any:

@@ -15,7 +15,7 @@ from oar.errors import DataError, with_near_names
 from oar.people.class_sums import Sums, added, of_rows
 from oar.people.encoding import Encoding
 from oar.people.foreign import in_memory
-from oar.people.framing import read_frame, with_labels
+from oar.people.framing import read_frame, with_column
 from oar.people.labels import Codes, LabelCoding, label_array
 from oar.people.reading import read_table
 from oar.people.schema import Schema
@@ -97,7 +97,7 @@ class Population:
         target: Any,
         *,
         schema: Schema | str | Path | None = None,
-        weights: str | None = None,
+        weights: Any = None,
         missing: str = "refuse",
     ) -> Population:
         """Return the people of a table: numbers, booleans, ordinals and categories, and a column of labels.
@@ -107,14 +107,15 @@ class Population:
         Args:
             frame: a DataFrame, one row a person; polars' and pyarrow's tables are read by way of pandas.
             target: the column of labels, or of values to be regressed; or these themselves, one for each row, where the
-                frame has none: a Series, an array or a list.
+                frame has none: a Series, an array, a list or a table of one column.
             schema: what the other columns are, as `oar.Schema` or its TOML file; None to infer it (print
                 `people.schema`, and correct it).
-            weights: a column of training weights; None means that all weigh 1.
+            weights: a column of training weights, or these themselves, as for the target; None means that all weigh 1.
             missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes,
                 which plans leave as they are (`people.imputed`).
         """
-        frame, target = with_labels(in_memory(frame, "frame"), target)
+        frame, target = with_column(in_memory(frame, "frame"), target, "target")
+        frame, weights = with_column(frame, weights, "weights")
         framed = read_frame(frame, target, schema, weights, missing)
         people = cls(framed.features, framed.labels, framed.weights)
         people._encoding, people._target, people._imputed = framed.encoding, target, framed.imputed

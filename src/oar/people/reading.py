@@ -167,6 +167,7 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # openpyxl's, about styles and validation that nobody needs
             _check_parts(path)
+            _check_sheet(path, usual | options)
             header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
             frame: Any = pandas.read_excel(path, **usual | options)
     except ImportError:
@@ -183,6 +184,23 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
     names = [] if not len(header) else ["" if name != name else str(name) for name in header.iloc[0]]
     _check_header(names, path, nameless=True)
     return _checked(frame.rename(columns=str), path)
+
+
+def _check_sheet(path: Path, options: dict[str, Any]) -> None:
+    """Raise for a sheet that the workbook has not; the first one is always there."""
+    import pandas
+
+    wanted = options["sheet_name"]
+    if not wanted:
+        return
+    with pandas.ExcelFile(path, engine=options["engine"]) as book:
+        sheets = book.sheet_names
+    if wanted not in (sheets if isinstance(wanted, str) else range(len(sheets))):
+        listed = ", ".join(shown(name) for name in sheets[:30])
+        raise OptionError(
+            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are {listed}."
+            f"{nearest(wanted, sheets)}"
+        )
 
 
 def _check_letters(path: Path, options: dict[str, Any]) -> None:
@@ -229,6 +247,9 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
         if name in ("chunksize", "iterator"):
             raise OptionError(f"options: {name} gives pieces, and a table must be read whole; leave it out.")
         choose("options", name, list(inspect.signature(pandas.read_csv).parameters)[1:])
+    sep = options.get("sep") or options.get("delimiter")
+    if isinstance(sep, str) and sep != r"\s+" and len(sep.encode(errors="surrogateescape")) > 1:
+        options = {"engine": "python"} | options  # which pandas would take in the end, with a warning
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)

@@ -22,6 +22,7 @@ from oar.plans.handed_moves import ArrayMoves, HandedPlan, check_moves, file_mov
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.long_moves import Changes, is_long, read_changes
 from oar.plans.plan import MemberPlan, Plan
+from oar.plans.written_moves import position_beside
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -106,11 +107,12 @@ def _from_file(problem: Problem, path: Path) -> Changes:
         )
     if os.path.isfile(path):
         try:
-            columns = read_table(path)
+            table = read_table(path)
         except StorageError as error:
             raise DataError(f"moves: {error} Write it again.") from None
-        if is_long(columns.columns):
-            return read_changes(problem, columns)
+        # A DataFrame that somebody wrote, and no plan: as if it were given itself.
+        if is_long(table.columns) or position_beside(people.names or ()) not in table.columns:
+            return _changes(problem, table, None)
     found = file_moves(people, path)
     each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
     return Changes(each, np.zeros(people.dimensions))

@@ -14,9 +14,9 @@ from oar.people import Chunk, Population
 from oar.people.parquet import need_pyarrow, parquet_files
 from oar.people.wording import nearest, shown
 from oar.plans.plan import Plan
+from oar.plans.written_moves import position_beside
 
 Array = NDArray[np.float64]
-POSITION = "position"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,10 +83,7 @@ def file_moves(people: Population, path: Any) -> FileMoves:
     from pyarrow.parquet import read_schema, read_table
 
     names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
-    position = POSITION
-    while position in names:
-        position += "_"
-    found = []
+    position, found = position_beside(names), []
     for file in _files(path):
         columns = _schema(file, read_schema)
         for name in (position, *names):

@@ -16,7 +16,7 @@ def fingerprint(problem: OnlineProblem) -> Behaviour:
         (stream.people.features, [str(label) for label in stream.people.labels.tolist()], stream.people.weights),
         (stream.when, stream.who),
         (problem.model, problem.rule, problem.start),
-        (everyone.asked.points, everyone.asked.members, everyone.goal_words),
+        (everyone.asked.points, everyone.asked.members, [wish.identity for wish in everyone.wishes]),
         (query.within, query.probability, query.several, query.share, problem.goal_for),
         (problem.radii, everyone.allowance.norm.p, problem.shared),
     )

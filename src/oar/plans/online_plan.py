@@ -22,7 +22,7 @@ from oar.plans.online_fingerprint import fingerprint
 from oar.version import __version__
 
 Array = NDArray[np.float64]
-FORMAT = "oar online plan 2"  # 1 knew functions by their names alone
+FORMAT = "oar online plan 3"  # 1 knew functions by their names alone, 2 goals by words of six digits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +130,7 @@ class OnlinePlan:
                 arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
-        with replace_atomically(Path(path)) as file:
+        with replace_atomically(Path(path), private=True) as file:
             file.write(buffer.getvalue())
 
     @classmethod

@@ -51,9 +51,7 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     need_pyarrow()
     people = plan.problem.people
     names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
-    position = POSITION
-    while position in names:
-        position += "_"
+    position = position_beside(names)
     place = _place(folder)
     mark = _mark(plan)
     if isinstance(people, StreamedPopulation):
@@ -67,6 +65,14 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     writing = _Writing(str(place), mark, (position, *names), plan, None, PART_ROWS)
     _refuse_others(writing, -(-people.size // PART_ROWS))
     return [_write(writing, number, [chunk]) for number, chunk in enumerate(chunks)]
+
+
+def position_beside(names: Any) -> str:
+    """Return what the column of positions is called beside these."""
+    position = POSITION
+    while position in names:
+        position += "_"
+    return position
 
 
 def _place(folder: Any) -> Path:
@@ -146,7 +152,10 @@ def _write(writing: _Writing, number: int, chunks: list[Chunk]) -> Path:
     fields = [(position, pyarrow.int64()), *((name, pyarrow.float64()) for name in names)]
     schema = pyarrow.schema(fields, metadata=mark)
     try:
-        with replace_atomically(path) as file, ParquetWriter(file, schema, write_page_checksum=True) as writer:
+        with (
+            replace_atomically(path, private=True) as file,
+            ParquetWriter(file, schema, write_page_checksum=True) as writer,
+        ):
             for chunk in chunks:
                 moves = writing.mover.of_chunk(chunk)
                 columns = [np.arange(chunk.start, chunk.stop), *np.ascontiguousarray(moves.T)]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OARError, OptionError
+from oar.errors import DataError, OARError, OptionError, with_near_names
 from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -172,6 +172,7 @@ class Alternatives(ShownAsText):
         return f"Alternatives({len(self)} of {self.asked} asked for, {succeed} succeed)"
 
 
+@with_near_names
 def alternatives(
     problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: Progress = None
 ) -> Alternatives:

@@ -13,7 +13,7 @@ import numpy as np
 
 from oar.actions.perturb import check_budget
 from oar.audit.proofs import MEMBERS, nobody_moves
-from oar.errors import Status
+from oar.errors import Status, with_near_names
 from oar.models import NearestCentroid
 from oar.plans import Result
 from oar.problem import Problem
@@ -42,6 +42,7 @@ MOST_SOLVES = 40
 ROUNDING = 1e-12
 
 
+@with_near_names
 def minimal_budget(
     problem: Problem,
     *,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import NumericsError, OptionError, Status
+from oar.errors import NumericsError, OptionError, Status, with_near_names
 from oar.people.wording import counted
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
@@ -41,6 +41,7 @@ LEFT_OUT = 4  # single members whose leaving is planned for, each time that one 
 MOST_LEAVING = 5  # times that one of them leaves
 
 
+@with_near_names
 def minimal_coalition(
     problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
 ) -> CoalitionAnswer:

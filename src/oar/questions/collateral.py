@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, NumericsError
+from oar.errors import DataError, NumericsError, with_near_names
 from oar.goals.held_out import held_out_people
 from oar.people.grouping import grouped
 from oar.people.wording import lined_up
@@ -197,6 +197,7 @@ def _rows(name: str, changes: Changes, score: str) -> list[tuple[str, str]]:
     return rows
 
 
+@with_near_names
 def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Collateral:
     """Return what a result's plan does to the predictions of others, and to how good the model is.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, NumericsError, OptionError, choose
+from oar.errors import DataError, NumericsError, OptionError, choose, with_near_names
 from oar.models.settings import check_seed
 from oar.people.grouping import grouped
 from oar.people.wording import counted, lined_up
@@ -124,6 +124,7 @@ class Credit(ShownAsText):
         return f"Credit({self.method}: {actors}, fall {self.fall:.4g}, unexplained {self.unexplained:.1e})"
 
 
+@with_near_names
 def credit(
     result: Result, method: str = "first-order", draws: int | None = None, seed: int = 0, progress: Progress = None
 ) -> Credit:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.settings import check_flag
 from oar.online import OnlineProblem, Walk
 from oar.people.wording import counted, lined_up
@@ -192,6 +192,7 @@ def _with_shares(frame: Any) -> Any:
     return frame
 
 
+@with_near_names
 def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bool = False) -> Leverage:
     """Return how much each member, feature and class moves the goal loss, per unit of move.
 

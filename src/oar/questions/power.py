@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.perturb import check_budget
-from oar.errors import DataError, NumericsError
+from oar.errors import DataError, NumericsError, with_near_names
 from oar.pictures.notebook import ShownAsText
 from oar.plans import ClassPlan, MemberPlan, Plan, Result
 from oar.problem import Problem
@@ -77,6 +77,7 @@ class Power(ShownAsText):
         return self._plan_of(budget, share)
 
 
+@with_near_names
 def power(
     result: Result, shares: Sequence[float] | None = None, budgets: Sequence[float] | None = None, seed: int = 0
 ) -> Power:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.audit import audit
-from oar.errors import DataError, OARError, OptionError
+from oar.errors import DataError, OARError, OptionError, with_near_names
 from oar.people import Population
 from oar.plans import Audit, Card, Result
 from oar.plans.publish import FEWEST
@@ -73,6 +73,7 @@ class PrivateCard:
         )
 
 
+@with_near_names
 def private_card(
     result: Result, epsilon: float, delta: float = 1e-6, bounds: Any = None, seed: int | None = None
 ) -> PrivateCard:

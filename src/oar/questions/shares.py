@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import random_order
-from oar.errors import DataError, Status
+from oar.errors import DataError, Status, with_near_names
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
@@ -28,6 +28,7 @@ USUAL = 0.02
 BETTER = 1e-9  # share of a loss by which another must be below it to be better
 
 
+@with_near_names
 def break_even(
     problem: Problem,
     *,

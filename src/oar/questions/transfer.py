@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.estimators import BlackBox
 from oar.models import Differentiable, LinearSVM, Ridge, Scaled, SoftmaxRegression
 from oar.models.settings import check_seed
@@ -119,6 +119,7 @@ class Transfer(ShownAsText):
         return draw(self)
 
 
+@with_near_names
 def transfer(
     problem: Problem,
     families: Any = None,

@@ -14,7 +14,7 @@ from oar.audit.witnesses import refit
 from oar.defences import Defence, as_defence
 from oar.defences.base import weights_of
 from oar.defences.refit import defended_refit
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOut, held_out_people
 from oar.models import NearestCentroid
 from oar.models.robust_centroids import RobustCentroids
@@ -97,6 +97,7 @@ class Worth(ShownAsText):
         return f"Worth({words(self.defence)}: leverage {total}, {self.score} {score})"
 
 
+@with_near_names
 def worth(
     problem: Problem, defence: Any, held_out: Any = None, plan: Any = None, folds: int | None = None, seed: int = 0
 ) -> Worth:

@@ -20,7 +20,9 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import stat
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +36,7 @@ PREFIX, ARRIVING = ".oar-unfinished-", ".oar-arriving"
 FILES, NOTE, LOCK = "files", "note.json", "lock"
 LONGEST_NOTE = 1 << 20  # bytes
 NOT_ELSEWHERE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+ENDINGS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: there is no SIGHUP on Windows
 CURRENT, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -62,9 +65,27 @@ def hidden_folder(out: Path, ours: Collection[str]) -> Iterator[Path]:
         (home / FILES).mkdir()
         yield home / FILES
     finally:
-        if home.exists():
-            _remove(home)
-        os.close(held)
+        try:
+            with undisturbed():
+                if home.exists():
+                    _remove(home)
+        finally:
+            os.close(held)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let being told to end wait for the moment that it takes to place files, or to remove them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _locked_home(place: Path) -> tuple[Path, int]:

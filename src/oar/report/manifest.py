@@ -19,6 +19,7 @@ from typing import Any
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
+from oar.opening import regular
 from oar.opening.documents import parsed_json
 from oar.report.arriving import is_ours
 from oar.report.plain import json_text
@@ -64,17 +65,16 @@ def _text(listed: dict[str, Any], plan: str) -> bytes:
 def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
     """Compare a folder with its manifest; `only` names the files that matter, where not all do."""
     try:
-        text = (folder / MANIFEST).read_bytes()
+        text = regular(folder / MANIFEST).read_bytes()
         content = parsed_json(text.decode())
         entries = {entry["name"]: entry for entry in content["files"]}
         content.pop("plan", None)
         plan = _id(content)
         if content["format"] != FORMAT or any(Path(name).name != name for name in entries):
             raise ValueError
-    except FileNotFoundError:
-        return Checked(None, (f"{MANIFEST} is missing",))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Checked(None, (f"{MANIFEST} is damaged",))
+    except (StorageError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        what = "damaged" if os.path.lexists(folder / MANIFEST) else "missing"
+        return Checked(None, (f"{MANIFEST} is {what}",))
     told = [] if text == _text(content, plan) and content.get("version") == VERSION else [f"{MANIFEST} is altered"]
     key = _key(folder)
     for name, entry in entries.items():
@@ -139,7 +139,7 @@ def write_private(
         "asked": asked,
         "found": found,  # with all digits, which audit.json and report.html have not
     }
-    with replace_atomically(folder / PRIVATE) as file:
+    with replace_atomically(folder / PRIVATE, private=True) as file:
         file.write(json_text(content).encode())
 
 

@@ -47,7 +47,7 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
 
 def write_csv(changes: pandas.DataFrame, path: Path) -> None:
     """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
-    with replace_atomically(path) as file:
+    with replace_atomically(path, private=True) as file:
         file.write(harmless_csv(changes).encode())
 
 
@@ -65,7 +65,7 @@ def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
     for side in ("before", "after"):
         typed[side] = changes[side].map(str).astype(object)
         typed[f"{side}_number"] = changes[side].map(_number).astype(np.float64)
-    with replace_atomically(path) as file:
+    with replace_atomically(path, private=True) as file:
         pandas.DataFrame(typed).to_parquet(file, index=False)
     return True
 

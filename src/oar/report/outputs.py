@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from oar.errors import StorageError
-from oar.report.arriving import hidden_folder, place_all
-
-ENDINGS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: there is no SIGHUP on Windows
+from oar.report.arriving import hidden_folder, place_all, undisturbed
 
 
 @contextmanager
@@ -49,7 +45,7 @@ def staged(out: Path, last: str, others: Collection[str] = (), *, ours: Collecti
     try:
         with leaving_no_empty_folders(out), _opened(out, ours) as folder:
             yield folder
-            with _undisturbed():
+            with undisturbed():
                 place_all(folder, out, last, others, ours)
     except StorageError:
         raise
@@ -74,18 +70,3 @@ def _opened(out: Path, ours: Collection[str]) -> Iterator[Path]:
                 f"out: must be a folder that can be written to, got {out} ({error.strerror}). Choose another one."
             ) from error
         yield folder
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let being told to end wait for the moment that placing files takes; afterwards nothing is left to interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)

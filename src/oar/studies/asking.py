@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Problem, Query, as_model
 from oar.solvers import ProjectedGradient
 from oar.solvers.settings import NAMES, as_solver
@@ -20,6 +20,7 @@ from oar.studies.telling import told
 from oar.studies.work import Work
 
 
+@with_near_names
 def study(
     problem: Problem,
     *,

@@ -23,7 +23,7 @@ from oar.problem import Problem, Query
 from oar.studies.cells import Own
 from oar.studies.probing import probed, same
 
-KIND = 2  # 1 knew functions by their names alone
+KIND = 3  # 1 knew functions by their names alone, 2 goals by words of six digits
 ASKED = ("budget", "within", "probability", "several", "share")
 MOST_SHOWN = 3  # places in which two models differ
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -56,8 +56,9 @@ def check_same(
 ) -> dict[str, Any]:
     """Return what is known with what is new; raise where a part is not what it was, or where nobody can say."""
     if known.get("kind") != KIND:
+        what = "goals by their first six digits" if known.get("kind") == 2 else "functions by their names alone"
         raise StorageError(
-            f"store: {store} was begun by an older version of oar, which knew functions by their names alone, so that "
+            f"store: {store} was begun by an older version of oar, which knew {what}, so that "
             "nobody can say whether it is a study of this problem. Its table can still be read (oar.Study.open, or "
             f"`oar study {store}`); name another store to go on."
         )
@@ -171,7 +172,7 @@ def _who(problem: Problem, action: Any) -> Any:
 def _asking(problem: Problem) -> Any:
     asked, query = problem.asked, problem.query
     return (
-        (asked.points, asked.members, asked.among, problem.goal_words),
+        (asked.points, asked.members, asked.among, [wish.identity for wish in problem.wishes]),
         {name: getattr(query, name) for name in ASKED},
     )
 

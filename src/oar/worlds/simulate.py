@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
 from oar.worlds.collective import Acting, is_policy
@@ -24,6 +24,7 @@ from oar.worlds.table import Tables
 from oar.worlds.world import World
 
 
+@with_near_names
 def simulate(
     world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
