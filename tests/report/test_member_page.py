@@ -403,10 +403,13 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     card = random_table_card(*FAMILIES["softmax, 2 classes"], 2, seed=4, links=False, rules=False)
     few = {"group": "class 1", "people": 3, "towards": None, "away": None}
     many = {"group": "class 0", "people": 300, "towards": 3, "away": 12}
+    of_moves = {"group": "class 0", "people": 299, "towards": 5, "away": 7}
+    idle = {"people": 21, "towards": 5, "away": 0}
+    found = {"prediction": "'class 0'", "actors": {}, "harm": "more people are harmed by it than helped"}
     facts = {
         "asked": {"asking": 2},
-        "collateral": {"prediction": "'class 0'", "by_outcome": [many, few], "actors": {}, "bystanders": {"people": 0}}
-        | {"harm": "more people are harmed by it than helped"},
+        "collateral": found | {"by_outcome": [of_moves], "bystanders": {"people": 0}},
+        "card": {"success": False, "unable": 0, "collateral": found | {"by_outcome": [many, few], "bystanders": idle}},
         "outcome": {"success": True, "success_before": False, "movers": 303},
         "least": {"people_at_most": 40},
         "robustness": {"defection": 0.2, "draws": 20, "success_rate": 0.95, "of": "answers"},
@@ -418,7 +421,10 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     assert "By the organiser’s count, more people are harmed by this plan than helped." in said
     assert "“class 1”" not in said
     assert "Taking part is voluntary" in said
-    assert "asks 303 members; 40 of those who were asked were found to be enough" in said
+    assert "asks 303 members; 40 certain ones of them were found to be enough for it. As many others need not" in said
+    assert "299" not in said  # which counts the organiser's moves, and whoever reads this follows the card
+    assert "Of 21 people who do nothing, 0 lose" in said
+    assert "if everyone follows this page, the goal is missed; if everyone follows that list" in said
     assert "In 19 of 20 trials" in said
     named = visit(member_page(card, facts=facts, whom="<b>Ann</b>, who was refused.")).page.locator("#whom")
     assert "<b>Ann</b>, who was refused." in named.inner_text()

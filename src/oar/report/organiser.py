@@ -47,7 +47,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
     asked = facts["asked"]
     heading = title or f"Plan towards {asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
-    good = facts["status"] in REACHED and not _harms(facts)
+    good = facts["status"] in REACHED and not facts["caveats"]
     body = [
         tag("h1", heading),
         tag("p", _with_options(facts["answer"]), class_="answer" if good else "answer no"),
@@ -74,10 +74,6 @@ def _with_options(answer: str) -> Markup:
     return joined(
         tag("span", part, class_="option") if part.startswith("--") else part for part in OPTION.split(answer)
     )
-
-
-def _harms(facts: Facts) -> bool:
-    return facts["collateral"] is not None and bool(facts["collateral"]["harm"])
 
 
 def _policy(style: str) -> str:
