@@ -65,7 +65,7 @@ def row(**changes):
 def test_members_are_asked_back(card):
     assert card.doubts(row()) == []
     assert card.doubts(row(age=450)) == ["age is 450, and between 10 and 80 is expected; is this right?"]
-    assert card.doubts(row(amount=-5)) == ["amount is -5, and between 0 and 30000 is expected; is this right?"]
+    assert card.doubts(row(amount=-5)) == ["amount is -5, and between 0 and 30,000 is expected; is this right?"]
     with pytest.warns(UserWarning, match="features: age is 450, and between 10 and 80 is expected"):
         card.respond(row(age=450), "good")
     with warnings.catch_warnings():

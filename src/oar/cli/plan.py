@@ -115,6 +115,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         shaken="answers" if published.success else "moves",
     )
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
+    facts["asked"]["percent"] = [name for name in source.frame.attrs.get("percent", ()) if name in source.frame]
     facts["held_out_left_out"] = known
     return result, facts, published
 
@@ -249,6 +250,8 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
     if asked["limits"] is not None:
         rows.append(("limits", asked["limits"]))
+    if asked.get("percent"):
+        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
     if asked["imputed"] is not None:
         rows.append(("filled in", asked["imputed"]["told"]))
     if asked.get("query_filled"):

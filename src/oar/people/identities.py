@@ -17,7 +17,7 @@ differ: they neither follow one another nor the rows.
 **Too few are the same.** Of n amounts between a and b at least λ = n (n − 1) / 2 (b − a + 1) pairs are expected to be
 the same, the fewest where all amounts are equally likely; round numbers and a peak make more of them. Numbers that are
 handed out are drawn without putting them back, and so are (nearly) all different. They are taken for that where so few
-equal pairs have a probability below `CHANCE`, among the middle nine tenths of the people, whom single codes do not widen.
+equal pairs have a probability below `CHANCE`, among the middle nine tenths of the people, which codes do not widen.
 """
 
 from __future__ import annotations

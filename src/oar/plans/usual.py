@@ -95,15 +95,20 @@ def doubt(
     low, high = expected(usual, lower, upper)
     if (low is None or value >= low) and (high is None or value <= high):
         return None
-    return f"{name} is {value:g}, and {between(low, high)} is expected; is this right?"
+    return f"{name} is {_plain(value)}, and {between(low, high)} is expected; is this right?"
 
 
 def between(low: float | None, high: float | None) -> str:
     """Return a range in words.
 
     >>> between(0, 9000), between(None, 5)
-    ('between 0 and 9000', 'up to 5')
+    ('between 0 and 9,000', 'up to 5')
     """
     if low is None:
-        return f"up to {high:g}"
-    return f"from {low:g} on" if high is None else f"between {low:g} and {high:g}"
+        return f"up to {_plain(high)}"
+    return f"from {_plain(low)} on" if high is None else f"between {_plain(low)} and {_plain(high)}"
+
+
+def _plain(value: float | None) -> str:
+    """Return a number as people write it: 3,008,750, and not 3.00875e+06."""
+    return "" if value is None else f"{value:,.10g}"

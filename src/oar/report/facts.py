@@ -125,6 +125,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "model_settings": _settings(problem.model),
         "standardised": _standardised(problem),
         "keep": None if problem.keep is None else {name: getattr(problem.keep, name) for name in KEPT},
+        "target": people.target,
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
