@@ -339,8 +339,8 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
         stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
-        listed = ", ".join(still[:MOST_NAMED]) + (", …" if len(still) > MOST_NAMED else "")
-        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({listed})")
+        called = ", ".join(still[:MOST_NAMED]) + (", …" if len(still) > MOST_NAMED else "")
+        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({called})")
     coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
         listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]

@@ -118,8 +118,8 @@ def _ways(found: Facts, row: Facts) -> str:
 
 def _otherwise(facts: Facts) -> list[str]:
     found, said = _of_card(facts), []
-    row = None if found is None else found["bystanders"]
-    if row is not None and row["people"] and row["away"] is not None:
+    row = {} if found is None else found["bystanders"]
+    if found is not None and row["people"] and row["away"] is not None:
         said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:
