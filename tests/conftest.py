@@ -54,6 +54,14 @@ def few_plans(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_lines_while_waiting() -> Iterator[None]:
+    """Let commands that take long say nothing in between, so that what they say does not depend on the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oar.cli.stages.EVERY", 3_600.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of raw public data: OAR_DATA, or beside the checkout; skip where there is none."""

@@ -1,9 +1,13 @@
 """Progress is for terminals, and does not change answers."""
 
+import re
+import time
+
 import numpy as np
 import pytest
 
 import oar
+from oar.cli.stages import stages
 from oar.models import SoftmaxRegression
 from oar.progress import step_line
 
@@ -51,4 +55,20 @@ def test_a_listener_of_ones_own_hears_every_step(verb, capsys):
     verb(problem(), progress=lambda number, loss, gap: heard.append((number, loss, gap)))
     assert len(heard) > 2
     assert all(np.isfinite(loss) and gap >= 0 for _, loss, gap in heard)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_command_says_on_stderr_what_it_does_where_that_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("oar.cli.stages.EVERY", 0.05)
+    with stages() as stage:
+        stage("how many?")
+        time.sleep(0.3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert 1 <= len(lines) <= 6
+    assert all(re.fullmatch(r"how many\? … \(\d+ s\)", line) for line in lines)
+    monkeypatch.setattr("oar.cli.stages.EVERY", 60.0)
+    with stages() as stage:
+        stage("reading")
     assert capsys.readouterr() == ("", "")

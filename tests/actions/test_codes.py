@@ -152,7 +152,7 @@ def test_cards_tell_members_the_same(tmp_path):
         warnings.simplefilter("error")  # the card names the code, so it is expected
         assert card.respond(mine, "no").after["income"] == -999
     assert card.doubts(mine | {"income": -998}) == [
-        "income is -998, and between 0 and 30000 is expected; is this right?"
+        "income is -998, and between 0 and 30,000 is expected; is this right?"
     ]
     assert card.respond(mine | {"income": 3000}, "no").after["income"] != 3000
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import oar
 from oar import Limit, Limits
-from oar.actions.observed import FEW, TAIL, drafted
+from oar.actions.observed import FEW, TAIL, drafted, told
 
 
 def table(size=600, seed=0):
@@ -253,8 +253,53 @@ def test_what_names_tell_that_nobody_is_asked_to_change_stays():
 def test_what_has_happened_stays():
     rng = np.random.default_rng(0)
     happened = ("NumberOfTime30-59DaysPastDueNotWorse", "NumberOfTimes90DaysLate", "late_30_59", "delinq_2yrs")
-    happened += ("num_bankruptcies", "late payments", "priors_count", "times_late")
+    happened += ("num_bankruptcies", "late payments", "priors_count", "times_late", "complaints", "Beschwerden")
     frame = pd.DataFrame({name: rng.integers(0, 4, 60) for name in happened} | {"lines": rng.integers(0, 4, 60)})
     found = Limits.observed(frame).columns
     assert [name for name, limit in found.items() if limit.immutable] == list(happened)
     assert "which has happened, and stays as it is" in drafted(frame)
+
+
+def test_years_stay_and_numbers_that_merely_lie_there_move():
+    rng = np.random.default_rng(0)
+    years = {"opened": rng.integers(2001, 2023, 300), "year_opened": rng.choice([1992, 1999], 300)}
+    years |= {"x1": rng.integers(1950, 2010, 300), "since": rng.choice([20240722, 20230301], 300)}
+    amounts = {"price": 1900 + 10 * rng.integers(0, 20, 300), "paid": rng.integers(1890, 2010, 300)}
+    amounts |= {"calories": rng.choice([1950, 2000, 2050], 300)}
+    found = Limits.observed(pd.DataFrame(years | amounts)).columns
+    assert [name for name, limit in found.items() if limit.immutable] == list(years)
+    draft = drafted(pd.DataFrame(years))
+    assert "# opened: integer, years, and stays as it is" in draft
+    assert "# since: integer, dates as whole numbers, and stays as it is" in draft
+
+
+def test_numbers_of_people_stay_and_amounts_move():
+    rng = np.random.default_rng(0)
+    named = {"x1": rng.choice(10**7, 400, replace=False), "customer": rng.permutation(np.arange(5_000, 6_200))[:400]}
+    amounts = {"x2": rng.lognormal(9, 0.5, 400).round(), "income": rng.integers(10**4, 10**6, 400)}
+    amounts |= {"x3": 10 * rng.integers(10**4, 10**6, 400), "x4": rng.normal(50_000, 9_000, 400).round()}
+    found = Limits.observed(pd.DataFrame(named | amounts)).columns
+    assert [name for name, limit in found.items() if limit.immutable] == list(named)
+    german = oar.datasets.german_credit().frame
+    still = [name for name, limit in Limits.observed(german.select_dtypes("number")).columns.items() if limit.immutable]
+    assert still == ["age", "dependents"]
+
+
+def test_codes_are_recognised_in_columns_that_stay():
+    late = np.array([0] * 900 + [1] * 60 + [2] * 20 + [98] * 15 + [96] * 5)
+    frame = pd.DataFrame({"times_late": late, "year": np.tile([1998, 1999], 500)})
+    found = Limits.observed(frame).columns
+    assert found["times_late"] == Limit(immutable=True, missing=(96, 98))
+    assert found["year"] == Limit(immutable=True)
+    written = tomllib.loads(drafted(frame))["columns"]["times_late"]
+    assert written == {"immutable": True, "missing": [96, 98]}
+    assert "observed: 0 to 2; 20 people have 96 or 98" in drafted(frame)
+
+
+def test_every_column_is_counted_and_those_that_stay_are_named():
+    limits = Limits.observed(people())
+    said = told(limits, people().schema)
+    assert said == (
+        "as observed: 4 columns stay within their ranges (1 whole), 2 columns stay as they are (day, age), codes for a "
+        "missing value stay as they are (late 98 or 99); 2 columns move among the values that they have"
+    )

@@ -67,14 +67,14 @@ def test_the_same_is_said_of_accuracy_and_of_the_card_in_plan_and_audit(folder, 
     _, told, _ = planned
     audited = done("audit", "plan", "people.csv")
     line = next(line for line in told.splitlines() if line.startswith("accuracy "))
-    assert "about everyone as they were before any move; " in line
-    assert "where moves take them" in line
+    assert "with everyone's data as they were; " in line
+    assert "with the data after the moves" in line
     assert " ".join(line.split()) in [" ".join(each.split()) for each in audited.splitlines()]
     facts = json.loads((folder / "plan" / "audit.json").read_text())
-    effects = facts["card"]["effects"]
+    effects = facts["card"]["collateral"]["effects"]
     assert "lose the prediction 0 that they had" in effects
     assert "if the card is answered" in told
-    assert found_in(folder / "plan")["card"]["effects"][1:] in audited.partition("answers the card")[2]
+    assert found_in(folder / "plan")["card"]["collateral"]["effects"][1:] in audited.partition("answers the card")[2]
     report = (folder / "plan" / "report.html").read_text()
     assert f"If everyone answers the card instead: {effects}." in report
     assert "What the moves of moves.csv do" in report

@@ -66,8 +66,9 @@ def test_limits_can_be_lifted_which_is_warned_about(asked, tmp_path):
 def test_a_files_columns_take_the_place_of_single_ones(asked, tmp_path):
     (tmp_path / "limits.toml").write_text("[columns.income]\nimmutable = true\n[columns.age]\n")
     told = done("plan", *asked, "--budget", "2", "--out", "plan", "--limits", "limits.toml")
-    own = "by limits of their own: 1 column stays as it is, 1 column has no range"
-    assert f"as observed: 2 columns stay within their ranges (1 whole); {own}; --limits FILE" in told
+    free = "1 column moves among the values that it has"
+    own = "by limits of their own: 1 column stays as it is (income), 1 column has no range"
+    assert f"as observed: 2 columns stay within their ranges (1 whole); {own}; {free}; --limits FILE" in told
     assert afters("plan", "income").empty
     assert (afters("plan", "late") >= 0).all()
 

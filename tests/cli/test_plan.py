@@ -312,10 +312,11 @@ def test_gaps_weights_and_people_who_are_held_out(tmp_path):
     frame["weight"] = np.linspace(0.5, 2.0, 120)
     frame[:90].to_csv(tmp_path / "people.csv", index=False)
     frame[90:].to_csv(tmp_path / "others.csv", index=False)
-    done(
+    said = done(
         "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3,
         "--missing", "drop", "--weights", "weight", "--held-out", tmp_path / "others.csv", "--out", tmp_path / "plan",
     )  # fmt: skip
+    assert re.search(r"accuracy, held out +[\d.]+ % → [\d.]+ % about ", said)
     facts = found_in(tmp_path / "plan")
     kept = frame[:90].dropna()
     assert facts["asked"]["people"] == len(kept) == 89
@@ -374,20 +375,22 @@ def test_members_who_have_the_goal_keep_it(tmp_path):
     assert "and had the goal, lose it" in (tmp_path / "kept" / "report.html").read_text()
 
 
-def test_members_are_told_what_the_audit_found(tmp_path):
+def test_members_are_told_what_the_audit_found(tmp_path, monkeypatch):
     people().drop(columns="town").to_csv(tmp_path / "people.csv", index=False)
     asked = ["plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.6]
     done(*asked, "--whom", "Ann asks, who was refused.", "--out", tmp_path / "plan")
     page, found = (tmp_path / "plan" / "member.html").read_text(), found_in(tmp_path / "plan")
     assert "Ann asks, who was refused." in page
-    rows = found["collateral"]["by_outcome"]
-    assert sum(row["people"] for row in rows) == found["collateral"]["actors"]["people"]
-    assert sum(row["away"] for row in rows) == found["collateral"]["actors"]["away"]
+    others = found["card"]["collateral"]
+    rows = others["by_outcome"]
+    assert sum(row["people"] for row in rows) == others["actors"]["people"]
+    assert sum(row["away"] for row in rows) == others["actors"]["away"]
     for row in rows:
         assert f"Of {row['people']} members who take part whose own outcome is \\u201c{row['group']}\\u201d" in page
     assert found["robustness"]["draws"] == 20
-    done(*asked, "--out", tmp_path / "silent")
-    assert "This page does not say who that is." in (tmp_path / "silent" / "member.html").read_text()
+    monkeypatch.chdir(tmp_path)
+    assert "Done. Files in oar-plan: " in done(*asked)
+    assert "This page does not say who that is." in (tmp_path / "oar-plan" / "member.html").read_text()
 
 
 def test_anything_but_one_answer(tmp_path):

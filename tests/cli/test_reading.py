@@ -161,3 +161,27 @@ def faulty():
 def test_hints_are_options(folder, case):
     faulty()[case].to_csv("people.csv", index=False)
     failed("plan", "people.csv", *ASKED, "--out", "plan")
+
+
+def test_percent_signs_are_read_and_told(folder):
+    frame = people().assign(rate=[f"{place % 40}%" for place in range(90)], code=["1%", "x"] * 45)
+    frame.to_csv("people.csv", index=False)
+    said = shown("people.csv", "--target", "approved")
+    assert re.search(r"rate +integer", said)
+    assert re.search(r"code +category", said)
+    told = done("plan", "people.csv", *ASKED, "--leave-out", "town", "--out", "plan")
+    assert re.search(r"read as percent +rate: 5% is the number 5", told)
+    assert "rate: 5% is the number 5" in (folder / "plan" / "report.html").read_text()
+
+
+def test_several_columns_of_dates_are_refused_at_once(folder):
+    frame = people().assign(applied="22.07.2024", paid="2024-07-22")
+    frame.to_csv("people.csv", index=False)
+    assert "columns 'applied', 'paid': dates are not features" in failed("plan", "people.csv", *ASKED, "--out", "plan")
+
+
+def test_plain_columns_say_that_they_are_why_gaps_are_not_filled(folder):
+    people()[["income", "age", "approved"]].to_csv("people.csv", index=False)
+    said = failed("plan", "people.csv", *ASKED, "--plain", "--missing", "impute", "--out", "plan")
+    assert "--missing: must be refuse or drop with --plain" in said
+    assert "leave out --plain" in said

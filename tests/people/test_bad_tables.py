@@ -243,6 +243,17 @@ class TestColumns:
         message = self.refused(people_frame(day=pd.Series([value] * 8, dtype=object)))
         assert message.startswith("column 'day': dates are not features")
 
+    def test_all_columns_of_dates_are_named_at_once(self):
+        days = {"day": pd.Series(["2020-01-31"] * 8), "paid": pd.Timestamp("2020-01-31")}
+        message = self.refused(people_frame(**days))
+        assert message.startswith("columns 'day', 'paid': dates are not features; turn them into numbers")
+        assert message.endswith("If these are categories, convert them with astype('category').")
+
+    def test_percent_written_as_text(self):
+        message = self.refused(people_frame(rate=["5%", "7.5 %"] * 4))
+        assert "column 'rate': must be numbers or categories, got numbers in percent written as text" in message
+        assert "df['rate'].str.rstrip('% ').astype(float)" in message
+
     @pytest.mark.parametrize("gap", ["?", "-", " ? "])
     def test_marks_of_missing_values_among_few_numbers(self, gap):
         message = self.refused(people_frame(age=["1", "2", gap, "4"] * 2))

@@ -38,6 +38,33 @@ def test_row_numbers_and_names_are_recognised(values, why):
     assert why in identities(column(values))["x"]
 
 
+def _handed_out(seed=5, many=3_000):
+    """Customer numbers: a third of a range was handed out, in no order."""
+    return np.random.default_rng(seed).permutation(np.arange(500_000, 500_000 + 3 * many))[:many]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (_handed_out(), "a number of its own for each of the 3,000 rows"),
+        (np.random.default_rng(6).choice(150_000, 3_000, replace=False), "a number of its own"),
+        (np.where(np.arange(3_000) < 10, _handed_out()[-1], _handed_out()), "2,990 different numbers for 3,000 rows"),
+        (np.append(_handed_out(), [9_999_999]), "a number of its own"),
+    ],
+)
+def test_numbers_that_were_handed_out_are_told_from_amounts_by_how_few_are_the_same(values, why):
+    assert why in identities(column(values))["x"]
+    # Amounts in the same range are drawn with all others, and so some people have the same.
+    low, high = values.min(), np.sort(values)[-2]
+    amounts = np.random.default_rng(7).integers(low, high, values.size)
+    assert not identities(column(amounts))
+    assert not identities(column(np.random.default_rng(8).lognormal(8, 0.5, 3_000).round()))
+
+
+def test_amounts_that_ship_are_no_names():
+    assert not identities(oar.datasets.german_credit().frame)
+
+
 @pytest.mark.parametrize("name", ["id", "applicant_id", "customerId", "Row Number", "KEY"])
 def test_numbers_that_all_differ_are_identifiers_where_they_are_called_so(name):
     numbers = np.random.default_rng(1).choice(10**6, SIZE, replace=False)

@@ -37,9 +37,12 @@ def test_a_range_holds_most_people_and_has_one_sign_where_they_have(values):
     assert found[1] <= 0 or ordered[-5] > 0
 
 
-def test_few_people_and_columns_that_do_not_vary_have_no_range():
+def test_few_people_have_no_range_and_columns_that_hardly_vary_have_one():
     assert usual_range(range(49)) is None
-    assert usual_range([3.0] * 50) is None
+    assert usual_range([3.0] * 50) == (2.0, 4.0)
+    assert usual_range([0.0] * 50) == (0.0, 0.0)
+    assert usual_range([0.0] * 960 + [1.0] * 30 + [2.0] * 10) == (0.0, 3.0)  # times late, of whom 45,000 are none
+    assert usual_range([0.0] * 990 + [1.0] * 6 + [7.0] * 4) == (0.0, 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def row(**changes):
 def test_members_are_asked_back(card):
     assert card.doubts(row()) == []
     assert card.doubts(row(age=450)) == ["age is 450, and between 10 and 80 is expected; is this right?"]
-    assert card.doubts(row(amount=-5)) == ["amount is -5, and between 0 and 30000 is expected; is this right?"]
+    assert card.doubts(row(amount=-5)) == ["amount is -5, and between 0 and 30,000 is expected; is this right?"]
     with pytest.warns(UserWarning, match="features: age is 450, and between 10 and 80 is expected"):
         card.respond(row(age=450), "good")
     with warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,15 @@ def test_the_break_even_found_for_prototypes_is_about_that_of_nearest_centroid()
     assert found.result.loss < found.individual.loss
     again = oar.break_even(problem, collective_solver=QUICK, seed=3)
     assert again.share == found.share
+
+
+def test_where_the_goal_is_there_already_no_share_is_said_to_be_needed_for_it():
+    found = two_groups(0, oar.SoftmaxRegression())
+    label = oar.collective(found, solver=QUICK).audit.prediction_before
+    already = replace(found, query=oar.Query(found.asked.points[0], label))
+    said = oar.break_even(already, collective_solver=QUICK).explanation
+    assert "0.0% are needed" not in said
+    assert "the goal itself is reached before any of them moves" in said
 
 
 def test_no_break_even_is_not_called_impossible():

@@ -124,7 +124,7 @@ def test_a_row_of_a_table_is_typed_and_answered(visit):
     page.get_by_label("loans", exact=True).fill("2.5")
     page.keyboard.press("Enter")
     said = described(page, page.get_by_label("loans", exact=True))
-    assert re.fullmatch(r"A change by 1 costs [\d.]+\..* Please write a whole number\.", said)
+    assert re.fullmatch(r"A change by [\d.]+ costs 1\..* Please write a whole number\.", said)
     assert re.match(r"A switch costs [\d.]+\.", described(page, page.get_by_role("combobox", name="purpose")))
     page.get_by_label("loans", exact=True).fill("2")
     page.get_by_label("I can’t change this (town)").check()
@@ -216,7 +216,10 @@ def test_mistakes_are_named_beside_the_field_and_go_when_mended(visit):
     assert first.get_attribute("aria-invalid") == "true"
     assert first.evaluate("field => field === document.activeElement")
     assert "“tall” is not one" in described(page, first)
-    assert described(page, second) == "Please fill this in."
+    assert described(page, second) == (
+        "Please fill this in. Where you have no such value, this page has no move for you: stay as you are, or ask the "
+        "organiser."
+    )
     assert "Please choose one." in described(page, page.get_by_label("My own outcome"))
     first.press("Control+a")
     page.keyboard.type("1,5")
@@ -301,6 +304,9 @@ def test_a_screen_reader_finds_names_for_everything(visit):
 def test_the_goal_and_who_is_asked(visit):
     page = visit(member_page(random_card(None, 2, 2, participants="selected", goal="class 1"))).page
     assert page.get_by_role("heading", level=1).inner_text() == "A plan so that the prediction becomes “class 1”"
+    named = visit(member_page(random_card(None, 2, 2, goal="class 1"), outcome="repaid")).page
+    heading = named.get_by_role("heading", level=1).inner_text()
+    assert heading == "A plan so that the prediction of repaid becomes “class 1”"
     assert page.get_by_text("only those who were asked").is_visible()
     assert not page.get_by_text("everyone whose data").is_visible()
 
@@ -375,7 +381,7 @@ def test_bounds_and_directions_stand_beside_each_field(visit):
     table = dataclasses.replace(card.table, columns=tuple(terms))
     page = visit(member_page(dataclasses.replace(card, table=table))).page
     assert described(page, page.get_by_label("income", exact=True)) == (
-        "A change by 1 costs 0.05. The plan goes between 0 and 9000 only. It only goes up. In steps of 50."
+        "A change by 20 costs 1. The plan goes between 0 and 9000 only. It only goes up. In steps of 50."
     )
 
 
@@ -388,7 +394,7 @@ def test_codes_are_named_and_what_the_budget_does_not_pay_for_is_not_asked_for(v
     card = dataclasses.replace(card, table=dataclasses.replace(card.table, columns=tuple(terms)))
     page = visit(member_page(card)).page
     assert described(page, page.get_by_label("income", exact=True)) == (
-        "A change by 1 costs 0.5. The plan goes between 0 and 9 only. 96 or 98: no value; stays."
+        "A change by 2 costs 1. The plan goes between 0 and 9 only. 96 or 98: no value; stays."
     )
     asks = page.locator("#asks").inner_text()
     assert "as costs are counted below: income, savings, loans, owns, grade, town." in asks
@@ -403,10 +409,13 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     card = random_table_card(*FAMILIES["softmax, 2 classes"], 2, seed=4, links=False, rules=False)
     few = {"group": "class 1", "people": 3, "towards": None, "away": None}
     many = {"group": "class 0", "people": 300, "towards": 3, "away": 12}
+    of_moves = {"group": "class 0", "people": 299, "towards": 5, "away": 7}
+    idle = {"people": 21, "towards": 5, "away": 0}
+    found = {"prediction": "'class 0'", "actors": {}, "harm": "more people are harmed by it than helped"}
     facts = {
         "asked": {"asking": 2},
-        "collateral": {"prediction": "'class 0'", "by_outcome": [many, few], "actors": {}, "bystanders": {"people": 0}}
-        | {"harm": "more people are harmed by it than helped"},
+        "collateral": found | {"by_outcome": [of_moves], "bystanders": {"people": 0}},
+        "card": {"success": False, "unable": 0, "collateral": found | {"by_outcome": [many, few], "bystanders": idle}},
         "outcome": {"success": True, "success_before": False, "movers": 303},
         "least": {"people_at_most": 40},
         "robustness": {"defection": 0.2, "draws": 20, "success_rate": 0.95, "of": "answers"},
@@ -418,7 +427,10 @@ def test_members_are_told_for_whom_what_and_what_if_not(visit):
     assert "By the organiser’s count, more people are harmed by this plan than helped." in said
     assert "“class 1”" not in said
     assert "Taking part is voluntary" in said
-    assert "asks 303 members; 40 of those who were asked were found to be enough" in said
+    assert "asks 303 members; 40 certain ones of them were found to be enough for it. As many others need not" in said
+    assert "299" not in said  # which counts the organiser's moves, and whoever reads this follows the card
+    assert "Of 21 people who do nothing, 0 lose" in said
+    assert "if everyone follows this page, the goal is missed; if everyone follows that list" in said
     assert "In 19 of 20 trials" in said
     named = visit(member_page(card, facts=facts, whom="<b>Ann</b>, who was refused.")).page.locator("#whom")
     assert "<b>Ann</b>, who was refused." in named.inner_text()
@@ -580,3 +592,16 @@ def test_a_real_plan_through_its_file(visit, tmp_path):
     assert seen.noise == []
     held = re.search(r'id="card">(.*?)</script>', (tmp_path / "new" / "member.html").read_text())[1]
     assert json.loads(held)["card"] == as_json(card)
+
+
+def test_a_percent_sign_is_understood_where_one_number_fits_and_asked_about_where_two_do(visit):
+    page = visit(member_page(random_card(SoftmaxRegression(), 2, 2))).page
+    read = "([typed, low, high]) => oarMember.readNumber(typed, (value) => value >= low && value <= high)"
+    assert page.evaluate(read, ["50%", 0, 3]) == {"value": 0.5}
+    assert page.evaluate(read, ["50 %", 10, 90]) == {"value": 50}
+    assert page.evaluate(read, ["7,5%", 0, 1]) == {"value": 0.075}
+    error = "Please write 50 or 0.5, without the percent sign."
+    assert page.evaluate(read, ["50%", 0, 90]) == page.evaluate(read, ["50%", 200, 300]) == {"error": error}
+    assert (
+        "is not one" in page.evaluate(read, ["%", 0, 1])["error"] or "fill" in page.evaluate(read, ["%", 0, 1])["error"]
+    )

@@ -259,10 +259,45 @@ def test_few_of_a_group_are_told_as_five_and_groups_of_few_not_at_all(result):
     assert facts["collateral"]["bystanders"]["away"] == 5
     said = "of 21 people who do nothing, about 5 lose the prediction 'yes' that they had and 0 gain it"
     assert said in facts["collateral"]["effects"]
-    assert said in facts["card"]["effects"]
+    assert said in facts["card"]["collateral"]["effects"]
     few = replace(found, bystanders=found.bystanders._replace(people=3, away=1, towards=0))
     facts = facts_of(result, origin=ORIGIN, collateral=few, card=publish(result).facts, answered=few)
-    for text in (facts["collateral"]["effects"], facts["card"]["effects"], *dict(_effects(few, 5)).values()):
+    both = (facts["collateral"], facts["card"]["collateral"])
+    for text in (*(part["effects"] for part in both), *dict(_effects(few, 5)).values()):
         assert "who do nothing" not in text
-    assert "where moves take them" not in dict(_effects(few, 5))["accuracy"]
+    assert "after the moves" not in dict(_effects(few, 5))["accuracy"]
     assert "of 3 people who do nothing" in dict(_effects(few))["collateral"]  # for the organiser alone
+
+
+def test_the_first_sentence_says_that_only_the_moves_reach_the_goal_and_which_way_to_follow(result):
+    card = publish(result)
+    assert answer(result).startswith("Yes: if ")
+    assert facts_of(result, origin=ORIGIN, card=replace(card, success=True).facts)["caveats"] == []
+    facts = facts_of(result, origin=ORIGIN, card=replace(card, success=False, opposite=148).facts)
+    assert facts["answer"].startswith("Yes, but only by moves.csv: if ")
+    assert facts["answer"].endswith("; if members use member.html instead, the goal is missed, by a refit.")
+    page = organiser_page(facts)
+    assert 'class="answer no"' in page
+    assert "There are two ways to take part" in page
+    assert "148 people would go one way in a column by the one, and the other way by the other" in page
+    assert "moves.csv: goal reached" in page
+    assert "goal missed" in page
+    unknown = facts_of(result, origin=ORIGIN, card=replace(card, success=False, loss=math.nan).facts)
+    assert unknown["answer"].startswith("Yes, but that is known of moves.csv only: if ")
+
+
+def test_those_who_would_go_opposite_ways_are_counted(result):
+    card = publish(result)
+    planned, answered = (np.asarray(plan.moves()) for plan in (result.plan, result.plan.followed(card.card)))
+    assert card.opposite == sum(bool((one * other < 0).any()) for one, other in zip(planned, answered, strict=True))
+
+
+def test_the_first_sentence_says_that_the_model_gets_worse(result):
+    found = oar.collateral(result)
+    worse = replace(found, own_before=0.7177, own_after=0.5553)
+    facts = facts_of(result, origin=ORIGIN, collateral=worse)
+    assert "the model gets worse:" in facts["answer"]
+    assert "accuracy about people as they were falls from 71.77 % to 55.53 %; " in facts["answer"]
+    assert "--worse" in facts["answer"].rsplit(";", 1)[1]
+    little = replace(found, own_before=0.71, own_after=0.70)
+    assert "gets worse" not in facts_of(result, origin=ORIGIN, collateral=little)["answer"]

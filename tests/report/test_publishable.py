@@ -112,8 +112,8 @@ def test_counts_of_rows_are_rounded_though_they_equal_others_and_are_no_more_tha
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("At most 74 of 300 eligible members are needed: these suffice (audited), 41 labelled 'a b'.",
-         "At most 80 of 300 eligible members are needed: these suffice (audited), about 40 labelled 'a b'."),
+        ("At most 74 of 300 eligible members: certain ones, found to suffice (audited), 41 labelled 'a b'.",
+         "At most 80 of 300 eligible members: certain ones, found to suffice (audited), about 40 labelled 'a b'."),
         ("not proved to be the fewest; it takes at least 68 (proved).",
          "not proved to be the fewest; it takes at least 60 (proved)."),
         ("it takes at least 3 (proved).", "it takes at least 1 (proved)."),

@@ -45,7 +45,8 @@ def test_goals_are_in_words(files, tmp_path, data, asked, goal):
     said = done("plan", files / data, *asked, "--query", 1, "--budget", 0.2, "--out", tmp_path / "plan")
     report, facts = (tmp_path / "plan" / "report.html").read_text(), (tmp_path / "plan" / "audit.json").read_text()
     assert json.loads(facts)["asked"]["goal_words"] == goal
-    assert f"<h1>Plan towards {goal.replace(chr(39), '&#x27;')}</h1>" in report
+    target = json.loads(facts)["asked"]["target"]
+    assert f"<h1>Plan towards {target} = {goal.replace(chr(39), '&#x27;')}</h1>" in report
     for text in (said.split("card  ")[0], re.sub(r"<style>.*?</style>|<pre>.*?</pre>", "", report, flags=re.S)):
         assert not PYTHON.search(text), PYTHON.search(text)
         assert "for who asks" not in text

@@ -4,7 +4,9 @@
 | --- | --- |
 | number, integer | stays where an appreciable share of the people is; integers stay whole, counts ≥ 0 |
 | number, integer with a code for a missing value (`codes`) | the same; the code is not in the range, and stays |
-| row numbers, dates as whole numbers (20240131, 202401) | immutable |
+| the same, of a column that stays anyway by its name | the code is named, so that who has it is not asked back |
+| row numbers, dates as whole numbers (20240131, 202401), years | immutable |
+| whole numbers that nearly all differ, spread evenly over a wide range | immutable: names of people, and no amounts |
 | by their names (`told_names`): codes, who people are and whom they live with, time that has passed | immutable |
 | by their names: what has happened (times late, bankruptcies …) | immutable |
 | boolean, ordinal, category | nothing: they move among the values that they have |
@@ -34,7 +36,7 @@ from numpy.typing import NDArray
 
 from oar.actions.codes import codes
 from oar.actions.limits import Limit, Limits, as_limits
-from oar.actions.told_names import why_still
+from oar.actions.told_names import called_an_amount, called_years, why_still
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
 from oar.people.identities import identities
@@ -54,7 +56,9 @@ HEADER = """\
 # An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
 FINEST = 1e-9  # of the range: how fine the grid of bounds gets where a coarser one would leave the data
 LONG, LONG_ENOUGH = 1e8, 20  # the least of numbers of nine digits, and people, of whom fewer show nothing
-MOST_TOLD = 3  # columns with codes, in one line
+YEARS, CENTURY, LEAST_YEARS = (1900, 2100), 100, 5  # years there are, and of unnamed ones how many, and people in each
+EVEN_ENOUGH, WIDE, KOLMOGOROV = 200, 10, 1.36  # people; numbers there are for each; distance from evenness, at 5 %
+MOST_TOLD, MOST_NAMED = 3, 12  # columns with codes, and that stay, in one line
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
 
@@ -130,22 +134,15 @@ def _observe(column: Column, values: Array) -> Observed:
         return Observed(column, None, "yes or no: a flip")
     if column.kind in ("ordinal", "category"):
         return Observed(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
-    least, most = values.min(), values.max()
-    span = f"observed: {_short(least)} to {_short(most)}"
-    why = named or _untouched(column.name, values)
+    why = _moments(column.name, values) or named or _untouched(column.name, values)
     if why is not None:
-        return Observed(column, Limit(immutable=True), f"{why}, and stays as it is; {span}")
+        return _still(column, values, why, coded=why == named)
     missing = codes(values)
     known = values[~np.isin(values, missing)]
     lower, upper = _range(known, column.whole)
     unit = _unit(values, known, lower, upper)
-    if missing:
-        span = f"observed: {_short(known.min())} to {_short(known.max())}"
-    told = f"{_what(column, known.min(), known.max())}; {span}"
-    if missing:
-        people = counted(len(values) - len(known), "person has", "people have")
-        told += f"; {people} {' or '.join(map(_short, missing))}, which seems to stand for a missing value and stays "
-        told += "as it is (missing = [] if it does not)"
+    span = f"observed: {_short(known.min())} to {_short(known.max())}"
+    told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
     if unit is not None:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
@@ -154,20 +151,74 @@ def _observe(column: Column, values: Array) -> Observed:
     return Observed(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
 
 
+def _still(column: Column, values: Array, why: str, coded: bool) -> Observed:
+    """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
+    missing = codes(values) if coded else ()
+    known = values[~np.isin(values, missing)]
+    told = f"{why}, and stays as it is; observed: {_short(known.min())} to {_short(known.max())}"
+    kept = tuple(_typed(code, column) for code in missing) or None
+    return Observed(column, Limit(immutable=True, missing=kept), told + _coded(missing, len(values) - len(known)))
+
+
+def _coded(missing: tuple[float, ...], people: int) -> str:
+    """Say what seems to stand for a missing value, if anything does."""
+    if not missing:
+        return ""
+    have = counted(people, "person has", "people have")
+    return (
+        f"; {have} {' or '.join(map(_short, missing))}, which seems to stand for a missing value and stays as it is "
+        "(missing = [] if it does not)"
+    )
+
+
 def _typed(value: float, column: Column) -> float:
     return int(value) if column.whole else value
 
 
 def _untouched(name: str, values: Array) -> str | None:
-    """Say why nobody can change a column: it names people or rows, or is a date."""
+    """Say why nobody can change a column: it names people or rows."""
     import pandas
 
     why = identities(pandas.DataFrame({name: values})).get(name)
     if why is not None:
         return f"it {why}"
+    if _long_numbers(values):
+        return "long numbers of which nearly all differ: moments, or names of people"
+    if _even(values) and not called_an_amount(name):
+        return "numbers of which nearly all differ, none rounder than others: names of people"
+    return None
+
+
+def _moments(name: str, values: Array) -> str | None:
+    """Say that whole numbers are dates or years; None where they are not."""
     if _dates(values):
         return "dates as whole numbers"
-    return "long numbers of which nearly all differ: moments, or names of people" if _long_numbers(values) else None
+    return "years" if _years(name, values) else None
+
+
+def _years(name: str, values: Array) -> bool:
+    """Report whether whole numbers are years, by the name too, or by filling a century or less of them evenly."""
+    if (values != np.floor(values)).any() or values.min() < YEARS[0] or values.max() > YEARS[1]:
+        return False
+    if called_years(name):
+        return True
+    different, span = np.unique(values), values.max() - values.min() + 1
+    filled = LEAST_YEARS <= span <= CENTURY and len(different) >= span / 2 and len(values) >= LEAST_YEARS * span
+    return bool(filled and np.mean(different % 10 == 0) < 0.2)
+
+
+def _even(values: Array) -> bool:
+    """Report whether whole numbers are spread as those are that are handed out: evenly, over far more than there are.
+
+    Amounts have a peak and a tail, and round values among them.
+    """
+    size, span = len(values), values.max() - values.min()
+    if size < EVEN_ENOUGH or span < WIDE * size or (values != np.floor(values)).any():
+        return False
+    if len(np.unique(values)) < 0.99 * size or np.mean(values % 10 == 0) > 0.2:
+        return False
+    places = (np.sort(values) - values.min()) / span
+    return bool(np.abs(places - np.linspace(0, 1, size)).max() < KOLMOGOROV / math.sqrt(size))
 
 
 def _long_numbers(values: Array) -> bool:
@@ -260,14 +311,22 @@ def told(limits: Limits, schema: Schema) -> str:
 
     >>> income, owner = Column("income", "integer"), Column("owner", "boolean")
     >>> told(Limits({"income": Limit(lower=0, upper=9_000)}, as_observed=("income",)), Schema((income, owner)))
-    'as observed: 1 column stays within its range (1 whole)'
+    'as observed: 1 column stays within its range (1 whole); 1 column moves among the values that it has'
     >>> told(Limits({"income": Limit(lower=0), "owner": Limit(immutable=True)}), Schema((income, owner)))
-    'by limits of their own: 1 column stays within its range (1 whole), 1 column stays as it is'
+    'by limits of their own: 1 column stays within its range (1 whole), 1 column stays as it is (owner)'
     """
     seen = [name for name in limits.as_observed if name in schema.names]
     own = [name for name in limits.columns if name not in seen]
     whose = (("as observed", seen), ("by limits of their own", own))
-    return "; ".join(f"{how}: {_kept(limits, schema, names)}" for how, names in whose if names)
+    parts = [f"{how}: {_kept(limits, schema, names)}" for how, names in whose if names]
+    free = [column for column in schema if column.name not in limits.columns]
+    levels = sum(column.kind not in ("number", "integer") for column in free)
+    if levels:
+        among = ("column moves among the values that it has", "columns move among the values that they have")
+        parts.append(counted(levels, *among))
+    if len(free) > levels:
+        parts.append(counted(len(free) - levels, "column has no range", "columns have no range"))
+    return "; ".join(parts)
 
 
 def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
@@ -280,7 +339,8 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
         stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
-        parts.append(counted(len(still), "column stays as it is", "columns stay as they are"))
+        called = ", ".join(still[:MOST_NAMED]) + (", …" if len(still) > MOST_NAMED else "")
+        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({called})")
     coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
         listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
@@ -319,6 +379,6 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
-        return {"immutable": True}
+        return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
     given = {name: getattr(limit, name) for name in ("lower", "upper", "direction", "unit", "missing")}
     return {name: value for name, value in given.items() if value is not None}

@@ -46,9 +46,24 @@ _PASSED = (
 )
 _LATE = r"(?:late|past[\W_]?due|missed|overdue)"
 _HAPPENED = (
-    r"delinq(?:uency|uencies)?|bankruptc(?:y|ies)|foreclosures?|convictions?|arrests?|priors|charge[\W_]?offs?"
+    r"complaints?|incidents?|accidents?|claims|violations?|offen[cs]es?|(?:in|en)quir(?:y|ies)|evictions?"
+    r"|beschwerden|mahnungen|vorstrafen|plaintes|reclamations|quejas|reclamos|reclami|reclamacoes|klachten"
+    r"|delinq(?:uency|uencies)?|bankruptc(?:y|ies)|foreclosures?|convictions?|arrests?|priors|charge[\W_]?offs?"
     rf"|late[\W_]?(?:payments?|\d+)|missed[\W_]payments?"
     rf"|(?:number|num|count|times?)(?=[\W_\d])(?:.*[\W_])?{_LATE}"
+)
+
+
+# What is said of a column of numbers such as 2014, if its name tells that they are years.
+_YEARS = (
+    r"years?|yrs?|yyyy|opened|built|founded|registered|issued|joined|started|since|vintage|jahr|baujahr|annee|ano|anno|jaar"
+    r"|seit|depuis|desde|sinds"
+)
+
+
+_AMOUNTS = (
+    r"amounts?|incomes?|salary|wages?|pay|prices?|costs?|values?|balance|debts?|loans?|credit|rent|revenue|sales|spent|capital"
+    r"|weight|betrag|einkommen|gehalt|lohn|preis|kosten|miete|revenu|salaire|prix|montant|ingresos?|precio|importo|reddito|bedrag"
 )
 
 
@@ -60,6 +75,7 @@ UNCHOSEN = _word("|".join(_UNCHOSEN), r"(?:$|[\W_])")
 ACCENTED = _word("età", r"(?:$|[\W_])")  # which without its accent is a Greek letter
 CODES = _word(_CODES, "$")
 PASSED, HAPPENED = _word(_PASSED), _word(_HAPPENED)
+YEARS, AMOUNTS = _word(_YEARS), _word(_AMOUNTS)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
 
 
@@ -81,6 +97,20 @@ def why_still(column: Column) -> str | None:
     if PASSED.search(words):
         return "time that has passed"
     return "a code, and no amount" if column.kind != "ordinal" and CODES.search(words) else None
+
+
+def called_years(name: str) -> bool:
+    """Report whether a column's name tells that its numbers are years, if they may be.
+
+    >>> called_years("year_opened"), called_years("rent")
+    (True, False)
+    """
+    return YEARS.search(_words(name)) is not None
+
+
+def called_an_amount(name: str) -> bool:
+    """Report whether a column's name tells that its numbers are amounts, and name nobody."""
+    return AMOUNTS.search(_words(name)) is not None
 
 
 def _words(name: str) -> str:

@@ -17,7 +17,7 @@ from oar.cli.endings import clear_endings
 from oar.cli.reading import check_data
 from oar.cli.retelling import asked_to_json
 from oar.cli.stages import Stage, stages
-from oar.errors import NumericsError, OptionError
+from oar.errors import NumericsError
 
 if TYPE_CHECKING:
     from oar.cli.reading import Source
@@ -29,7 +29,8 @@ FOLDER = Path("oar-plan")
 DRAWS = 20  # refits in which some do nothing
 MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
 Out = Annotated[
-    Path | None, typer.Option(help="Folder to write to; made if it is not there.  [default with --example: oar-plan]")
+    Path | None,
+    typer.Option(help="Folder to write to; made if it is not there.  [default: oar-plan]", show_default=False),
 ]
 HeldOut = Annotated[
     Path | None,
@@ -62,8 +63,6 @@ def plan(
     """
     with clear_endings(), stages() as stage:
         check_data(asked.data, asked.example)
-        if out is None and asked.example is None:
-            raise OptionError("--out: must be a folder to write to, got none.")
         folder = out or FOLDER
         from oar.report.deliver import FILES, REPORT, check_folder, write_all
         from oar.report.outputs import staged
@@ -116,6 +115,7 @@ def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stag
         shaken="answers" if published.success else "moves",
     )
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
+    facts["asked"]["percent"] = [name for name in source.frame.attrs.get("percent", ()) if name in source.frame]
     facts["held_out_left_out"] = known
     return result, facts, published
 
@@ -190,10 +190,12 @@ def _power(result: Result, seed: int) -> Any:
     return oar.power(result, shares, budgets, seed=seed)
 
 
-def _effects(found: Any, card: Any) -> list[tuple[str, str]]:
+def _effects(facts: Any) -> list[tuple[str, str]]:
     """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
-    from oar.report.organiser_effects import scores_told, standing
+    from oar.plans.effort import FEW
+    from oar.report.organiser_effects import card_effects, held_out_told, scores_told, standing
 
+    found, card = facts["collateral"], card_effects(facts)
     if found is None:
         return []
     who = [("what it does to members", found["actors"]), ("to people who do nothing", found["bystanders"])]
@@ -204,12 +206,17 @@ def _effects(found: Any, card: Any) -> list[tuple[str, str]]:
     rows = []
     for name, row in who:
         people, away, towards, rate, right = standing(row, found["score"])
-        if row["people"]:
+        if row["people"] and row["away"] is None:
+            rows.append((name, f"of {people} nothing is told, for it would tell of fewer than {FEW} people"))
+        elif row["people"]:
             said = f"of {people}, {away} {ways[0]} {goal} and {towards} {ways[1]} it"
-            rows.append((name, f"{said}; predicted {predicted}: {rate}; {found['score']} there: {right}"))
+            right = "" if row["score_before"] is None else f"; {found['score']} about them: {right}"
+            rows.append((name, f"{said}; predicted {predicted}: {rate}{right}"))
     rows.append((found["score"], scores_told(found["score"], found["own"], found["everyone"])))
-    if card is not None and card.get("effects"):
-        rows.append(("if the card is answered", card["effects"]))
+    if found["held_out"] is not None:
+        rows.append((f"{found['score']}, held out", held_out_told(found)))
+    if card is not None:
+        rows.append(("if the card is answered", card))
     return rows
 
 
@@ -243,6 +250,8 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
     if asked["limits"] is not None:
         rows.append(("limits", asked["limits"]))
+    if asked.get("percent"):
+        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
     if asked["imputed"] is not None:
         rows.append(("filled in", asked["imputed"]["told"]))
     if asked.get("query_filled"):
@@ -250,7 +259,7 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     if facts.get("held_out_left_out"):
         known = facts["held_out_left_out"]
         rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))
-    rows += _effects(facts["collateral"], facts["card"])
+    rows += _effects(facts)
     if least["budget_at_most"] is not None:
         far = f"at most {number(least['budget_at_most'])}"
         cut = not least["proved"] and least["budget_at_most"]
@@ -263,4 +272,6 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     rows.append(("plan id", plan))
     if "moves.parquet" not in names:
         rows.append(("moves.parquet", "not written: it needs pyarrow; pip install 'oar-recourse[parquet]'"))
-    return "\n".join([facts["answer"], "", lined_up(rows), "", f"Done. Files in {folder}: {', '.join(names)}"])
+    ways = facts["card"]["ways"]
+    done = f"Done. Files in {folder}: {', '.join(names)}"
+    return "\n".join([facts["answer"], "", lined_up(rows), "", *([ways] if ways else []), done])

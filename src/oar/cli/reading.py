@@ -302,6 +302,11 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
         return Source(frame, people, layout.target, layout, path.name, sha256)
     if layout.schema is not None:
         raise OptionError("--schema: says what columns are, and with --plain all are numbers; leave one out.")
+    if layout.missing == "impute":
+        raise OptionError(
+            "--missing: must be refuse or drop with --plain, which fills no gaps, got 'impute'; leave out --plain, or "
+            "use --missing drop."
+        )
     if layout.missing != "refuse":
         choose("missing", layout.missing, ("refuse", "drop"))
         seen = seen.dropna()

@@ -37,6 +37,7 @@ TABLES = frozenset(
 # What an error advises in Python, and what does the same here; \1 is what was advised to be given.
 ADVICE = (
     (r"read it with sep=('[^']*'|…)", r"read it with --sep \1"),
+    (r"convert it with df\[.*\]\.str\.rstrip\('% '\)\.astype\(float\)", "write them without the percent sign"),
     (r"rename it, or name sep=…", "rename it, or name --sep"),
     (
         r"\(quote such cells, or read it with --sep …\), or the first cells are an index \(read it with index_col=0\)",
@@ -59,7 +60,7 @@ ADVICE = (
     (r"decimal=(',')", r"--decimal \1"),
     (r"(--(?:thousands|decimal) \S+); or convert the column", r"\1"),
     (r"read the file with true_values=\['yes'\] and false_values=\['no'\], or", "write it as true and false, or"),
-    (r"(?<=If these are categories, )convert it with astype\('category'\)", "list them in a --schema"),
+    (r"(?<=If these are categories, )convert (?:it|them) with astype\('category'\)", "list them in a --schema"),
     (r"leave it out with usecols", "leave it out with --leave-out"),
     (r"missing='(drop|impute)'( or 'impute')?", r"--missing \1\2"),
     (r"--missing drop or 'impute' when the table is read", "--missing drop or --missing impute"),

@@ -93,6 +93,7 @@ def read_table(path: str | Path, *, by_place: bool = False, **options: Any) -> A
     if options.get("encoding") is None:
         _check_letters(path, options)
     frame = _as_numbers(_csv(path, {"index_col": False} | options), options.get("dtype"))
+    frame = _in_percent(frame, options)
     _check_delimiter(frame.columns, path)
     if not {"header", "names"} & set(options):
         layout = {name: value for name, value in options.items() if name in LAYOUT}
@@ -230,6 +231,28 @@ def _as_numbers(frame: Any, told: Any) -> Any:
             texts = present[present.map(lambda value: isinstance(value, str)).astype(bool)]
             if len(texts) == len(present) > 0 and texts.str.fullmatch(LONG).any() and texts.str.fullmatch(WHOLE).all():
                 frame = frame.assign(**{name: frame[name].astype(float)})
+    return frame
+
+
+def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
+    """Return the frame with texts such as 5% as numbers, 5; `frame.attrs["percent"]` names these columns."""
+    from oar.people.schema import PERCENT
+
+    kept = options.get("dtype")
+    kept = kept if isinstance(kept, dict) else dict.fromkeys(frame.columns if kept is not None else ())
+    found = []
+    for name in frame.select_dtypes(include=["object", "string"]).columns:
+        present = frame[name].dropna()
+        if name in kept or not len(present) or not all(isinstance(value, str) for value in present):
+            continue
+        texts = present.str.strip()
+        if texts.str.fullmatch(PERCENT.pattern).all() and texts.str.contains(",").any() <= (
+            options.get("decimal") == ","
+        ):
+            numbers = texts.str.rstrip("% \u00a0\u202f").str.replace(",", ".").astype(float)
+            frame = frame.assign(**{name: numbers.reindex(frame.index)})
+            found.append(name)
+    frame.attrs["percent"] = found
     return frame
 
 

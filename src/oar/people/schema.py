@@ -37,9 +37,10 @@ MOST_NUMBERS = 10  # a category with more levels that are numbers looks like a n
 FEWEST_NUMBERS = 3  # so many, and most of the levels, do too where no other level has a digit
 LONGEST_LEVEL = 1_000  # characters; more is a document
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}([,.' \u00a0\u202f]\d{3})+)([.,]\d*)?([eE][+-]?\d+)?")
+PERCENT = re.compile(r"[+-]?\d+([.,]\d+)?[ \u00a0\u202f]?%")
 _DIGIT = re.compile(r"\d")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\2\d{4})([ T]\d{1,2}:\d{2}.*)?")
-_DATES = "column {name!r}: dates are not features; turn them into numbers, such as days or an age."
+_DATES = "dates are not features; turn them into numbers, such as days or an age."
 GAPS = frozenset({"", "?", "-", "--", "."})  # what files say for a missing value, and pandas does not know
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d*)?")
 
@@ -215,7 +216,31 @@ class Schema:
         twice = repeated(names)
         if twice is not None:
             raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
-        return Schema(tuple(_infer_column(name, frame[name]) for name in names))
+        columns, dates = [], []
+        for name in names:
+            try:
+                columns.append(_infer_column(name, frame[name]))
+            except _Dates as found:  # which are often several: all are named at once
+                dates.append(found)
+        if dates:
+            raise _all_dates(dates)
+        return Schema(tuple(columns))
+
+
+class _Dates(DataError):
+    """A column of dates."""
+
+    def __init__(self, name: str, more: str = "") -> None:
+        super().__init__(f"column {name!r}: {_DATES}{more}")
+        self.name, self.more = name, more
+
+
+def _all_dates(found: list[_Dates]) -> DataError:
+    """Return the error that names every column of dates."""
+    if len(found) == 1:
+        return DataError(str(found[0]))
+    more = next((each.more for each in found if each.more), "")
+    return DataError(f"columns {', '.join(repr(each.name) for each in found)}: {_DATES}{more.replace('it', 'them', 1)}")
 
 
 def _infer_column(name: str, values: Any) -> Column:
@@ -235,7 +260,7 @@ def _infer_column(name: str, values: Any) -> Column:
             raise DataError(f"column {name!r}: must be real numbers, got {values.dtype}.")
         return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
     if values.dtype.kind in "mM" or isinstance(values.dtype, pandas.DatetimeTZDtype | pandas.PeriodDtype):
-        raise DataError(_DATES.format(name=name))
+        raise _Dates(name)
     return _infer_objects(name, present)
 
 
@@ -264,7 +289,7 @@ def _infer_objects(name: str, present: Any) -> Column:
                 "if it is an identifier."
             ) from None
     if kinds <= {"date", "datetime", "Timestamp", "timedelta", "Timedelta", "time"}:
-        raise DataError(_DATES.format(name=name))
+        raise _Dates(name)
     if len(kinds) == 1 and kinds != {"text"}:
         value = present.iloc[0]
         raise DataError(
@@ -295,6 +320,11 @@ def _check_texts(name: str, levels: list[str]) -> None:
             f"column {name!r}: must be categories, got a text of {len(longest):,} characters, {shown(longest)}; drop "
             "the column, or group its values."
         )
+    if all(PERCENT.fullmatch(level.strip()) for level in levels):
+        raise DataError(
+            f"column {name!r}: must be numbers or categories, got numbers in percent written as text, such as "
+            f"{shown(levels[0])}; convert it with df[{name!r}].str.rstrip('% ').astype(float)."
+        )
     numbers = [level for level in levels if _NUMBER.fullmatch(level.strip())]
     grouped = [level for level in numbers if _GROUPED.fullmatch(level.strip()) or "," in level]
     if grouped and len(numbers) == len(levels):
@@ -304,7 +334,7 @@ def _check_texts(name: str, levels: list[str]) -> None:
         )
     others = [level for level in levels if level not in set(numbers)]
     if all(_DATE.fullmatch(level.strip()) for level in levels):
-        raise DataError(f"{_DATES.format(name=name)} If these are categories, convert it with astype('category').")
+        raise _Dates(name, " If these are categories, convert it with astype('category').")
     gaps = bool(numbers) and {level.strip() for level in others} <= GAPS
     # "1", "2", "3" and "4+" are groups; "1", "5", "7" and "foo" are numbers and a slip.
     slip = len(numbers) >= FEWEST_NUMBERS and len(numbers) > len(others) and not any(map(_DIGIT.search, others))

@@ -5,7 +5,8 @@ least FEWEST people, and one in a hundred, on either side. Where few people (RAR
 half or more beyond that half, as those are who use their credit hundreds of times over, it ends there. Then it is
 widened: to one digit of its width, and by a unit of that more, but not to another sign. From 250 to 18,424 it becomes
 from 0 to 30,000, and from 20 to 75 from 10 to 90.
-Of fewer than ENOUGH people nothing is said, nor of a column that hardly varies.
+Where nearly everyone has the same value, an end is one that FEWEST people have reached, or else that value. Of fewer
+than ENOUGH people nothing is said.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ def usual_range(values: Any) -> Range | None:
     beyond = max(FEWEST, math.ceil(BEYOND * len(found))) - 1
     low, high = float(found[beyond]), float(found[-1 - beyond])
     quarter, three_quarters = np.quantile(found, (0.25, 0.75), method="nearest")
-    near, far = quarter - FAR * (three_quarters - quarter), three_quarters + FAR * (three_quarters - quarter)
-    low = max(low, near) if np.mean(found < near) <= RARE else low
-    high = min(high, far) if np.mean(found > far) <= RARE else high
+    if three_quarters > quarter:
+        near, far = quarter - FAR * (three_quarters - quarter), three_quarters + FAR * (three_quarters - quarter)
+        low = max(low, near) if np.mean(found < near) <= RARE else low
+        high = min(high, far) if np.mean(found > far) <= RARE else high
     if not high > low:
-        return None
-    unit = 10.0 ** math.floor(math.log10(high - low)) if high - low < math.inf else 0.0
+        low, high = float(found[FEWEST - 1]), float(found[-FEWEST])
+    width = high - low or abs(low) or 1.0
+    unit = 10.0 ** math.floor(math.log10(width)) if width < math.inf else 0.0
     if not unit > 0:
         return None
     first, last = (math.floor(low / unit + WHOLE) - 1) * unit, (math.ceil(high / unit - WHOLE) + 1) * unit
@@ -92,15 +95,20 @@ def doubt(
     low, high = expected(usual, lower, upper)
     if (low is None or value >= low) and (high is None or value <= high):
         return None
-    return f"{name} is {value:g}, and {between(low, high)} is expected; is this right?"
+    return f"{name} is {_plain(value)}, and {between(low, high)} is expected; is this right?"
 
 
 def between(low: float | None, high: float | None) -> str:
     """Return a range in words.
 
     >>> between(0, 9000), between(None, 5)
-    ('between 0 and 9000', 'up to 5')
+    ('between 0 and 9,000', 'up to 5')
     """
     if low is None:
-        return f"up to {high:g}"
-    return f"from {low:g} on" if high is None else f"between {low:g} and {high:g}"
+        return f"up to {_plain(high)}"
+    return f"from {_plain(low)} on" if high is None else f"between {_plain(low)} and {_plain(high)}"
+
+
+def _plain(value: float | None) -> str:
+    """Return a number as people write it: 3,008,750, and not 3.00875e+06."""
+    return "" if value is None else f"{value:,.10g}"

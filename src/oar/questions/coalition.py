@@ -117,8 +117,8 @@ def _answer(problem: Problem, search: Fewer, least: int, able: int) -> Coalition
     assert members is not None
     by_class = _by_class(problem, members)
     listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
-    said = f"At most {size:,} of {able:,} eligible members are needed: these suffice (audited)"
-    said += f", {listing}." if listing else "."
+    said = f"At most {size:,} of {able:,} eligible members: certain ones, found to suffice (audited)"
+    said += f", {listing}; as many others need not." if listing else "; as many others need not."
     if least == size:
         said += f" It takes at least {least:,} (proved)."
     else:

@@ -141,7 +141,9 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         )
         return ShareAnswer(None, None, goal_share, Status.NOT_FOUND, said, alone, everyone)
     reached = "the goal itself was not found to be reached even if all of them do"
-    if goal_share is not None:
+    if goal_share == 0:
+        reached = "the goal itself is reached before any of them moves"
+    elif goal_share is not None:
         reached = f"at most {goal_share:.1%} are needed for the goal itself"
     said = (
         f"The collective's loss is below the individual's with at most {share:.1%} of each class, drawn at random "

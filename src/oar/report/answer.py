@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,29 +13,45 @@ from oar.goals import Between
 from oar.models import LinearSVM
 from oar.models.scaled import unscaled
 from oar.people.wording import counted
-from oar.pictures.numbers import number
+from oar.pictures.numbers import number, percent
 from oar.plans import Result
 from oar.problem import Problem
 
 NOBODY = "nobody does anything"
+FALL, RISE = 0.03, 0.1  # of accuracy, and of a squared error: from there on the first sentence tells of it
 
 
-def answer(result: Result, harm: str = "", effects: str = "") -> str:
-    """Return the answer in one sentence; where more people are harmed than helped, it says so first.
+def answer(result: Result, caveats: Sequence[str] = (), details: Sequence[str] = ()) -> str:
+    """Return the answer in one sentence, which begins with what speaks against it.
 
     Args:
         result: what was planned and audited.
-        harm: of whom more are harmed than helped, in words; empty where there are none such.
-        effects: how many lose and gain what is asked for, and what limits that.
+        caveats: what speaks against the plan, in a few words each: that more are harmed than helped, and the like.
+        details: what is to be said of them, at the sentence's end.
     """
     said = _answer(result)
-    if not harm or result.status in (Status.NOT_CONVERGED, Status.REFUSED):
+    if not caveats or result.status in (Status.NOT_CONVERGED, Status.REFUSED):
         return said
     first, rest = said.split(":", 1)
-    joint = "but" if result.success else "and"
+    against, joint = ", and ".join(caveats), "but" if result.success else "and"
     if result.status is Status.ALREADY:
-        joint, harm = "and", harm.replace("harmed by it", "harmed by these moves")
-    return f"{first}, {joint} {harm}:{rest.removesuffix('.')}; {effects}."
+        joint, against = "and", against.replace("harmed by it", "harmed by these moves")
+    return f"{first}, {joint} {against}:{rest.removesuffix('.')}; {'; '.join(details)}."
+
+
+def fall_words(score: str, before: float | None, after: float | None) -> str:
+    """Say that a model gets much worse about people as they were; nothing where it does not.
+
+    >>> fall_words("accuracy", 0.7177, 0.5553), fall_words("accuracy", 0.72, 0.71)
+    ('accuracy about people as they were falls from 71.77 % to 55.53 %', '')
+    """
+    if before is None or after is None:
+        return ""
+    if score == "accuracy":
+        fell = before - after > FALL
+        return f"accuracy about people as they were falls from {percent(before)} to {percent(after)}" if fell else ""
+    rose = after > (1 + RISE) * before
+    return f"{score} about people as they were rises from {number(before)} to {number(after)}" if rose else ""
 
 
 def _answer(result: Result) -> str:

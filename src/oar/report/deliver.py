@@ -15,6 +15,7 @@ import numpy as np
 from oar.errors import OARError, Status, StorageError
 from oar.files import replace_atomically
 from oar.opening import read_json
+from oar.people.wording import counted
 from oar.plans import Card, Result
 from oar.plans.card_file import as_json
 from oar.plans.digits import smallest_class, tells_on_one
@@ -46,6 +47,8 @@ class Published:
     tells: bool = False  # whether it has so many digits that one person shows in it
     unasked: tuple[str, ...] = ()  # columns that the plan's own moves change, and no answer to the card does
     unable: int = 0  # how many of those who take part have a gap, and so no answer
+    opposite: int = 0  # how many are to change a column one way by the moves, and the other way by the card
+    planned: tuple[bool, float] = (False, math.nan)  # whether the moves reach the goal, and their goal loss
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -58,6 +61,7 @@ class Published:
                 "loss": None,
                 "success": None,
                 "unable": None,
+                "ways": None,
             }
         danger = (
             f" Its numbers have {self.card.digits} digits, which for so few people is enough to find out a person's "
@@ -73,9 +77,22 @@ class Published:
             f"{danger if self.tells else ''}{unasked if self.unasked else ''}",
             "worth": self.worth,
             "loss": told(self.loss),
-            "success": self.success,
+            "success": None if math.isnan(self.loss) else self.success,
             "unable": self.unable,
+            "ways": self.ways,
         }
+
+    @property
+    def ways(self) -> str:
+        """Say that the moves and the card are two plans, and what each of them achieves."""
+        found = (MOVES_CSV, *self.planned), (f"{MEMBER} (or `oar respond` with {CARD})", self.success, self.loss)
+        each = ", or ".join(f"{name}: {_achieved(success, loss)}" for name, success, loss in found)
+        against = counted(self.opposite, "person", "people")
+        turned = f"; {against} would go one way in a column by the one, and the other way by the other"
+        return (
+            f"There are two ways to take part, which may ask different things of the same person"
+            f"{turned if self.opposite else ''}. Everyone follows the same one: {each}."
+        )
 
     @property
     def worth(self) -> str:
@@ -85,10 +102,13 @@ class Published:
         answers = f"{who} answers the card"
         if self.unable:
             answers = f"{who} answers the card who can ({unable_words(self.unable)})"
-        if math.isnan(self.loss):
-            return f"If {answers}: not known, because the model could not be refitted."
-        reached = "reached" if self.success else "missed"
-        return f"If {answers}: goal {reached}, goal loss {self.loss:.4g}, by a refit."
+        return f"If {answers}: {_achieved(self.success, self.loss)}."
+
+
+def _achieved(success: bool, loss: float) -> str:
+    if math.isnan(loss):
+        return "not known, because the model could not be refitted"
+    return f"goal {'reached' if success else 'missed'}, goal loss {loss:.4g}, by a refit"
 
 
 def publish(result: Result) -> Published:
@@ -107,7 +127,15 @@ def publish(result: Result) -> Published:
         tells=tells_on_one(card, smallest_class(result.problem)),
         unasked=_unasked(result, card),
         unable=int(without_answer(result.problem).sum()),
+        opposite=_opposite(result, card),
+        planned=(result.success, float(result.loss)),
     )
+
+
+def _opposite(result: Result, card: Card) -> int:
+    """Count who would move a column one way by the plan, and the other way by the card."""
+    planned, answered = (np.sign(np.asarray(plan.moves())) for plan in (result.plan, result.plan.followed(card)))
+    return int((planned * answered < 0).any(axis=1).sum())
 
 
 def _unasked(result: Result, card: Card) -> tuple[str, ...]:
@@ -197,11 +225,16 @@ def write_all(
 
 def _note(result: Result, published: Published) -> str | None:
     """Say to members what the audit found where their moves would be in vain, without a word on who asks."""
+    if published.success:
+        return None
+    if math.isnan(published.loss):
+        return "The organiser’s audit: it is not known whether the goal is reached if members follow this page."
     if not result.success:
         return "The organiser’s audit: this plan alone does not reach its goal."
-    if not published.success:
-        return "The organiser’s audit: the plan reaches its goal, but answers by this page may miss it."
-    return None
+    return (
+        "The organiser’s audit: if everyone follows this page, the goal is missed, as a refit of the model found. It "
+        f"is reached only by the organiser’s list of changes ({MOVES_CSV}): ask for your row of it."
+    )
 
 
 def _write(path: Path, text: str) -> None:

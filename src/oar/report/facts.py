@@ -15,7 +15,7 @@ from typing import Any
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.observed import told as told_limits
-from oar.errors import OptionError
+from oar.errors import OptionError, Status
 from oar.goals import Between
 from oar.models import LinearSVM, Scaled
 from oar.models.scaled import unscaled
@@ -30,7 +30,7 @@ from oar.questions.coalition import fewest_in
 from oar.questions.collateral import EFFECTS
 from oar.questions.harm import effect_words, harm_words, limiting, prediction_words
 from oar.questions.trying import has_closed_form
-from oar.report.answer import answer, told
+from oar.report.answer import answer, fall_words, told
 from oar.report.command_words import in_command_words
 from oar.report.pooling import Pooled, pooled, withheld
 from oar.version import __version__
@@ -89,11 +89,13 @@ def facts_of(
     by = {} if result.problem.regresses else {people.target or "class": people.labels}
     pools = {str(name): pooled(values) for name, values in {**by, **(groups or {})}.items()}
     others = None if collateral is None else _collateral(collateral, pools)
+    caveats, details = _caveats(result, others, card)
     return {
         "format": FORMAT,
         "version": VERSION,
         "oar": __version__,
-        "answer": answer(result) if others is None else answer(result, others["harm"], _limited(others)),
+        "answer": answer(result, caveats, details),
+        "caveats": caveats,
         "status": str(result.status),
         "explanation": in_command_words(result.explanation),
         "asked": _asked(result.problem),
@@ -106,7 +108,7 @@ def facts_of(
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
         "collateral": others,
         "certificate": _certificate(result),
-        "card": card if card is None else {**card, "effects": None if answered is None else _answered(answered)},
+        "card": card if card is None else {**card, "collateral": _answered(answered, pools)},
         "repeat": _repeat(origin),
     }
 
@@ -123,6 +125,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "model_settings": _settings(problem.model),
         "standardised": _standardised(problem),
         "keep": None if problem.keep is None else {name: getattr(problem.keep, name) for name in KEPT},
+        "target": people.target,
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
@@ -314,6 +317,7 @@ def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any
         "grouped_by": name,
         "score": found.score,
         "own": told([found.own_before, found.own_after]),
+        "falls": fall_words(found.score, found.own_before, found.own_after),
         "held_out_people": found.held_out_size,
         "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
     }
@@ -328,11 +332,10 @@ def _limits_kept(found: Collateral) -> dict[str, float]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _answered(found: Collateral) -> str | None:
-    """Say what becomes of people who do not ask where everyone answers the card; what happens to few is not told."""
-    parts = found.actors, found.bystanders
-    both = [_unless_few(told(some._asdict()), 0 < some.people < FEW, "people") for some in parts]
-    return effect_words(prediction_words(found.result.problem), *both) or None
+def _answered(found: Collateral | None, pools: Mapping[str, Pooled]) -> dict[str, Any] | None:
+    """Return what becomes of people who do not ask where everyone answers the card; of few nothing is told."""
+    kept = ("actors", "bystanders", "by_outcome", "prediction", "harm", "effects")
+    return None if found is None else {name: part for name, part in _collateral(found, pools).items() if name in kept}
 
 
 def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:
@@ -347,11 +350,27 @@ def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:
     return [_unless_few(row, hide, "group", "people") for row, hide in zip(rows, hidden, strict=True)]
 
 
+def _caveats(result: Result, others: Mapping[str, Any] | None, card: Mapping[str, Any] | None) -> tuple[list, list]:
+    """Return what speaks against a plan, in a few words each, and what is to be said of that."""
+    caveats, details = [], []
+    if result.status is Status.ACHIEVED and card is not None and card["written"] and not card["success"]:
+        known = card["success"] is not None
+        caveats.append("only by moves.csv" if known else "that is known of moves.csv only")
+        missed = "the goal is missed, by a refit" if known else "it is not known whether the goal is reached"
+        details.append(f"if members use member.html instead, {missed}")
+    if others is not None and (others["harm"] or others["falls"]):
+        caveats += [others["harm"]] if others["harm"] else []
+        caveats += ["the model gets worse"] if others["falls"] else []
+        details.append(_limited(others))
+    return caveats, details
+
+
 def _limited(others: Mapping[str, Any]) -> str:
     """Return how many are harmed and helped, which limits on that were kept, and the options that limit it further."""
     names = [name for name in others["limited_by"] if name not in others["limited"]]
     kept = [f"{name} {others['kept'][name]:g}" for name in others["limited_by"] if name in others["kept"]]
-    said = [others["effects"]]
+    said = [others["effects"]] if others["harm"] else []
+    said += [others["falls"]] if others["falls"] else []
     if kept:
         said.append(f"{' and '.join(kept)} {'was' if len(kept) == 1 else 'were'} kept")
     if names:

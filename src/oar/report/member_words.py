@@ -32,8 +32,8 @@ def words_for_members(card: Card, facts: Facts | None = None, whom: str | None =
     """
     return {
         "whom": _whom(card, facts, whom),
-        "asks": _asks(card),
-        "mine": [UNKNOWN] if facts is None or facts["collateral"] is None else _mine(facts["collateral"]),
+        "asks": [*_asks(card), *_two_ways(facts)],
+        "mine": _mine(_of_card(facts)),
         "otherwise": [VOLUNTARY, ANYHOW, *([] if facts is None else _otherwise(facts))],
     }
 
@@ -68,7 +68,31 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:MOST_NAMES])}{more}"
 
 
-def _mine(found: Facts) -> list[str]:
+def _two_ways(facts: Facts | None) -> list[str]:
+    """Say that the page and the organiser's list are two plans, of which one is followed."""
+    found = (facts or {}).get("card")
+    if facts is None or not found or found["success"] is None:
+        return []
+    achieved = [_reaches(success) for success in (found["success"], facts["outcome"]["success"])]
+    return [
+        f"The organiser also has a list of changes (moves.csv), which may ask something else of you: follow this page "
+        f"or that list, and not both. By a refit each: if everyone follows this page, {achieved[0]}; if everyone "
+        f"follows that list, {achieved[1]}."
+    ]
+
+
+def _reaches(success: bool) -> str:
+    return f"the goal is {'reached' if success else 'missed'}"
+
+
+def _of_card(facts: Facts | None) -> Facts | None:
+    """Return what happens to people where everyone answers the card: whoever reads the page has no row of the moves."""
+    return ((facts or {}).get("card") or {}).get("collateral")
+
+
+def _mine(found: Facts | None) -> list[str]:
+    if found is None:
+        return [UNKNOWN]
     said: list[str] = []
     for row in found["by_outcome"] or [found["actors"]]:
         if row["away"] is None or not row["people"]:
@@ -81,8 +105,8 @@ def _mine(found: Facts) -> list[str]:
     return [
         *harm,
         *said,
-        "The organiser counted that by retraining the model, with everyone doing as planned, and predicted where the "
-        "own changes lead. Which of them you are cannot be said.",
+        "The organiser counted that by retraining the model, with everyone following this page, and predicted where "
+        "the own changes lead. Which of them you are cannot be said.",
     ]
 
 
@@ -93,9 +117,9 @@ def _ways(found: Facts, row: Facts) -> str:
 
 
 def _otherwise(facts: Facts) -> list[str]:
-    found, said = facts["collateral"], []
-    row = None if found is None else found["bystanders"]
-    if row is not None and row["people"] and row["away"] is not None:
+    found, said = _of_card(facts), []
+    row = {} if found is None else found["bystanders"]
+    if found is not None and row["people"] and row["away"] is not None:
         said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:
@@ -104,7 +128,10 @@ def _otherwise(facts: Facts) -> list[str]:
         return said
     enough, movers = facts["least"]["people_at_most"], facts["outcome"]["movers"]
     if enough is not None and enough < movers:
-        said.append(f"The plan asks {movers:,} members; {enough:,} of those who were asked were found to be enough.")
+        said.append(
+            f"The organiser’s list asks {movers:,} members; {enough:,} certain ones of them were found to be enough "
+            "for it. As many others need not be, and this page does not know whether you are one of them."
+        )
     shaken = facts["robustness"]
     if shaken is not None and shaken["of"] == "answers":  # a member has the card, and no row of the moves
         tries, good = shaken["draws"], round(shaken["success_rate"] * shaken["draws"])

@@ -45,9 +45,10 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         title: shown above the answer; left out, the goal.
     """
     asked = facts["asked"]
-    heading = title or f"Plan towards {asked['goal_words']}"
+    target = "" if asked["target"] is None else f"{asked['target']} = "
+    heading = title or f"Plan towards {target}{asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
-    good = facts["status"] in REACHED and not _harms(facts)
+    good = facts["status"] in REACHED and not facts["caveats"]
     body = [
         tag("h1", heading),
         tag("p", _with_options(facts["answer"]), class_="answer" if good else "answer no"),
@@ -76,10 +77,6 @@ def _with_options(answer: str) -> Markup:
     )
 
 
-def _harms(facts: Facts) -> bool:
-    return facts["collateral"] is not None and bool(facts["collateral"]["harm"])
-
-
 def _policy(style: str) -> str:
     """Return what the page may do: nothing but have this one style."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -100,6 +97,8 @@ def _asked(asked: Facts) -> Markup:
         )
     if asked["limits"] is not None:
         rows.append(("limits", asked["limits"]))
+    if asked.get("percent"):
+        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
     if asked["imputed"] is not None:
         rows.append(("missing, and filled in", asked["imputed"]["told"]))
     if asked.get("query_filled"):

@@ -13,6 +13,7 @@ from oar.plans.effort import FEW
 
 Facts = Mapping[str, Any]
 MOST_BARS, MOST_ROWS = 8, 40
+OLD_DATA, NEW_DATA = "everyone's data as they were", "the data after the moves, without who asks"
 NOTICED = "A predicted value changes where it does so by more than 1 % of the standard deviation of all of them before."
 
 
@@ -87,7 +88,7 @@ def glance(facts: Facts) -> Markup | str:
         return ""
     loses = ("lose it", "gain it") if found["prediction"] is not None else ("away from the goal", "towards it")
     goal = "the goal" if found["prediction"] is None else found["prediction"]
-    header = ["", "people", *loses, f"predicted {goal}", f"{found['score']} there"]
+    header = ["", "people", *loses, f"predicted {goal}", f"{found['score']} about them"]
     caption = "What the moves of moves.csv do to people who did not ask, before and after, where these moves take them"
     few = _few(any(row["away"] is None for _, row in who if row["people"]))
     return joined([table(header, rows, caption), few, _answers(facts)])
@@ -95,8 +96,14 @@ def glance(facts: Facts) -> Markup | str:
 
 def _answers(facts: Facts) -> Markup | str:
     """Tell the same of members' own answers to the card, which need not be the moves that were planned."""
-    words = None if facts["card"] is None else facts["card"].get("effects")
+    words = card_effects(facts)
     return tag("p", f"If everyone answers the card instead: {words}.", class_="aside") if words else ""
+
+
+def card_effects(facts: Facts) -> str | None:
+    """Return what happens to people where everyone answers the card, in words; None where that is not known."""
+    found = (facts["card"] or {}).get("collateral")
+    return (found["effects"] or None) if found else None
 
 
 def standing(row: Facts, score: str) -> tuple[str, ...]:
@@ -108,17 +115,22 @@ def standing(row: Facts, score: str) -> tuple[str, ...]:
 
 
 def scores_told(score: str, own: Sequence[float | None], everyone: Facts) -> str:
-    """Say how right the model is before and after: about people as they were, and where their moves take them.
+    """Say how right the model is before and after: about people's old data, and about those that moves give them.
 
     >>> scores_told("accuracy", [0.9, 0.8], {"score_before": 0.9, "score_after": 0.95})
-    '90 % → 80 % about everyone as they were before any move; 90 % → 95 % about all but who asks, where moves take them'
+    "90 % → 80 % with everyone's data as they were; 90 % → 95 % with the data after the moves, without who asks"
     """
     say = percent if score == "accuracy" else number
-    parts = [f"{say(own[0])} → {say(own[1])} about everyone as they were before any move"]
+    parts = [f"{say(own[0])} → {say(own[1])} with {OLD_DATA}"]
     if everyone["score_before"] is not None:
-        there = f"{say(everyone['score_before'])} → {say(everyone['score_after'])}"
-        parts.append(f"{there} about all but who asks, where moves take them")
+        parts.append(f"{say(everyone['score_before'])} → {say(everyone['score_after'])} with {NEW_DATA}")
     return "; ".join(parts)
+
+
+def held_out_told(found: Facts) -> str:
+    """Say how right the model is before and after about people on whom it is not trained."""
+    say = percent if found["score"] == "accuracy" else number
+    return f"{' → '.join(map(say, found['held_out']))} about {number(found['held_out_people'])} people"
 
 
 def collateral(facts: Facts) -> Markup:
@@ -145,11 +157,11 @@ def collateral(facts: Facts) -> Markup:
         parts.append(tag("p", NOTICED, class_="aside"))
     parts.append(_kept(facts["asked"]["keep"], found))
     told = percent if found["score"] == "accuracy" else number
-    scores = [("on everyone, as they were before any move", *map(told, found["own"]))]
+    scores = [(f"with {OLD_DATA}", *map(told, found["own"]))]
     moved = found["everyone"]
     if moved["score_before"] is not None:
         there = told(moved["score_before"]), told(moved["score_after"])
-        scores.append(("on all but who asks, where moves take them", *there))
+        scores.append((f"with {NEW_DATA}", *there))
     if found["held_out"] is not None:
         scores.append((f"on {number(found['held_out_people'])} held-out people", *map(told, found["held_out"])))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])

@@ -18,6 +18,10 @@ LOSSES = {
 }
 CUT = "this plan's moves, cut short"
 SEARCHED = "how small a budget will do if it is planned for anew, `oar questions` tells"
+OTHERS = (
+    "Which members these are, oar.minimal_coalition(problem).members tells in Python; what random shares of the movers "
+    "do is in the table below."
+)
 MOST_LINES = 5  # as many as can be told apart
 
 
@@ -76,12 +80,14 @@ def least(facts: Facts) -> Markup:
         words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
         cards.append((number(found["budget_at_most"]), words))
     if found["people_at_most"] is not None:
-        cards.append((f"{number(found['people_at_most'])} people", "suffice at the plan's own budget"))
+        cards.append((f"{number(found['people_at_most'])} people", "certain ones, suffice at the plan's own budget"))
     if not cards:
         return tag("p", _tried(facts))
     boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
     proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
     known = [found["people_told"]] if found["people_told"] else []
+    if known and facts["power"] is not None:
+        known.append(OTHERS)
     if _is_cut(found):
         known.append(f"How far this plan's moves can be cut was seen by refits; {SEARCHED}.")
     told = proved or [tag("p", " ".join(known), class_="aside")]

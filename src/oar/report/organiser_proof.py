@@ -36,7 +36,7 @@ def certificate(facts: Facts) -> Markup:
     parts = [pairs(rows), *(tag("p", note, class_="aside") for note in notes)]
     if card is not None:
         parts += [tag("h3", "The card"), tag("p", card["told"])]
-        parts += [tag("p", card["worth"])] if card["worth"] else []
+        parts += [tag("p", card[name]) for name in ("worth", "ways") if card[name]]
     return joined(parts)
 
 
@@ -58,6 +58,8 @@ def repeat(facts: Facts) -> Markup:
         ("seed", str(again["seed"])),
         *([("plan id", facts["plan"])] if "plan" in facts else []),
     ]
+    ways = (facts["card"] or {}).get("ways")
     check = "moves.csv and moves.parquet hold every change in raw units: apply them to the data, refit, and compare."
+    check += f" {ways}" if ways else ""
     versions = table(["package", "version"], again["versions"].items())
     return joined([tag("pre", again["command"]), pairs(rows), versions, tag("p", check, class_="aside")])

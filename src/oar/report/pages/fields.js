@@ -59,10 +59,11 @@ const ticked = (control) => element("div", { class: "tick" }, control, element("
 const numberControl = (value = "") =>
   element("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", value });
 
-function numberField({ id, name, hint, value, keepable, doubt, accept = () => null }) {
+function numberField({ id, name, hint, value, keepable, doubt, fits, unknown, accept = () => null }) {
   const read = (control) => {
-    const found = readNumber(control.value);
-    const error = found.error ?? accept(found.value);
+    const found = readNumber(control.value, fits);
+    const gap = unknown && control.value.trim() === "" ? ` ${unknown}` : "";
+    const error = found.error ? found.error + gap : accept(found.value);
     return error ? { error } : found;
   };
   return fieldOf({ id, name, hint, keepable, read, doubt, control: numberControl(value) });
@@ -88,7 +89,8 @@ function priceOf({ kind, cost }) {
   const price = shownNumber(Number(cost.toPrecision(3)));
   if (kind === "category") return `A switch costs ${price}.`;
   if (kind === "boolean") return `A change costs ${price}.`;
-  return kind === "ordinal" ? `One level costs ${price}.` : `A change by 1 costs ${price}.`;
+  if (kind === "ordinal") return `One level costs ${price}.`;
+  return `A change by ${shownNumber(Number((1 / cost).toPrecision(3)))} costs 1.`;
 }
 
 // A range in words.
@@ -137,6 +139,8 @@ function doubtOf(column, value) {
   return `Expected is ${rangeText(low, high)}. Is this right?`;
 }
 
+const UNKNOWN = "Where you have no such value, this page has no move for you: stay as you are, or ask the organiser.";
+
 // The field of one column of the card.
 function columnField(column, place) {
   const { name, kind, asked } = column;
@@ -146,5 +150,7 @@ function columnField(column, place) {
   if (kind === "ordinal" || kind === "category") return choiceField({ ...given, options: column.levels.map(labelText) });
   const whole = (value) => (Number.isInteger(value) ? null : "Please write a whole number.");
   const doubt = (value) => doubtOf(column, value);
-  return numberField({ ...given, doubt, accept: kind === "integer" ? whole : () => null });
+  const accept = kind === "integer" ? whole : () => null;
+  const fits = (value) => accept(value) === null && doubtOf(column, value) === null;
+  return numberField({ ...given, doubt, accept, fits, unknown: UNKNOWN });
 }

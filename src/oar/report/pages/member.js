@@ -136,7 +136,8 @@ function explainProgram() {
 }
 
 function openPage() {
-  const wish = `A plan so that the prediction becomes “${labelText(card.goal)}”`;
+  const predicted = page.outcome === null ? "the prediction" : `the prediction of ${page.outcome}`;
+  const wish = `A plan so that ${predicted} becomes “${labelText(card.goal)}”`;
   document.title = page.title ?? wish;
   within("heading").textContent = page.title ?? wish;
   within("wish").textContent = page.title === null ? "" : `${wish}.`;

@@ -4,8 +4,17 @@ const PLAIN_NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const LARGEST = 1e100; // as in the people's own tables
 const GROUPED = /^[+-]?\d{1,3}(,\d{3})+$/; // 1,500: a thousand and a half, or one and a half?
 
-// Return { value } or { error }. A decimal comma, a true minus sign and spaces between thousands are understood.
-function readNumber(typed) {
+// Return { value } or { error }. A decimal comma, a true minus sign and spaces between thousands are understood, and so
+// is a percent sign where only one of 50 and 0.5 fits.
+function readNumber(typed, fits = () => true) {
+  const whole = /%\s*$/.test(typed) ? readNumber(typed.replace(/%\s*$/, "")) : null;
+  if (whole !== null && !whole.error) {
+    const both = [whole.value, Number((whole.value / 100).toPrecision(15))];
+    const fitting = both.filter(fits);
+    return fitting.length === 1
+      ? { value: fitting[0] }
+      : { error: `Please write ${both.map((value) => shownNumber(value)).join(" or ")}, without the percent sign.` };
+  }
   const text = typed.trim().replace(/\u2212/g, "-").replace(/(\d)[\s\u00a0\u2009\u202f](?=\d{3}(\D|$))/g, "$1");
   if (text === "") return { error: "Please fill this in." };
   if (GROUPED.test(text)) {
