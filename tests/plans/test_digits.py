@@ -165,6 +165,18 @@ def test_bounds_that_are_one_persons_value_give_way():
     assert declared.upper == 1e6
 
 
+def test_a_bound_that_one_has_and_others_are_beyond_gives_way_and_natural_ones_stay():
+    frame = loans()
+    frame["debt"] = (frame.debt - frame.debt.min()).round(2)  # one owes nothing
+    fifth = float(np.sort(frame.income)[-5])
+    result = planned(frame, limits={"income": oar.Limit(upper=fifth), "debt": oar.Limit(lower=0)})
+    terms = {each.column.name: each for each in result.plan.card().table.columns}
+    assert (frame.debt == 0).sum() == 1
+    assert terms["debt"].lower == 0
+    assert fifth - 0.25 * frame.income.std() <= terms["income"].upper < fifth
+    assert terms["income"].upper % 100 == 0
+
+
 def test_models_settled_by_the_data_do_not_say_so():
     """ε of Gaussian naive Bayes is the largest variance: with all its digits, an average of everybody's squares."""
     frame = loans(seed=2)
