@@ -46,6 +46,11 @@ def above(value: float, step: float) -> float:
     return -below(-value, step) + 0.0
 
 
+def is_multiple(value: float, step: float) -> bool:
+    """Report whether a value is a multiple of a step, but for rounding."""
+    return abs(value / step - round(value / step)) <= 1e-6
+
+
 def usual_difference(ordered: Array) -> float:
     """Return how far apart people usually are: by the middle half, or that of those who differ from most."""
     some = ordered
