@@ -108,6 +108,13 @@ def test_costs_do_not_tell_how_far_a_person_is_from_the_mean(size):
         assert cost in published
 
 
+def test_digits_tell_on_small_classes():
+    result = planned(loans(400), budget=0.3)  # two classes of 200
+    card = result.plan.card()
+    told = {digits: telling(replace(card, digits=digits), result.problem) for digits in (2, 3, None)}
+    assert told == {2: (), 3: ("numbers of 3 digits",), None: ("numbers of many digits",)}
+
+
 def test_a_card_that_needs_fine_costs_and_one_with_a_quantile_for_a_bound_say_so(monkeypatch):
     frame = loans(100)
     result = planned(frame, budget=0.3)

@@ -66,7 +66,7 @@ def test_what_happens_to_few_bystanders_is_not_told(tmp_path):
     frame = people()
     car = (frame["purpose"] == "car").to_numpy()
     towns = np.where(np.arange(90) < 60, "Aarau", "Basel").astype(object)
-    middle = np.argsort(np.abs(frame["income"] - frame["income"].median()).to_numpy())  # whom no bound keeps from acting
+    middle = np.argsort(np.abs(frame["income"] - frame["income"].median()).to_numpy())  # no bound stops them
     towns[[*middle[car[middle]][:10], *np.flatnonzero(~car)[-3:]]] = "Chur"
     _, facts, _ = planned(tmp_path, towns, "--participants", "purpose=car")
     rows = facts["collateral"]["by_group"]

@@ -84,10 +84,16 @@ def dearer(terms: TableTerms, people: Population, finer: float = 1.0) -> TableTe
     weights = np.ones(people.size) if people.first_weights is None else people.first_weights
     share = finer * share_of(float(weights.sum() ** 2 / (weights**2).sum()), FINEST)
     columns = tuple(
-        each if each.per_spread is None else replace(each, cost=_up(each.cost, one_two_five(each.cost * share)))
-        for each in terms.columns
+        each if each.per_spread is None else replace(each, cost=dear(each.cost, share)) for each in terms.columns
     )
     return replace(terms, columns=columns)
+
+
+def dear(cost: float, share: float) -> float:
+    """Return a cost rounded up on steps of about this share of it, never below what it is."""
+    step = one_two_five(cost * share)
+    found = above(cost, step)
+    return found if found >= cost else above(cost + 0.5 * step, step)
 
 
 def rounded(card: Card, digits: int, sizes: Sizes) -> Card:
@@ -174,12 +180,6 @@ def _table(terms: TableTerms, digits: int, sizes: Sizes, effect: float) -> Table
         *(_to(each, _decimals(grid, digits)) for each, grid in zip((by.shift, by.spread), grids, strict=True)),
     )
     return replace(terms, scaler=scaler)
-
-
-def _up(cost: float, step: float) -> float:
-    """Return a cost rounded up, never below what it is."""
-    found = above(cost, step)
-    return found if found >= cost else above(cost + 0.5 * step, step)
 
 
 def _decimals(sizes: Any, digits: int) -> NDArray[np.intp]:

@@ -15,19 +15,22 @@ from oar.plans.publish_table import FREE, told_values
 from oar.plans.table_terms import ColumnTerms
 from oar.problem import Problem
 
+THIRD = 3.0
+
 
 def telling(card: Card, problem: Problem) -> tuple[str, ...]:
     """Say what of a card for this problem tells on one person; nothing where nothing does.
 
     * Numbers: one who is a standard deviation from its class's mean moves it by 1/n of one; on a grid as coarse as
       that, two cards with and without this person differ by a step or not at all, which does not tell its values.
+      Grids are powers of ten, so k digits are of a third of a standard deviation by 10^(k − 1), more or less.
     * Costs: on steps that are finer than those of `dearer`, two of them tell a distance from the mean.
     * Bounds within the people's range that have more digits than anybody would declare: a quantile, say, is made of one
       or two people's values.
     """
-    people = max(smallest_class(problem), 1.0)
+    people = max(smallest_class(problem), THIRD)
     found = []
-    if card.digits is None or card.digits > 1 + math.floor(math.log10(people)):
+    if card.digits is None or card.digits > 1 + math.floor(math.log10(people / THIRD)):
         found.append("numbers of many digits" if card.digits is None else f"numbers of {card.digits} digits")
     priced, bounded = _fine_costs(card, problem), _fine_bounds(card, problem)
     if priced:
