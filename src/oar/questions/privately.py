@@ -264,7 +264,7 @@ def _refuse_own_values(problem: Problem, low: Array, high: Array) -> None:
     for name, place, whole in columns:
         values, limit = features[:, place], limits.get(name, Limit())
         step = bound_step(np.sort(values), whole)
-        for argument, bounds in (("bounds", (low[place], high[place])), ("limits", (limit.lower, limit.upper))):
+        for argument, bounds in (("limits", (limit.lower, limit.upper)), ("bounds", (low[place], high[place]))):
             for bound in bounds:
                 if bound is None or not step or not owned(values, float(bound)) or is_multiple(float(bound), step):
                     continue
