@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import oar
 from oar import Limit, Limits
 from oar.actions.observed import FEW, TAIL, drafted, told
+from oar.actions.steps import bound_step
 
 
 def table(size=600, seed=0):
@@ -58,22 +59,47 @@ def test_numbers_stay_within_what_nearly_everyone_has():
     st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 3)), min_size=1, max_size=120),
     st.sampled_from(["number", "integer"]),
 )
-def test_bounds_are_observed_and_no_one_persons_value(values, kind):
+def test_bounds_are_observed_and_on_steps_that_are_nobodys(values, kind):
     frame = pd.DataFrame({"x": np.array(values) if kind == "number" else np.rint(values)})
     schema = oar.Schema((oar.people.Column("x", kind),))
     limit = Limits.observed(frame, schema=schema).columns["x"]
     if limit.immutable:
         return
-    numbers, size = frame["x"].to_numpy(), len(frame)
-    assert numbers.min() <= limit.lower <= limit.upper <= numbers.max()
+    numbers, size = np.sort(frame["x"].to_numpy()), len(frame)
+    step = bound_step(numbers, kind == "integer")
+    assert limit.lower <= limit.upper
+    for bound in (limit.lower, limit.upper):
+        multiple = bound / step if step else 0.0
+        assert abs(multiple - round(multiple)) < 1e-6 or bound == 1 or limit.lower == limit.upper
+    inwards = numbers[0] <= limit.lower and limit.upper <= numbers[-1]
+    assert inwards or (numbers[0] - step <= limit.lower and limit.upper <= numbers[-1] + step)
     aside = max(1, min(max(FEW, int(np.ceil(TAIL * size))), size // 10))
-    grid = (numbers.max() - numbers.min()) / 100 + (kind == "integer")
-    assert (numbers <= limit.lower + grid).sum() >= aside  # people are there, or further out
-    assert (numbers >= limit.upper - grid).sum() >= aside
-    assert ((numbers >= limit.lower) & (numbers <= limit.upper)).sum() >= size / 4
+    assert (numbers <= limit.lower + step).sum() >= aside  # people are there, or further out
+    assert (numbers >= limit.upper - step).sum() >= aside
+    assert ((numbers >= limit.lower) & (numbers <= limit.upper)).sum() >= size / 8
     if kind == "integer":
         assert isinstance(limit.lower, int)
         assert isinstance(limit.upper, int)
+
+
+def test_a_bound_tells_of_a_person_that_it_is_one_of_few_and_not_its_value():
+    """Whoever's leaving moves a bound is one of at least FEW, and steps are too wide to say where it is among them."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        size = int(rng.choice([100, 150, 300, 1000]))
+        draws = (rng.uniform(0, 1, size), rng.lognormal(10, 0.5, size), rng.normal(38, 6, size))
+        for values in draws:
+            limit = Limits.observed(pd.DataFrame({"x": values})).columns["x"]
+            for name, outwards in (("lower", -1), ("upper", 1)):
+                bound = getattr(limit, name)
+                assert bound not in values
+                assert bound_step(np.sort(values), False) >= 0.05 * values.std()
+                at = np.argsort(-outwards * values)[:15]
+                moved = [
+                    getattr(Limits.observed(pd.DataFrame({"x": np.delete(values, one)})).columns["x"], name) != bound
+                    for one in at
+                ]
+                assert sum(moved) == 0 or sum(moved) >= FEW
 
 
 def test_ones_own_columns_win_and_the_rest_is_kept():
@@ -165,7 +191,7 @@ def test_a_lower_bound_near_0_is_not_rounded_to_the_digits_of_a_long_tail():
     rng = np.random.default_rng(0)
     ratios = np.concatenate([np.exp(rng.normal(-1, 1, 800)), rng.integers(1, 10_000, 200)])
     limit = Limits.observed(pd.DataFrame({"ratio": ratios})).columns["ratio"]
-    assert ratios.min() <= limit.lower <= np.quantile(ratios, 0.01)
+    assert 0 <= limit.lower <= np.quantile(ratios, 0.01)
     assert np.quantile(ratios, 0.7) <= limit.upper < 10  # and nobody is sent into the thousands, where a few are strewn
     assert limit.unit < 2
     mirrored = Limits.observed(pd.DataFrame({"ratio": -ratios})).columns["ratio"]

@@ -7,6 +7,7 @@ gradients everybody else's data, too. It tries
 * *spreads*: the same of squares, from costs, scales and variances: |x − mean|;
 * *gradients*: at a refit all gradients add up to the penalty's, so what the others' leave is the person's own, and its
   row is the ratio of that to the intercept's;
+* *bounds*: whose leaving moves a bound that was read off the data, and whether that tells its value;
 * *names*: whether a level that one person has is named in any file that is published;
 * *digests*: whether any file that is published holds one, by which a guess at an unknown cell could be confirmed;
 * *refits*: what all published files together leave of one unknown income (`privacy_by_refits`).
@@ -14,8 +15,10 @@ gradients everybody else's data, too. It tries
 A person counts as found out where the estimate of its numbers (those of columns that nobody may change, which no move
 blurs; for spreads those that have a cost) is within NEAR standard deviations on average (root mean square), and at
 least twice as near as the mean of the others, or of the class, is by itself: with three columns or more, luck has odds
-of thousands to one against that. Where the report says beforehand that a card is so fine that it tells on people, that
-is what it says, and no failure; such cases are counted, and printed.
+of thousands to one against that. One column alone is that near by luck now and then: no more than LUCK of all columns
+may be. Whoever moves a bound must be one of FEW or more who do: then it tells that this person is one of these. Where
+the report says beforehand that a card is so fine that it tells on people, that is what it says, and no failure; such
+cases are counted, and printed.
 
     python -m tests.campaigns.privacy [--seed S] [--minutes M | --number N]
 """
@@ -36,11 +39,14 @@ import pandas as pd
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Scaled, SoftmaxRegression
 from oar.plans.card_file import as_json
+from oar.plans.telling import telling
 
 from .privacy_by_refits import by_refits, by_steps
 from .tally import Tally, parser
 
-NEAR, BETTER = 0.05, 0.5
+NEAR, BETTER, LUCK = 0.05, 0.5, 0.15
+FEW, OUTERMOST = 5, 15  # who must move a bound together, and who are tried
+TABLES = 6  # whose bounds are attacked
 MODELS: dict[str, Any] = {
     "scaled naive Bayes": Scaled(GaussianNaiveBayes()),
     "naive Bayes": GaussianNaiveBayes(),
@@ -103,23 +109,31 @@ SCALES = np.array([2_000.0, 5_000.0, 15.0, 6.0, 900.0, 1.2])
 
 def case(name: str, size: int, seed: int) -> Case | None:
     """Return two cards; None where there is none of either."""
+    found = plans(name, size, seed)
+    return None if found is None else published_case(name, *found)
+
+
+def plans(name: str, size: int, seed: int) -> tuple[Any, Any, int] | None:
+    """Return two plans, with a person and without, and the person; None where there is none of either."""
     draw = np.random.default_rng(seed)
     frame = applicants(size, draw)
     refused = frame[frame.ok == "no"].drop(columns="ok").sort_values("income")
     query = refused.iloc[int(draw.integers(len(refused) // 4, len(refused) * 3 // 4))]
     person = int(draw.integers(size))
     try:
-        plan = oar.collective(asked(name, frame, query)).plan
-        other = oar.collective(asked(name, frame.drop(index=person), query)).plan
+        both = [oar.collective(asked(name, each, query)).plan for each in (frame, frame.drop(index=person))]
+    except oar.OARError:
+        return None
+    return both[0], both[1], person
+
+
+def published_case(name: str, plan: Any, other: Any, person: int) -> Case | None:
+    """Return the cards of two plans; None where there is none of either."""
+    try:
         cards = plan.card(), other.card()
     except oar.OARError:
         return None
-    try:
-        from oar.plans.digits import smallest_class, tells_on_one
-    except ImportError:  # older cards have all digits, and nobody is warned
-        return Case(name, *cards, plan, person, False)
-    warned = any(tells_on_one(card, smallest_class(plan.problem)) for card in cards)
-    return Case(name, *cards, plan, person, warned)
+    return Case(name, *cards, plan, person, any(telling(card, plan.problem) for card in cards))
 
 
 def means_and_squares(card: Any, code: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -212,13 +226,20 @@ def estimates(found: Case) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.nda
 
 
 class Found(NamedTuple):
-    """How near an attack came, and a guess: root mean squares in standard deviations, and cells within NEAR."""
+    """How near an attack came, and a guess: root mean squares in standard deviations, and columns by themselves.
+
+    Attributes:
+        attack, error, guess: which, and root mean squares.
+        cells, near: columns, and those within NEAR and twice as near as the guess.
+        median: error of a column.
+    """
 
     attack: str
     error: float
     guess: float
     cells: int
     near: int
+    median: float
 
     @property
     def out(self) -> bool:
@@ -236,8 +257,39 @@ def attacked(found: Case) -> list[Found]:
             continue
         errors, usual = (np.abs(each - truth)[told] / spreads[told] for each in (estimate, guess))
         root, by_itself = (float(np.sqrt(np.mean(each**2))) for each in (errors, usual))
-        results.append(Found(attack, root, by_itself, int(told.sum()), int((errors <= NEAR).sum())))
+        near = (errors <= NEAR) & (errors <= BETTER * usual)
+        results.append(Found(attack, root, by_itself, int(told.sum()), int(near.sum()), float(np.median(errors))))
     return results
+
+
+def bounds(seed: int, size: int) -> Iterator[tuple[str, float, list[float]]]:
+    """Yield each bound that leaving people move: its column, it, and how far from it they are, in deviations."""
+    frame = applicants(size, np.random.default_rng(seed))[["income", "debt", "savings", "rent"]]
+    for name in frame:
+        column = frame[[name]]
+        limit, values = oar.Limits.observed(column).columns[name], column[name].to_numpy()
+        for end, outwards in (("lower", -1), ("upper", 1)):
+            bound, movers = getattr(limit, end), []
+            for one in np.argsort(-outwards * values)[:OUTERMOST]:
+                other = oar.Limits.observed(column.drop(index=one)).columns[name]
+                if getattr(other, end) != bound:
+                    movers.append(float(abs(values[one] - bound) / values.std()))
+            if movers:
+                yield str(name), bound, movers
+
+
+def by_bounds(tally: Tally, seed: int) -> None:
+    """Attack the bounds of some tables."""
+    all_: list[float] = []
+    for number in range(TABLES):
+        size = (100, 150, 400, 1000)[number % 4]
+        for name, bound, movers in bounds(1_000 * seed + number, size):
+            all_ += movers
+            told = f"{name} {bound:g} of {size} people, seed {seed}: moved by {len(movers)} people alone"
+            tally.note(len(movers) >= FEW, told)
+    near = float(np.mean(np.array(all_) <= NEAR)) if all_ else 0.0
+    tally.note(near <= 2 * LUCK, f"bounds: {near:.1%} of those who move one are within {NEAR} of it")
+    print(f"bounds of {TABLES} tables: {len(all_)} people move one, {near:.1%} of them within {NEAR} of it")
 
 
 def published(folder: Path, seed: int) -> list[tuple[bool, str]]:
@@ -272,48 +324,91 @@ def published(folder: Path, seed: int) -> list[tuple[bool, str]]:
     return results
 
 
+PARTS = ("cells", "near")
 PUBLIC = ("plan.json", "member.html", "audit.json", "report.html")
 
 
 def by_digits(seed: int, people: int = 12) -> None:
     """Print how near attacks come where cards are forced to have so many digits: the table of docs/privacy.md."""
     from oar.plans import publish
-    from oar.plans.digits import Digits
 
     chosen, enough = publish.FEWEST_FIRST, publish.ENOUGH
     try:
         publish.ENOUGH = -np.inf
-        for name, size in (("scaled naive Bayes", 150), ("scaled naive Bayes", 1000), ("scaled softmax", 1000)):
+        for name, size in (("scaled naive Bayes", 150), ("scaled naive Bayes", 1000)):
+            solved = [plans(name, size, 7_000 * seed + number) for number in range(people)]
             for digits in (1, 2, 3, 4, 6, 10):
-                publish.FEWEST_FIRST = (Digits(digits, max(digits, 2)),)
-                cases = [case(name, size, 7_000 * seed + number) for number in range(people)]
+                publish.FEWEST_FIRST = (digits,)
+                cases = [published_case(name, *each) for each in solved if each is not None]
                 found: dict[str, list[Found]] = {}
                 for one in (each for each in cases if each is not None):
                     for each in attacked(one):
                         found.setdefault(each.attack, []).append(each)
                 for attack in ("means of class", "costs", "gradients"):
                     if attack in found:
-                        all_, errors = found[attack], [each.error for each in found[attack]]
-                        out = sum(each.out for each in all_)
                         print(
-                            f"{name:<20}{size:>5} people {digits:>3} digits  {attack:<16}{out:>3} of {len(all_)} found "
-                            f"out, median error {np.median(errors):.2g}",
+                            f"{name:<20}{size:>5} people {digits:>3} digits  {_summed(attack, found[attack])}",
                             flush=True,
                         )
     finally:
         publish.FEWEST_FIRST, publish.ENOUGH = chosen, enough
 
 
+def by_costs(seed: int, tables: int = 5) -> None:
+    """Print how near costs come, of all people and by column, with other steps: the table of docs/privacy.md.
+
+    Costs are functions of columns alone, so no plan is made.
+    """
+    from oar.actions.steps import share_of
+    from oar.plans.digits import FINEST, dear
+
+    names = ["income", "debt", "savings", "rent"]
+    for size in (100, 300, 1000):
+        for finer in (1.0, 0.3, 0.1, 0.01, 1e-4):
+            share, errors, usual = finer * share_of(size, FINEST), [], []
+            for number in range(tables):
+                values = applicants(size, np.random.default_rng(7_000 * seed + number))[names].to_numpy(dtype=float)
+                squares = np.array([dear(float(1 / spread), share) ** -2 for spread in values.std(axis=0)])
+                for person in range(size):
+                    others = np.delete(values, person, axis=0)
+                    spreads = others.std(axis=0)
+                    without = np.array([dear(float(1 / spread), share) ** -2 for spread in spreads])
+                    about = np.sqrt(np.maximum(size * squares - (size - 1) * without, 0.0) * size / (size - 1))
+                    truth = np.abs(values[person] - others.mean(axis=0))
+                    errors.append(np.abs(about - truth) / spreads)
+                    usual.append(np.abs(spreads - truth) / spreads)
+            near = (np.array(errors) <= NEAR) & (np.array(errors) <= BETTER * np.array(usual))
+            print(
+                f"{size:>5} people, costs in steps of {10 * finer:g}/n: {near.mean():.1%} of columns found, "
+                f"{near.any(axis=1).mean():.1%} of people in one or more, median error {np.median(errors):.2g}",
+                flush=True,
+            )
+
+
+def _summed(attack: str, all_: list[Found]) -> str:
+    """Say how near an attack came: to people, and to columns by themselves."""
+    if not all_:
+        return f"{attack}: no card"
+    out, near, cells = (sum(part) for part in zip(*((e.out, e.near, e.cells) for e in all_), strict=True))
+    rows, columns = (np.median([getattr(each, name) for each in all_]) for name in ("error", "median"))
+    return (
+        f"{attack:<16}{out:>3} of {len(all_)} people found out, median error {rows:.2g}; {near} of {cells} columns, "
+        f"median error {columns:.2g}"
+    )
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Attack until the time is up."""
     parsing = parser("privacy", __doc__.splitlines()[0])
     parsing.add_argument("--by-digits", action="store_true", help="print how near attacks come by digits, and end")
+    parsing.add_argument("--by-costs", action="store_true", help="print how near costs come by their steps, and end")
     parsing.add_argument("--by-steps", action="store_true", help="print how near refits come by steps, and end")
     parsing.add_argument("--refits", action="store_true", help="attack by refits alone")
     given = parsing.parse_args(arguments)
-    if given.by_digits or given.by_steps:
-        (by_digits if given.by_digits else by_steps)(given.seed)
-        return 0
+    for asked_for, table in ((given.by_digits, by_digits), (given.by_costs, by_costs), (given.by_steps, by_steps)):
+        if asked_for:
+            table(given.seed)
+            return 0
     minutes = 5.0 if given.minutes is None and given.number is None else given.minutes
     half = minutes if minutes is None or given.refits else minutes / 2
     refits = Tally("privacy", minutes=half, number=given.number)
@@ -324,6 +419,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for held, what in published(Path(folder), given.seed):
             tally.note(held, what)
+    by_bounds(tally, given.seed)
     counts: dict[tuple[str, str, bool], list[Found]] = {}
     digits: dict[str, list[int]] = {}
     number = given.seed * 1_000_003
@@ -339,13 +435,9 @@ def main(arguments: list[str] | None = None) -> int:
             counts.setdefault((name, each.attack, found.warned), []).append(each)
             tally.note(not each.out or found.warned, f"{each.attack} on {name}, {size} people, seed {number}: {each}")
     for (name, attack, warned), all_ in sorted(counts.items()):
-        out, cells, near = (sum(part) for part in zip(*((e.out, e.cells, e.near) for e in all_), strict=True))
-        middle = float(np.median([each.error for each in all_]))
-        print(
-            f"{name:<20}{attack:<22}{'warned' if warned else '':<8}{len(all_):>5} people, {out} found out, "
-            f"{near / cells:.1%} of cells within {NEAR}, median error {middle:.2g} (guess "
-            f"{np.median([each.guess for each in all_]):.2g})"
-        )
+        print(f"{name:<20}{'warned' if warned else '':<8}{_summed(attack, all_)}")
+    cells, near = (sum(getattr(e, part) for key, all_ in counts.items() if not key[2] for e in all_) for part in PARTS)
+    tally.note(near <= LUCK * cells + 3, f"{near} of {cells} columns by themselves were found")
     for name, all_ in sorted(digits.items()):
         print(f"{name:<20}digits {dict(zip(*np.unique(all_, return_counts=True), strict=True))}")
     tally.tried, tally.failures = tally.tried + refits.tried, [*refits.failures, *tally.failures]

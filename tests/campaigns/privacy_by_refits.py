@@ -163,23 +163,18 @@ def by_refits(tally: Tally, seed: int) -> None:
 
 def by_steps(seed: int, people: int = 4) -> None:
     """Print what is left where steps of report and audit are other ones: the table of docs/privacy.md."""
-    from oar.report import publishable as rounding
-
-    chosen, left = rounding.PEOPLE, {}
-    try:
-        for size in SIZES[:3]:
-            for number in range(people):
-                model = MODELS[number % len(MODELS)]
-                views = tried(drawn(size, model, 7_000 * seed + number))
-                for name, view in _ways(rounding, size):
-                    shown = {each: view(one.found) for each, one in views.items()}
-                    left.setdefault((name, size), []).append(width(shown))
-                left.setdefault(("card alone", size), []).append(
-                    width({each: one.files.get("plan.json") for each, one in views.items()})
-                )
-                left.setdefault(("all files", size), []).append(width({each: one.files for each, one in views.items()}))
-    finally:
-        rounding.PEOPLE = chosen
+    left: dict[tuple[str, int], list[float]] = {}
+    for size in SIZES[:3]:
+        for number in range(people):
+            model = MODELS[number % len(MODELS)]
+            views = tried(drawn(size, model, 7_000 * seed + number))
+            for name, view in _ways(size):
+                shown = {each: view(one.found) for each, one in views.items()}
+                left.setdefault((name, size), []).append(width(shown))
+            left.setdefault(("card alone", size), []).append(
+                width({each: one.files.get("plan.json") for each, one in views.items()})
+            )
+            left.setdefault(("all files", size), []).append(width({each: one.files for each, one in views.items()}))
     for (name, size), all_ in sorted(left.items()):
         print(
             f"{name:<14}{size:>5} people: least {min(all_):.3f}, median {np.median(all_):.3f} of {len(all_)}",
@@ -187,8 +182,10 @@ def by_steps(seed: int, people: int = 4) -> None:
         )
 
 
-def _ways(rounding: Any, size: int) -> Iterator[tuple[str, Any]]:
+def _ways(size: int) -> Iterator[tuple[str, Any]]:
     """Yield ways to publish what was found."""
+    from oar.actions import steps as rounding
+    from oar.report.publishable import publishable
 
     def cut(value: Any, digits: int) -> Any:
         if isinstance(value, Mapping):
@@ -199,6 +196,10 @@ def _ways(rounding: Any, size: int) -> Iterator[tuple[str, Any]]:
 
     for digits in (6, 4, 3, 2):
         yield f"{digits} digits", lambda found, digits=digits: cut(found, digits)
-    for steps in (1, 3, 10, 30):
-        rounding.PEOPLE = steps
-        yield f"steps of {steps}", lambda found: rounding.publishable(found, size)
+    chosen = rounding.PEOPLE
+    try:
+        for steps in (1, 3, 10, 30):
+            rounding.PEOPLE = steps
+            yield f"steps of {steps}", lambda found: publishable(found, size)
+    finally:  # cards are made by it, too
+        rounding.PEOPLE = chosen

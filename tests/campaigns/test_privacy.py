@@ -2,7 +2,7 @@
 
 import pytest
 
-from .privacy import attacked, case, published
+from .privacy import FEW, attacked, bounds, case, published
 from .privacy_by_refits import drawn, kept, tried
 
 
@@ -17,6 +17,15 @@ def test_two_cards_do_not_tell_who_made_the_difference(model, size, seed):
     results = attacked(found)
     assert results
     assert not [each for each in results if each.out]
+
+
+@pytest.mark.parametrize(("size", "seed"), [(100, 1), (400, 2)])
+def test_whoever_moves_a_bound_is_one_of_several_and_not_next_to_it(size, seed):
+    found = list(bounds(seed, size))
+    assert found
+    assert min(len(movers) for *_, movers in found) >= FEW
+    near = [each <= 0.05 for *_, movers in found for each in movers]
+    assert sum(near) <= 0.3 * len(near)
 
 
 def test_published_files_hold_neither_rare_names_nor_digests(tmp_path):

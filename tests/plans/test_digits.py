@@ -1,6 +1,7 @@
 """Cards have as few digits as their answers need, and say it; what they say in other units, they say as well."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ from oar.plans import digits as rounding
 from oar.plans.card_file import as_json
 from oar.plans.layout import Sent, in_units
 from oar.plans.table_score import Scaler, TableScore
+from oar.plans.telling import telling
+from oar.report.deliver import publish
 from oar.report.member_page import member_page
 
 
@@ -66,7 +69,7 @@ def test_a_card_has_the_fewest_digits_and_an_audit_agrees(model, norm, monkeypat
     assert found.loss == pytest.approx(worth.loss, rel=1e-4)
     assert found.success == worth.success
     assert max(len(repr(abs(number)).replace(".", "").strip("0")) for number in numbers_in(as_json(card))) <= 6
-    first = next(at for at, each in enumerate(rounding.FEWEST_FIRST) if each.numbers == card.digits)
+    first = rounding.FEWEST_FIRST.index(card.digits)
     monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[-1:])
     full = result.plan.published()[1]
     enough = 0.99 * (result.loss_before - full.loss)
@@ -83,8 +86,46 @@ def test_costs_are_rounded_up_and_given_units_are_not():
     terms = {each.column.name: each for each in result.plan.card().table.columns}
     income = result.problem.people.features[:, 0]
     assert 1 / income.std() <= terms["income"].cost <= 1.1 / income.std()
-    assert len(f"{terms['income'].cost:e}".split("e")[0].strip("0").replace(".", "")) <= 3
+    assert len(f"{terms['income'].cost:e}".split("e")[0].strip("0").replace(".", "")) <= 2
     assert terms["debt"].cost == 1 / 300
+
+
+@pytest.mark.parametrize("size", [100, 300, 1_000])
+def test_costs_do_not_tell_how_far_a_person_is_from_the_mean(size):
+    """On their steps, costs with a person and without differ for outliers alone, and then by far more than its own."""
+    frame = loans(size)
+    card = planned(frame, budget=0.3).plan.card()
+    terms = {each.column.name: each for each in card.table.columns}
+    for name in ("income", "debt"):
+        step = 10 / size / frame[name].std(ddof=0)
+        exact, cost = 1 / frame[name].std(ddof=0), terms[name].cost
+        assert exact <= cost <= exact + 2.6 * step
+        others = [1 / frame[name].drop(index=one).std(ddof=0) for one in frame.index]
+        tables = [replace(card.table, columns=(replace(terms[name], cost=each),)) for each in (exact, *others)]
+        people = oar.Population.from_frame(frame, target="ok")
+        published = {rounding.dearer(each, people).columns[0].cost for each in tables}
+        assert len(published) <= 2
+        assert cost in published
+
+
+def test_digits_tell_on_small_classes():
+    result = planned(loans(400), budget=0.3)  # two classes of 200
+    card = result.plan.card()
+    told = {digits: telling(replace(card, digits=digits), result.problem) for digits in (2, 3, None)}
+    assert told == {2: (), 3: ("numbers of 3 digits",), None: ("numbers of many digits",)}
+
+
+def test_a_card_that_needs_fine_costs_and_one_with_a_quantile_for_a_bound_say_so(monkeypatch):
+    frame = loans(100)
+    result = planned(frame, budget=0.3)
+    assert telling(result.plan.card(), result.problem) == ()
+    monkeypatch.setattr("oar.plans.publish.COARSEST_FIRST", (0.01,))
+    assert telling(result.plan.card(), result.problem) == ("fine costs of income, debt",)
+    assert "It has fine costs of income, debt, which for so few people" in publish(result).facts["told"]
+    monkeypatch.undo()
+    bound = oar.Limit(upper=float(frame.income.quantile(0.9512)), unit=1_000.0)
+    result = planned(frame, budget=0.3, limits={"income": bound, "debt": oar.Limit(unit=2_000.0)})
+    assert telling(result.plan.card(), result.problem) == ("bounds of many digits of income",)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +204,18 @@ def test_bounds_that_are_one_persons_value_give_way():
     assert not oar.audit(result.plan.followed(card)).violations
     declared = planned(frame, limits={"income": oar.Limit(upper=1e6)}).plan.card().table.columns[0]
     assert declared.upper == 1e6
+
+
+def test_a_bound_that_one_has_and_others_are_beyond_gives_way_and_natural_ones_stay():
+    frame = loans()
+    frame["debt"] = (frame.debt - frame.debt.min()).round(2)  # one owes nothing
+    fifth = float(np.sort(frame.income)[-5])
+    result = planned(frame, limits={"income": oar.Limit(upper=fifth), "debt": oar.Limit(lower=0)})
+    terms = {each.column.name: each for each in result.plan.card().table.columns}
+    assert (frame.debt == 0).sum() == 1
+    assert terms["debt"].lower == 0
+    assert fifth - 0.25 * frame.income.std() <= terms["income"].upper < fifth
+    assert terms["income"].upper % 100 == 0
 
 
 def test_models_settled_by_the_data_do_not_say_so():

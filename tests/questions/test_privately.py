@@ -1,5 +1,7 @@
 """Private cards: as much noise as the proof asks for, sums as insensitive as it says, and an audit of what it costs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,24 +76,62 @@ def test_only_sums_are_read_of_people():
     np.testing.assert_allclose(cards[0].directions, cards[1].directions, atol=1e-9)
 
 
-def test_tables_need_bounds_and_units():
+def incomes(size=800):
     draw = np.random.default_rng(0)
-    frame = pd.DataFrame({"income": draw.normal(3_000, 800, 800).round(), "job": draw.choice(["cook", "nurse"], 800)})
-    frame["ok"] = np.where(frame.income + draw.normal(0, 500, 800) > 3_000, "yes", "no")
+    frame = pd.DataFrame({"income": draw.normal(3_000, 800, size).round(), "job": draw.choice(["cook", "nurse"], size)})
+    frame["ok"] = np.where(frame.income + draw.normal(0, 500, size) > 3_000, "yes", "no")
+    return frame
 
-    def planned(**limit):
-        people = oar.Population.from_frame(frame, target="ok")
-        query = oar.Query({"income": 2_700.0, "job": "cook"}, "yes")
-        action = oar.Perturb(0.4, limits={"income": oar.Limit(**limit)})
-        return oar.collective(oar.Problem(people, oar.models.Scaled(oar.SoftmaxRegression(0.01)), query, action))
+
+def planned(frame, limits):
+    people = oar.Population.from_frame(frame, target="ok")
+    query = oar.Query({"income": 2_700.0, "job": "cook"}, "yes")
+    action = oar.Perturb(0.4, limits=limits)
+    return oar.collective(oar.Problem(people, oar.models.Scaled(oar.SoftmaxRegression(0.01)), query, action))
+
+
+def test_tables_need_bounds_and_units():
+    def limited(**limit):
+        return planned(incomes(), {"income": oar.Limit(**limit)})
 
     with pytest.raises(oar.OptionError, match="least and a largest value of 'income'"):
-        oar.private_card(planned(), 1.0)
+        oar.private_card(limited(), 1.0)
     with pytest.raises(oar.OptionError, match="'income' must have a unit"):
-        oar.private_card(planned(lower=0, upper=9_000), 1.0)
-    found = oar.private_card(planned(lower=0, upper=9_000, unit=800.0), 2.0, seed=0)
+        oar.private_card(limited(lower=0, upper=9_000), 1.0)
+    result = limited(lower=0, upper=9_000, unit=800.0)
+    found = oar.private_card(result, 2.0, seed=0)
     assert not found.audit.violations
     assert found.audit.loss < found.audit.loss_before
+    for given, words in (
+        (5, "mapping of a table's columns"),
+        ((1, 0), "mapping of a table's columns"),
+        ({"income": 5}, "two numbers \\(lower, upper\\) of 'income'"),
+        ({"income": (0,)}, "two numbers \\(lower, upper\\) of 'income'"),
+        ({"income": "ab"}, "two numbers \\(lower, upper\\) of 'income'"),
+        ({"income": (9, 1)}, "the lower below the upper, got 9 and 1"),
+        ({"incom": (0, 1)}, "Did you mean 'income'"),
+        ({"job": (0, 1)}, "must be one of 'income', got 'job'"),
+    ):
+        with pytest.raises(oar.OptionError, match=f"^bounds: .*{words}"):
+            oar.private_card(result, 2.0, bounds=given)
+
+
+def test_bounds_that_are_the_datas_are_refused():
+    frame = incomes()
+    people = oar.Population.from_frame(frame, target="ok")
+    seen = oar.Limits.observed(people)
+    limits = replace(seen, columns={"income": replace(seen.columns["income"], unit=800.0)})
+    for given in (None, {"income": (0, 9_000)}):
+        with pytest.raises(oar.OptionError, match=r"read off the data .* as of 'income'; plan with oar.Limit\(lower=…"):
+            oar.private_card(planned(frame, limits), 2.0, bounds=given)
+    richest = float(frame.income.max())
+    own = planned(frame, {"income": oar.Limit(lower=0, upper=richest, unit=800.0)})
+    for given in (None, {"income": (0, 9_000)}):
+        with pytest.raises(oar.OptionError, match=f"^limits: .*got {richest:g} for 'income', which is the own"):
+            oar.private_card(own, 2.0, bounds=given)
+    declared = planned(frame, {"income": oar.Limit(lower=0, upper=9_000, unit=800.0)})
+    with pytest.raises(oar.OptionError, match="^bounds: must be known without the data"):
+        oar.private_card(declared, 2.0, bounds={"income": (0, richest)})
 
 
 def test_what_is_not_covered_is_refused():
@@ -102,7 +142,12 @@ def test_what_is_not_covered_is_refused():
     for options, words in (({"epsilon": 0.0}, "epsilon"), ({"epsilon": 1.0, "delta": 1.0}, "delta")):
         with pytest.raises(oar.OptionError, match=words):
             oar.private_card(solved(features, labels), **options, bounds=(-4, 5))
-    with pytest.raises(oar.OptionError, match="known without the data"):
-        oar.private_card(solved(features, labels), 1.0)
+    result = solved(features, labels)
+    for epsilon in ("1", None, [1], np.nan, np.inf, -1, True):
+        with pytest.raises(oar.OptionError, match="epsilon: must be a finite number above 0, got"):
+            oar.private_card(result, epsilon, bounds=(-4, 5))
+    for given in (None, 5, (1,), "ab", (0, "x"), ([0, 1], 2), {"a": (0, 1)}, (0, 1, 2)):
+        with pytest.raises(oar.OptionError, match=r"bounds: must be \(lower, upper\), known without the data"):
+            oar.private_card(result, 1.0, bounds=given)
     with pytest.raises(oar.OptionError, match="lower below the upper"):
-        oar.private_card(solved(features, labels), 1.0, bounds=(5, -4))
+        oar.private_card(result, 1.0, bounds=(5, -4))

@@ -22,6 +22,26 @@ def test_counts_are_of_fives_and_tens_and_nobody_is_lost():
     assert [each["away"] for each in publishable(told, 200)["counts"]] == [0, 5, 5, 10, 50, 60, 199]
 
 
+def test_rates_of_a_group_go_by_its_size_and_do_not_undo_counts():
+    row = {"group": "a", "bystanders": 291, "changed": 17, "share": 17 / 291, "wanted_before": 0.4123}
+    small = {"group": "b", "members": 20, "participants": 20, "movers": 6, "effort": 2.1, "effort_per_member": 0.105}
+    facts = {"asked": {"participants": 900}, "collateral": {"by_group": [row], "own": [0.8123], "held_out": [0.8123]}}
+    facts["collateral"]["held_out_people"] = 50
+    facts["burden"] = {"town": [{**small, "effort_per_mover": 0.35}, {**small, "effort": 300.0}]}
+    found = publishable(facts, 1_000)
+    told = found["collateral"]["by_group"][0]
+    assert (told["changed"], told["share"], told["wanted_before"]) == (15, 0.05, 0.4)
+    assert (found["collateral"]["own"], found["collateral"]["held_out"]) == ([0.81], [0.8])
+    assert [found["burden"]["town"][0][name] for name in ("effort_per_member", "effort_per_mover")] == [0.1, 0.4]
+    assert found["burden"]["town"][0]["effort"] == 0.0  # by what ten of everybody spend
+
+
+def test_the_least_and_the_largest_value_are_not_told():
+    said = "Moves leave the range of the data by much: 'income' goes to 151234 (observed: 1104.98 to 103779); limits"
+    told = publishable({"explanation": said}, 100)["explanation"]
+    assert told == "Moves leave the range of the data by much: 'income' goes to about 160000; limits"
+
+
 def test_bounds_stay_true():
     told = {
         "loss": 3.0,

@@ -15,9 +15,10 @@
 where there are ten times as many, at it or beyond it by no more than a usual difference: that of the middle half,
 as a standard deviation of normal values. Where people are as dense as in a normal or exponential tail it leaves
 some 0.5 % aside at either end. Of a tail that goes on for orders of magnitude it has the beginning: two in a hundred
-who use their credit 100 to 50,000 times over are no place to send others to. No bound is one person's value. Bounds
-are rounded outwards, to hundredths of the range or finer, never beyond the least and the largest value. Who is
-outside may stay there, and may not go further out.
+who use their credit 100 to 50,000 times over are no place to send others to. Bounds are published, so they are no
+one person's value: they are rounded inwards, to 1, 2 or 5 times a power of ten that is at least a tenth of a usual
+difference, and ten n-ths of one (`steps`). 0, and 1 of shares, is the bound where it is less than half a step away.
+Who is outside may stay there, and may not go further out.
 
 **What a change costs.** Where values outside the range, or codes, make most of a standard deviation (more than half), a
 change by the standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would
@@ -36,6 +37,7 @@ from numpy.typing import NDArray
 
 from oar.actions.codes import codes
 from oar.actions.limits import Limit, Limits, as_limits
+from oar.actions.steps import above, below, bound_step, one_two_five, share_of, usual_difference
 from oar.actions.told_names import called_an_amount, called_years, why_still
 from oar.errors import DataError, OptionError
 from oar.people.encoding import Encoding
@@ -48,13 +50,12 @@ from oar.people.wording import counted
 
 Array = NDArray[np.float64]
 TAIL = 0.005  # share of the people that is appreciable
-NORMAL = 1.349  # standard deviations between the quarters of normal values
 FEW = 5  # people, or a bound would be one person's value
 HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
 # missing (values that stand for a missing one) may be added.
 # An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
-FINEST = 1e-9  # of the range: how fine the grid of bounds gets where a coarser one would leave the data
+FINEST = 0.01  # of a unit that is read off the data, however many people there are
 LONG, LONG_ENOUGH = 1e8, 20  # the least of numbers of nine digits, and people, of whom fewer show nothing
 YEARS, CENTURY, LEAST_YEARS = (1900, 2100), 100, 5  # years there are, and of unnamed ones how many, and people in each
 EVEN_ENOUGH, WIDE, KOLMOGOROV = 200, 10, 1.36  # people; numbers there are for each; distance from evenness, at 5 %
@@ -251,12 +252,18 @@ def _range(values: Array, whole: bool) -> tuple[float, float]:
     """Return the bounds within which people are as dense as somewhere to be sent to should be."""
     size, ordered = len(values), np.sort(values)
     share = max(1, min(max(FEW, math.ceil(TAIL * size)), size // 10))
-    reach = max(_usual_difference(ordered), float(whole))
+    reach = max(usual_difference(ordered), float(whole))
     low, high = sorted((-_outermost(-ordered[::-1], reach, share), _outermost(ordered, reach, share)))
-    if low == high:
+    step = bound_step(ordered, whole)
+    if low == high or not step:
         return low, high
-    grid = 10.0 ** (math.floor(math.log10(high - low)) - 2)
-    return _below(low, float(ordered[0]), grid, whole), -_below(-high, -float(ordered[-1]), grid, whole)
+    is_share = low >= 0 and high <= 1
+    lower = 0.0 if 0 <= low < step / 2 else above(low, step)
+    upper = 1.0 if is_share and 1 - high < step / 2 else below(high, step)
+    upper = 0.0 if -step / 2 < high <= 0 else upper
+    # Of very few people, or of values that lie in two heaps, a step inwards may leave most of them outside.
+    inside = [np.mean((ordered >= one) & (ordered <= other)) for one, other in ((lower, upper), (low, high))]
+    return (lower, upper) if 2 * inside[0] >= inside[1] else (below(low, step), above(high, step))
 
 
 def _outermost(ordered: Array, reach: float, share: int) -> float:
@@ -265,41 +272,12 @@ def _outermost(ordered: Array, reach: float, share: int) -> float:
     return float(ordered[np.flatnonzero(beyond >= share)[-1]])
 
 
-def _usual_difference(ordered: Array) -> float:
-    """Return how far apart people usually are: by the middle half, or that of those who differ from most."""
-    some = ordered
-    while len(some):
-        low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), method="nearest")
-        if low < high:
-            return float(high - low) / NORMAL
-        some = some[some != middle]
-    return float(ordered.std())
-
-
-def _below(value: float, least: float, grid: float, whole: bool) -> float:
-    """Return the multiple of a power of ten just below a value, the coarsest up to `grid` that is not below `least`.
-
-    A bound near 0 of a column that goes up to thousands needs a finer grid than thousands have: rounded up on theirs,
-    it would leave most people outside.
-    """
-    finest = 1.0 if whole else FINEST * grid
-    while True:
-        grid = max(grid, finest)
-        down = math.floor(value / grid) * grid
-        if down >= least or grid == finest:
-            return _plain(max(down, least), grid)
-        grid /= 10
-
-
-def _plain(value: float, grid: float) -> float:
-    """Return a multiple of a power of ten without what rounding adds to it: 0.3, and not 0.30000000000000004."""
-    return round(value, max(0, -round(math.log10(grid)))) + 0.0
-
-
 def _unit(values: Array, known: Array, lower: float, upper: float) -> float | None:
     """Return what costs 1 where values outside the bounds, or codes, make most of everyone's standard deviation."""
     everyones, within = float(values.std()), float(np.clip(known, lower, upper).std())
-    return float(f"{within:.2g}") if 0 < HEAVY * within < everyones else None
+    if not 0 < HEAVY * within < everyones:
+        return None
+    return above(within, one_two_five(within * share_of(len(known), FINEST)))
 
 
 def _short(value: float) -> str:

@@ -6,20 +6,24 @@ answers to that card are worth; finer ones follow until nearly all of the gain i
 
 The grid goes by what numbers do, not by their own size: one digit of a column's slope is a digit of the largest effect
 that any column has by a standard deviation, or by a unit of cost. So what hardly matters is 0, however many digits it
-has. Intercepts make up, for an average person, for what was cut from slopes. Costs are rounded up, so that whoever
-keeps to the card's keeps to the plan's.
+has. Intercepts make up, for an average person, for what was cut from slopes.
+
+Costs are 1/spread, and n times the difference of two spreads' squares is a person's distance from the mean. One who is
+z standard deviations away changes a cost by (z² − 1)/2n of it, so costs are on steps of some 10/n of them (`dearer`),
+rounded up: whoever keeps to the card's keeps to the plan's. That costs members some of their reach, and finer ones
+follow only where it costs the plan's success, or more than a tenth of its gain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.measured import spreads_of
+from oar.actions.steps import above, one_two_five, share_of
 from oar.models import GaussianNaiveBayes
 from oar.people import Population
 from oar.plans.card import Broadcast, Card
@@ -32,17 +36,9 @@ Array = NDArray[np.float64]
 SHORT = 2  # significant digits of what hardly matters
 
 
-class Digits(NamedTuple):
-    """How many digits numbers have, and how many costs that come from the data."""
-
-    numbers: int
-    costs: int
-
-
-FEWEST_FIRST = (
-    *(Digits(1, 2), Digits(2, 2), Digits(2, 3), Digits(3, 3), Digits(4, 3)),
-    *(Digits(5, 4), Digits(6, 6), Digits(8, 8), Digits(10, 10)),
-)
+FEWEST_FIRST = (1, 2, 3, 4, 5, 6, 8, 10)  # digits of numbers
+COARSEST_FIRST = (1.0, 0.3, 0.1, 1e-3, 1e-6)  # steps of costs, by those that do not tell on anybody
+FINEST = 1e-3  # of a cost, however many people there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,21 +53,6 @@ class Sizes:
     means: Array
     spreads: Array
     reach: Array
-
-
-def tells_on_one(card: Card, smallest: float) -> bool:
-    """Report whether a card's numbers are so fine that one person of the smallest class, of this size, shows in them.
-
-    One who is a standard deviation from its class's mean moves it by 1/n of one; on a grid as coarse as that, two cards
-    with and without this person differ by a step or not at all, which does not tell its values.
-    """
-    return card.digits is None or card.digits > 1 + np.floor(np.log10(max(smallest, 1.0)))
-
-
-def smallest_class(problem: Problem) -> float:
-    """Return how many people the smallest class has, or all where values are predicted."""
-    people = problem.people
-    return float(people.size if problem.regresses else people.class_rows().sum(axis=0).min())
 
 
 def averages(people: Population) -> tuple[Array, Array]:
@@ -98,13 +79,30 @@ def sizes_of(problem: Problem, card: Card, places: NDArray[np.intp] | None) -> S
     return Sizes((means[first] - by.centres) / by.scales, spreads[first] / by.scales, reach / by.scales)
 
 
-def rounded(card: Card, digits: Digits, sizes: Sizes) -> Card:
-    """Return a card with so many digits."""
-    found = replace(card, directions=shorter(card.directions, digits.numbers), digits=digits.numbers)
+def dearer(terms: TableTerms, people: Population, finer: float = 1.0) -> TableTerms:
+    """Return terms with costs that come from the data rounded up, on steps that are so much finer than is safe."""
+    weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+    share = finer * share_of(float(weights.sum() ** 2 / (weights**2).sum()), FINEST)
+    columns = tuple(
+        each if each.per_spread is None else replace(each, cost=dear(each.cost, share)) for each in terms.columns
+    )
+    return replace(terms, columns=columns)
+
+
+def dear(cost: float, share: float) -> float:
+    """Return a cost rounded up on steps of about this share of it, never below what it is."""
+    step = one_two_five(cost * share)
+    found = above(cost, step)
+    return found if found >= cost else above(cost + 0.5 * step, step)
+
+
+def rounded(card: Card, digits: int, sizes: Sizes) -> Card:
+    """Return a card with so many digits; its costs and bounds stay."""
+    found = replace(card, directions=shorter(card.directions, digits), digits=digits)
     if card.table is not None:
         found = replace(found, table=_table(card.table, digits, sizes, _effect(card.broadcast, sizes)))
     if card.broadcast is not None:
-        found = replace(found, broadcast=_broadcast(card.broadcast, digits.numbers, sizes))
+        found = replace(found, broadcast=_broadcast(card.broadcast, digits, sizes))
     return found
 
 
@@ -170,26 +168,18 @@ def _effect(sent: Broadcast | None, sizes: Sizes) -> float:
     return float(np.abs(rows * sizes.spreads).max(initial=0.0))
 
 
-def _table(terms: TableTerms, digits: Digits, sizes: Sizes, effect: float) -> TableTerms:
+def _table(terms: TableTerms, digits: int, sizes: Sizes, effect: float) -> TableTerms:
     """Round a table's numbers; what members do through averages by its effect, beside the signal's own."""
     by = terms.scaler
     bends = [each * unit for each, unit in ((by.shift, sizes.spreads), (by.spread, sizes.spreads**2))]
     largest = max(effect, *(float(np.abs(each).max()) for each in bends))
     grids = [largest / sizes.spreads, largest / sizes.spreads**2] if largest > 0 else [np.ones_like(by.shift)] * 2
     scaler = Scaler(
-        _to(by.centres, _decimals(by.scales, digits.numbers)),
-        _significant(by.scales, digits.numbers),
-        *(_to(each, _decimals(grid, digits.numbers)) for each, grid in zip((by.shift, by.spread), grids, strict=True)),
+        _to(by.centres, _decimals(by.scales, digits)),
+        _significant(by.scales, digits),
+        *(_to(each, _decimals(grid, digits)) for each, grid in zip((by.shift, by.spread), grids, strict=True)),
     )
-    columns = tuple(
-        each if each.per_spread is None else replace(each, cost=_up(each.cost, digits.costs)) for each in terms.columns
-    )
-    return replace(terms, columns=columns, scaler=scaler)
-
-
-def _up(cost: float, digits: int) -> float:
-    """Return a cost rounded up, never below what it is."""
-    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(cost)))
+    return replace(terms, scaler=scaler)
 
 
 def _decimals(sizes: Any, digits: int) -> NDArray[np.intp]:

@@ -8,8 +8,9 @@ With the first PULL, 10⁻⁴, the pull on a typical member at the end of its bu
 score: enough to decide where the score is level, and too little to matter elsewhere. Everyone's answers are then tried
 by a refit. Where they lose more than a hundredth of the plan's gain (the signal is nearly nothing, or that of a kink)
 stronger pulls are tried, up to one that leaves little but the directions, and the best card counts. Unless it keeps
-nine tenths of the gain there is none. At last its numbers are rounded to the fewest digits that keep ENOUGH of what
-the card gains, and its success, if it has any (`digits`): the more digits, the more is told of single people.
+nine tenths of the gain there is none. At last its costs are rounded up as coarsely as leaves it that much and its
+success, if it has any, and its numbers to the fewest digits that keep ENOUGH of what it gains then (`digits`): the more
+digits, the more is told of single people.
 
 These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
 """
@@ -31,7 +32,7 @@ from oar.models.scaled import Scaled
 from oar.models.score import score_of
 from oar.models.spec import to_spec
 from oar.plans.card import Array, Broadcast, Card
-from oar.plans.digits import FEWEST_FIRST, rounded, sizes_of
+from oar.plans.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
 from oar.plans.usual import usual_ranges
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
             "plan: it has no card, because members who answer one do not keep the limits on what may change for "
             f"others ({harm}); hand members their rows of plan.moves(), or allow more."
         )
-    return _fewest_digits(plan, card, worth, before, told)
+    return _as_coarse_as_may_be(plan, card, worth, LEAST * (before - planned.loss), before, told)
 
 
 def _to_rare(plan: MemberPlan) -> str:
@@ -239,9 +240,28 @@ def _to_rare(plan: MemberPlan) -> str:
     )
 
 
+def _as_coarse_as_may_be(
+    plan: MemberPlan, card: Card, worth: Verdict, least: float, before: float, told: Callable[[Array], Verdict]
+) -> tuple[Card, Verdict]:
+    """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
+    people, table = plan.problem.people, card.table
+    priced = table is not None and any(each.per_spread is not None for each in table.columns)
+    for finer in COARSEST_FIRST if priced else (1.0,):
+        dear, found = card, worth
+        if table is not None and priced:
+            dear = replace(card, table=dearer(table, people, finer))
+            found = told(plan.followed(dear).each)
+        if found.success < worth.success or not before - found.loss >= least:
+            continue
+        short = _fewest_digits(plan, dear, found, before, told)
+        if short is not None:
+            return short
+    raise DataError(f"plan: members' answers would need more than {FEWEST_FIRST[-1]} digits of its signal{MORE_ROOM}")
+
+
 def _fewest_digits(
     plan: MemberPlan, card: Card, worth: Verdict, before: float, told: Callable[[Array], Verdict]
-) -> tuple[Card, Verdict]:
+) -> tuple[Card, Verdict] | None:
     """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
     encoding = plan.problem.people.encoding
     places = None if card.table is None or encoding is None else card.table.places_in(encoding)
@@ -252,9 +272,7 @@ def _fewest_digits(
         enough = before - found.loss >= ENOUGH * (before - worth.loss)
         if enough and found.success >= worth.success and not _harm(plan, short, found):
             return short, found
-    raise DataError(
-        f"plan: members' answers would need more than {FEWEST_FIRST[-1].numbers} digits of its signal{MORE_ROOM}"
-    )
+    return None
 
 
 def _harm(plan: MemberPlan, card: Card, worth: Verdict) -> str:

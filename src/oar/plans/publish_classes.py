@@ -29,14 +29,13 @@ def class_card(plan: ClassPlan) -> Card:
         raise DataError("plan: only the query moves in it, so there is no card to publish; use plan.query_move.")
     worth = _Worth(problem, plan.query_move)
     before, full = worth.of(np.zeros_like(plan.directions), moved=False), worth.of(plan.directions)
-    numbers = sorted({digits.numbers for digits in FEWEST_FIRST})
-    for digits in numbers:
+    for digits in FEWEST_FIRST:
         directions = shorter(plan.directions, digits)
         found = worth.of(directions)
         enough = before.loss - found.loss >= ENOUGH * (before.loss - full.loss)
         if enough and found.success >= full.success:
             return Card(model=problem.model.name, directions=directions, digits=digits, **common_fields(plan))
-    raise DataError(f"plan: members would need more than {numbers[-1]} digits of its directions{MORE_ROOM}")
+    raise DataError(f"plan: members would need more than {FEWEST_FIRST[-1]} digits of its directions{MORE_ROOM}")
 
 
 class _Worth:

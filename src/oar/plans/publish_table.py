@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from oar.actions.limits import Limit, Limits
 from oar.actions.measured import spreads_of
 from oar.actions.rules import Ruled
+from oar.actions.steps import below, bound_step
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models import Scaled
 from oar.models.gaussian_training import GaussianTraining
@@ -178,38 +179,48 @@ def terms_of(problem: Problem, names: Named, scaler: Scaler) -> TableTerms:
 
 
 def _common(column: Column, limit: Limit, people: Population) -> Limit:
-    """Return a column's limit without bounds that are one of few people's own values, such as the largest of all.
+    """Return a column's limit without bounds that are few people's own values, such as the largest of all.
 
-    Such a bound gives way to one that FEWEST people have reached, cut to a tenth of the spread within the bounds, for
-    that of a long tail beyond them may be wider than they are apart. It is narrower, so that whoever keeps it keeps the
-    other.
+    Such a bound gives way to a round one that FEWEST people have reached, on steps of those who are within the bounds,
+    for those of a long tail beyond them may be wider than they are apart. It is narrower, so that whoever keeps it
+    keeps the other.
     """
-    if column.kind not in ("number", "integer"):  # ordered levels are what whoever names them says they are
-        return limit
-    assert people.encoding is not None
-    values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
-    if people.weights is not None:
-        values = values[people.weights > 0]
-    if limit.lower is None and limit.upper is None:
-        return limit
-    place = int(np.floor(np.log10(np.clip(values, limit.lower, limit.upper).std() or 1.0))) - 1
-    place = max(place, 0) if column.whole else place
-    upper = limit.upper if limit.upper is None else _shared_bound(values, float(limit.upper), place)
-    lower = limit.lower if limit.lower is None else -_shared_bound(-values, -float(limit.lower), place)
+    lower, upper = (None if bound is None else float(bound) for bound in (limit.lower, limit.upper))
+    if column.kind not in ("number", "integer") or (lower is None and upper is None):
+        return limit  # ordered levels are what whoever names them says they are
+    values = told_values(column, limit, people)
+    step = bound_step(np.sort(np.clip(values, lower, upper)), column.whole)
+    upper = None if upper is None else _shared_bound(values, upper, step)
+    lower = None if lower is None else -_shared_bound(-values, -lower, step) + 0.0
     if lower is not None and upper is not None and lower > upper:
         return replace(limit, immutable=True)
     return replace(limit, lower=lower, upper=upper)
 
 
-def _shared_bound(values: Array, upper: float, place: int) -> float:
-    """Return an upper bound that is not the own value of fewer than FEWEST people who are there or beyond.
+def told_values(column: Column, limit: Limit, people: Population) -> Array:
+    """Return the values of a column that count for anything, and do not stand for a missing one."""
+    assert people.encoding is not None
+    values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
+    if people.weights is not None:
+        values = values[people.weights > 0]
+    return values[~np.isin(values, limit.missing)] if limit.missing else values
 
-    It is a multiple of 10 to the power of `place`.
+
+def owned(values: Array, bound: float) -> bool:
+    """Report whether a bound is the own value of fewer than FEWEST people, and none that is natural.
+
+    That is 0 of what has one sign, and 1 of shares.
     """
-    if not (values == upper).any() or (values >= upper).sum() >= FEWEST:
+    least, most = values.min(initial=0.0), values.max(initial=0.0)
+    natural = (bound == 0 and (least >= 0 or most <= 0)) or (abs(bound) == 1 and max(-least, most) <= 1)
+    return not natural and 0 < int((values == bound).sum()) < FEWEST
+
+
+def _shared_bound(values: Array, upper: float, step: float) -> float:
+    """Return an upper bound; a multiple of a step that FEWEST people are at or beyond if it is few people's own."""
+    if not step or not owned(values, upper):
         return upper
-    grid = 10.0**place
-    return round(float(np.floor(np.sort(values)[-FEWEST] / grid)) * grid, max(-place, 0))
+    return below(min(upper, float(np.sort(values)[-FEWEST:][0])), step)
 
 
 def _rules(limits: Limits, names: Named) -> tuple[Ruled, ...]:

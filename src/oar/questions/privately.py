@@ -23,17 +23,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.bounds import is_number
+from oar.actions.limits import Limit
+from oar.actions.steps import above, bound_step, is_multiple
 from oar.audit import audit
-from oar.errors import DataError, OARError, OptionError, with_near_names
+from oar.errors import DataError, OARError, OptionError, choose, with_near_names
 from oar.people import Population
+from oar.people.wording import counted, shown
 from oar.plans import Audit, Card, Result
 from oar.plans.publish import FEWEST
+from oar.plans.publish_table import owned
 from oar.plans.rare import rare_levels
 from oar.problem import Problem
 from oar.recourse import collective
 
 Array = NDArray[np.float64]
 SENSITIVITY = sqrt(8.0)
+NUMBERS = ("number", "integer")
 LEAST_VARIANCE = 1e-4  # of a feature's range, squared: noise can leave less than nothing of a variance
 
 
@@ -88,15 +94,17 @@ def private_card(
         epsilon: the guarantee's ε; of several cards for the same people they add up.
         delta: its δ, which adds up, too.
         bounds: what features are clipped to, known without the data: a pair (lower, upper) of numbers or of arrays
-            (d,), or a mapping of names to pairs. Of a table, None for those of its limits.
+            (d,), or a mapping of names to pairs. Of a table, a mapping, and of columns that it does not name the bounds
+            of their limits, which must be declared: those that were observed are the data's.
         seed: of the noise, for tests alone: whoever knows it can take the noise off. None draws it from the system.
     """
-    for name, value, fine in (("epsilon", epsilon, epsilon > 0), ("delta", delta, 0 < delta < 1)):
-        if not (fine and np.isfinite(value)):
-            raise OptionError(f"{name}: must be above 0{' and below 1' if name == 'delta' else ''}, got {value!r}.")
+    for name, value, most, words in (("epsilon", epsilon, np.inf, ""), ("delta", delta, 1, " and below 1")):
+        if not (is_number(value) and 0 < value < most):
+            raise OptionError(f"{name}: must be a finite number above 0{words}, got {shown(value)}.")
     problem = result.problem
     _refuse(problem)
     low, high = _bounds(problem, bounds)
+    _refuse_own_values(problem, low, high)
     draw = np.random.default_rng(seed)
     noise = gaussian_noise(epsilon, delta)
     drawn = replace(problem, people=_drawn(problem.people, low, high, noise, draw), keep=None)
@@ -135,7 +143,13 @@ def statistics(features: Array, shares: Array, low: Array, high: Array) -> tuple
 
 
 def _refuse(problem: Problem) -> None:
-    people = problem.people
+    people, limits = problem.people, problem.limits
+    if limits is not None and limits.as_observed:
+        raise OptionError(
+            "limits: must be known without the data for a private card, got some that were read off the data "
+            f"(oar.Limits.observed), as of {limits.as_observed[0]!r}; plan with oar.Limit(lower=…, upper=…, unit=…) or "
+            "oar.Limit(immutable=True) for each column."
+        )
     reasons = {
         "values are predicted, which have no bounds": problem.regresses,
         "people weigh differently": people.weights is not None,
@@ -143,7 +157,7 @@ def _refuse(problem: Problem) -> None:
         "labels change or members leave": problem.levers is not None,
         "participants or budgets are single people's": not problem.allowance.same_for_everyone,
         "members ask, whose rows are the query's": problem.asked.members is not None,
-        "single people have limits of their own": problem.limits is not None and bool(problem.limits.own),
+        "single people have limits of their own": limits is not None and bool(limits.own),
         f"a category has levels that fewer than {FEWEST} people have; merge them": people.encoding is not None
         and any(one.pool.size for one in rare_levels(people)),
     }
@@ -154,36 +168,73 @@ def _refuse(problem: Problem) -> None:
 
 def _bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     """Return what coordinates are clipped to (d,)."""
-    people, size = problem.people, problem.people.dimensions
+    people = problem.people
     if people.encoding is None:
-        if isinstance(given, Mapping) and people.names is not None:
-            given = tuple(np.array([given.get(name, (np.nan, np.nan))[end] for name in people.names]) for end in (0, 1))
-        if given is None or isinstance(given, Mapping):
-            raise OptionError("bounds: must be (lower, upper), known without the data, got none for all features.")
-        low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), (size,)).copy() for each in given)
+        low, high = _plain_bounds(people, given)
     else:
         low, high = _table_bounds(problem, {} if given is None else given)
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        at = int(np.argmin(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    fine = np.isfinite(low) & np.isfinite(high) & (low < high)
+    if not fine.all():
+        at = int(np.argmin(fine))
         name = people.names[at] if people.names is not None else at
         raise OptionError(
-            f"bounds: must be finite, the lower below the upper, got {low[at]} and {high[at]} for {name!r}."
+            f"bounds: must be finite, the lower below the upper, got {low[at]:g} and {high[at]:g} for {name!r}."
         )
     return low, high
 
 
-def _table_bounds(problem: Problem, given: Mapping[str, tuple[float, float]]) -> tuple[Array, Array]:
+def _plain_bounds(people: Population, given: Any) -> tuple[Array, Array]:
+    if isinstance(given, Mapping) and people.names is not None:
+        for name in given:
+            choose("bounds", name, people.names)
+        missing = [name for name in people.names if name not in given]
+        if missing:
+            raise OptionError(f"bounds: must have all features, known without the data, got none of {missing[0]!r}.")
+        pairs = [_pair(given[name], name) for name in people.names]
+        return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    try:
+        if isinstance(given, str | Mapping):
+            raise TypeError
+        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (people.dimensions,)) for end in given)
+    except (TypeError, ValueError):
+        raise OptionError(
+            "bounds: must be (lower, upper), known without the data, each a number or one of each of "
+            f"{counted(people.dimensions, 'feature', 'features')}, got {shown(given)}."
+        ) from None
+    return low.copy(), high.copy()
+
+
+def _pair(given: Any, name: str) -> tuple[float, float]:
+    ends = tuple(given) if isinstance(given, tuple | list | np.ndarray) else ()
+    if len(ends) != 2 or not all(map(is_number, ends)):
+        raise OptionError(
+            f"bounds: must be two numbers (lower, upper) of {name!r}, known without the data, got {shown(given)}."
+        )
+    return float(ends[0]), float(ends[1])
+
+
+def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     people, limits = problem.people, problem.limits
     assert people.encoding is not None
     assert limits is not None
+    numbers = [column.name for column in people.encoding.schema if column.kind in NUMBERS]
+    if not isinstance(given, Mapping):
+        raise OptionError(
+            f"bounds: must be a mapping of a table's columns, such as {{'income': (0, 9000)}}, got {shown(given)}; "
+            "leave it out where all limits have bounds."
+        )
+    for name in given:
+        choose("bounds", name, numbers)
     low, high = np.zeros(people.dimensions), np.ones(people.dimensions)
     for column in people.encoding.schema:
         place, limit = people.encoding.places[column.name].start, limits.columns.get(column.name)
         if column.kind == "ordinal":
             high[place] = max(len(column.levels) - 1, 1)
-        if column.kind not in ("number", "integer"):
+        if column.kind not in NUMBERS:
             continue
-        found = given.get(column.name, (None, None) if limit is None else (limit.lower, limit.upper))
+        found = (None, None) if limit is None else (limit.lower, limit.upper)
+        if column.name in given:
+            found = _pair(given[column.name], column.name)
         if None in found:
             raise OptionError(
                 f"bounds: must have a least and a largest value of {column.name!r}, known without the data, got none; "
@@ -196,6 +247,32 @@ def _table_bounds(problem: Problem, given: Mapping[str, tuple[float, float]]) ->
                 "deviation of the data; give oar.Limit(unit=…)."
             )
     return low, high
+
+
+def _refuse_own_values(problem: Problem, low: Array, high: Array) -> None:
+    """Raise where a bound is the own value of few of the people, and no round one: whoever gave it read it off them.
+
+    A card's own guard sees those who are drawn, and not them. That it raises tells whoever gave the bounds, and nobody
+    who sees a card.
+    """
+    people = problem.people
+    features = np.asarray(people.features, dtype=np.float64)
+    columns: list[tuple[Any, int, bool]] = [(at, at, False) for at in range(people.dimensions)]
+    limits = {} if problem.limits is None else problem.limits.columns
+    if people.encoding is not None:
+        numbers = [column for column in people.encoding.schema if column.kind in NUMBERS]
+        columns = [(column.name, people.encoding.places[column.name].start, column.whole) for column in numbers]
+    for name, place, whole in columns:
+        values, limit = features[:, place], limits.get(name, Limit())
+        step = bound_step(np.sort(values), whole)
+        for argument, bounds in (("limits", (limit.lower, limit.upper)), ("bounds", (low[place], high[place]))):
+            for bound in bounds:
+                if bound is None or not step or not owned(values, float(bound)) or is_multiple(float(bound), step):
+                    continue
+                raise OptionError(
+                    f"{argument}: must be known without the data, got {bound:g} for {name!r}, which is the own value "
+                    f"of fewer than {FEWEST} people; declare a round number, say {above(float(bound), step):g}."
+                )
 
 
 def _drawn(people: Population, low: Array, high: Array, noise: float, draw: np.random.Generator) -> Population:

@@ -18,8 +18,8 @@ from oar.opening import read_json
 from oar.people.wording import counted
 from oar.plans import Card, Result
 from oar.plans.card_file import as_json
-from oar.plans.digits import smallest_class, tells_on_one
 from oar.plans.publish_table import without_answer
+from oar.plans.telling import telling
 from oar.report.answer import told, unable_words
 from oar.report.arriving import finish, is_ours
 from oar.report.command_words import in_command_words
@@ -44,7 +44,7 @@ class Published:
     why_not: str = ""
     loss: float = math.nan
     success: bool = False
-    tells: bool = False  # whether it has so many digits that one person shows in it
+    tells: tuple[str, ...] = ()  # what of it is so fine that one person shows in it
     unasked: tuple[str, ...] = ()  # columns that the plan's own moves change, and no answer to the card does
     unable: int = 0  # how many of those who take part have a gap, and so no answer
     opposite: int = 0  # how many are to change a column one way by the moves, and the other way by the card
@@ -64,8 +64,8 @@ class Published:
                 "ways": None,
             }
         danger = (
-            f" Its numbers have {self.card.digits} digits, which for so few people is enough to find out a person's "
-            "data from two cards, with this person and without: publish one, and no other for nearly the same people."
+            f" It has {' and '.join(self.tells)}, which for so few people is enough to find out a person's data from "
+            "two cards, with this person and without: publish one, and no other for nearly the same people."
         )
         unasked = (
             f" Who answers it changes nothing in {', '.join(self.unasked)}, where {MOVES_CSV} does: a change costs "
@@ -124,7 +124,7 @@ def publish(result: Result) -> Published:
         card,
         loss=float(verdict.loss),
         success=bool(verdict.success),
-        tells=tells_on_one(card, smallest_class(result.problem)),
+        tells=telling(card, result.problem),
         unasked=_unasked(result, card),
         unable=int(without_answer(result.problem).sum()),
         opposite=_opposite(result, card),

@@ -8,15 +8,16 @@ every number that was published. So all numbers of what was found go through `pu
 | losses, lengths | `PEOPLE`/n of the number or coarser, for one person of n moves an average by some 1/n of it |
 | efforts | `PEOPLE`/n of everybody's or coarser |
 | probabilities, rates, accuracies | `PEOPLE`/n or coarser |
+| of a group: rates, and what is spent per member | the same, where n is how many the group has |
 | what lies about 0, as margins and gaps do | `PEOPLE`/n of the goal loss, or of its root where it is a square |
 | counts of people | fives, from fifty on tens; 0 is 0, and one person counts as five |
 | what is found by a solver's last steps, as residuals are | a power of ten, rounded up |
 
-Steps are 1, 2 or 5 times a power of ten. Bounds are rounded to their safe side, also within sentences (what suffices
-and what is "at most" up, "at least" down), and "about" stands before other numbers of sentences that were rounded. What
-is known anyway stays as it is where it is told as that: what was asked, and how many people there are, act or do
-nothing. A count that happens to equal such a number is rounded like any other, and is never more than those whom it is
-of. The campaign `tests.campaigns.privacy` attacks what comes out.
+`PEOPLE` are ten, and steps 1, 2 or 5 times a power of ten (`oar.actions.steps`). Bounds are rounded to their safe
+side, also within sentences (what suffices and what is "at most" up, "at least" down), and "about" stands before other
+numbers of sentences that were rounded. What is known anyway stays as it is where it is told as that: what was asked,
+and how many people there are, act or do nothing. A count that happens to equal such a number is rounded like any other,
+and is never more than those whom it is of. The campaign `tests.campaigns.privacy` attacks what comes out.
 """
 
 from __future__ import annotations
@@ -26,15 +27,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from oar.actions.steps import one_two_five, share_of
 from oar.people import Population
 from oar.problem import Problem
 from oar.report.answer import told
 
-PEOPLE = 10  # whose worth a step is at least
 FIVES, TENS, MANY = 5, 10, 50  # steps of counts, and from where on they are the larger
 FEW_IN_WORDS = 10  # below that, numbers of sentences count all kinds of things
 FINEST = 1e-4  # of a number, however many people there are
-COARSEST = 0.5
 LEAST_NOISE, LEAST_STEPS = 1e-9, 1_000
 
 KEPT = (
@@ -66,8 +66,11 @@ PREDICTED = {"prediction_before", "prediction"}  # labels, where they are whole
 SHARES = {
     *("goal_probability_before", "goal_probability", "probability_before", "probability", "success_rate"),
     *("wanted_before", "wanted_after", "score_before", "score_after", "own", "held_out", "rate_before", "rate"),
-    "probabilities",
+    *("probabilities", "share"),
 }
+# What is of other people than those whom the rest of a row is of, by who says how many these are.
+OF_OTHERS = {"held_out": "held_out_people", "effort_per_mover": "movers"}
+OF_EVERYONE = {"effort"}  # of a group too: its step is what some of everybody spend
 # Numbers of what is known that are in no sentence, and which a count may equal by chance.
 CHANCE = {
     *("features", "columns", "versions", "limits", "imputed", "standardised"),
@@ -103,6 +106,7 @@ ASKING = re.compile(r" of (?:the [\d,]+ who ask|them\b|[\d,]+ quer)| who ask\b| 
 SUFFICES = re.compile(r"(?:\b[Aa]t most|\b[Aa]ny [a-z' ]+ (?:above|of at least)) $")
 NEEDED = re.compile(r"\b[Aa]t least $")  # where it is not of what suffices
 ENOUGH = re.compile(r" members? suffices?\b")
+OBSERVED = re.compile(r" \(observed: [^)]*\)")  # the least and the largest value, which are single people's
 FOUND = re.compile(r"(?:loss|probability|effort)(?: is| of| to| from)? $")
 
 
@@ -128,7 +132,7 @@ def publishable(facts: Mapping[str, Any], people: int, names: Sequence[Any] = ()
     squared = any(said is False for said in _under(facts, "loss_is_log_probability"))
     rounding = Rounding(people, counts, known | counts, loss, effort, squared)
     whole = _of_whom(facts, everyone)
-    return {name: part if name in KEPT else rounding.told(name, part, whole) for name, part in facts.items()}
+    return {name: part if name in KEPT else rounding.told(name, part, whole, people) for name, part in facts.items()}
 
 
 def rounding_words(people: int) -> str:
@@ -139,9 +143,9 @@ def rounding_words(people: int) -> str:
 tell what one of 1,000 people has. The command prints them as they are, for the organiser alone.'
     """
     return (
-        f"Numbers of what was found are rounded, to about {100 * _share(people):.2g} % and counts of people to fives "
-        f"and tens, so that they do not tell what one of {people:,} people has. The command prints them as they are, "
-        "for the organiser alone."
+        f"Numbers of what was found are rounded, to about {100 * share_of(people, FINEST):.2g} % and counts of people "
+        f"to fives and tens, so that they do not tell what one of {people:,} people has. The command prints them as "
+        "they are, for the organiser alone."
     )
 
 
@@ -164,27 +168,32 @@ class Rounding:
         self, people: int, counts: set[float], known: set[float], loss: float, effort: float, squared: bool
     ) -> None:
         """Take counts and all numbers that are known anyway, and how large goal losses (or squares) and efforts are."""
-        self._share, self._counts, self._known = _share(people), counts, known
+        self._people, self._counts, self._known = people, counts, known
         self._sizes = dict.fromkeys(SHARES, 1.0) | dict.fromkeys(ABOUT_ZERO, loss) | {"effort": effort}
         if squared:  # a margin is in the units of what is predicted, and the loss in squares of them
             self._sizes["margin"] = math.sqrt(2 * loss)
 
-    def told(self, name: str, value: Any, of: int) -> Any:
-        """Return what stands under a name, rounded as this name says; counts are of so many people."""
+    def told(self, name: str, value: Any, of: int, people: int) -> Any:
+        """Return what stands under a name, rounded as this name says.
+
+        Counts are `of` so many who may act, or of a group; averages over so many `people`, or over the group.
+        """
         if isinstance(value, Mapping):
-            return {key: self.told(key, part, _of_whom(value, of)) for key, part in value.items()}
+            own = _of_whom(value, of), min(_of_whom(value, people), people)
+            sizes = {key: value.get(OF_OTHERS.get(key)) or own[1] for key in value}
+            return {key: self.told(key, part, own[0], sizes[key]) for key, part in value.items()}
         if name == "violations":  # which name people
             return [BROKEN] if value else []
         if isinstance(value, list | tuple):
-            return [self.told(name, part, of) for part in value]
+            return [self.told(name, part, of, people) for part in value]
         if isinstance(value, str):
             if name in NAMES:
                 return value
-            said = NUMBER.sub(lambda found: self._in_sentence(found, of), value)
+            said = NUMBER.sub(lambda found: self._in_sentence(found, of), OBSERVED.sub("", value))
             return said.replace(f"about {FIVES} member moves", f"about {FIVES} members move")
-        return self._number(name, value, of) if _is_number(value) and name not in WHO else value
+        return self._number(name, value, of, people) if _is_number(value) and name not in WHO else value
 
-    def _number(self, name: str, value: float, of: int) -> float:
+    def _number(self, name: str, value: float, of: int, people: int) -> float:
         whole = isinstance(value, int)
         if whole and name in PREDICTED | GIVEN:
             return value
@@ -197,10 +206,8 @@ class Rounding:
         nearest = UP_OR_DOWN.get(name, round)
         if isinstance(value, int):
             return _count(value, nearest, of if name in COUNTS or value == of else None)
-        return _to(value, self._step(max(abs(value), self._sizes.get(name, 0.0))), nearest)
-
-    def _step(self, size: float) -> float:
-        return _one_two_five(size * self._share)
+        size = max(abs(value), self._sizes.get(name, 0.0))
+        return _to(value, _step(size, self._people if name in OF_EVERYONE else people), nearest)
 
     def _is_told_as_known(self, text: str, found: re.Match[str], value: float) -> bool:
         """Report whether a count is told as one that is known: of all there are, of those who ask, or asked for."""
@@ -230,9 +237,10 @@ class Rounding:
             thing = SHAPE.match(text, found.end()) or ASKING.match(text, found.end())
             if thing or value < FEW_IN_WORDS:
                 return found[0]
-            near = float(_count(int(plain), nearest))
+            near = _to(value, max(_step(value, self._people), FIVES if value < MANY else TENS), nearest)
         else:
-            near = _to(value, self._step(max(value, 100.0) if percent and value <= 100 else value), nearest)
+            size = max(value, 100.0) if percent and value <= 100 else value
+            near = _to(value, _step(size, self._people), nearest)
             if near == value:
                 return found[0]
         shown = f"{near:,.0f}" if near == math.floor(near) and "," in token else f"{near:.12g}"
@@ -279,21 +287,9 @@ def _of_whom(row: Mapping[str, Any], others: int) -> int:
 UP_OR_DOWN: dict[str, Any] = dict.fromkeys(UP, math.ceil) | dict.fromkeys(DOWN, math.floor)
 
 
-def _share(people: int) -> float:
-    """Return which share of a number a step is, or more."""
-    return min(max(PEOPLE / max(people, 1), FINEST), COARSEST)
-
-
-def _one_two_five(size: float) -> float:
-    """Return the least of 1, 2 or 5 times a power of ten that is not below a size; 0 for 0.
-
-    >>> _one_two_five(0.021), _one_two_five(0.5), _one_two_five(70.0)
-    (0.05, 0.5, 100.0)
-    """
-    if not size or not math.isfinite(size):
-        return 0.0
-    tens = math.floor(math.log10(size))
-    return min(step for step in (float(f"{digit}e{tens}") for digit in (1, 2, 5, 10)) if step >= size * (1 - 1e-12))
+def _step(size: float, people: int) -> float:
+    """Return the step of a number of this size that is of so many people."""
+    return one_two_five(size * share_of(people, FINEST))
 
 
 def _to(value: float, step: float, nearest: Any) -> float:
