@@ -132,6 +132,7 @@ def _check_target(labels: Any, target: str) -> None:
     except TypeError:
         return  # lists and the like: coding the labels refuses them, and says what to use
     if different < 2:
+        check_text(f"target: column {target!r}", labels.iloc[0])  # some versions of pandas take all of these for one
         raise DataError(
             f"target: column {target!r} must have at least two different values, got only {shown(labels.iloc[0])}; "
             "choose another target, or add people with another outcome."

@@ -82,8 +82,8 @@ def _frame_names(features: Any, argument: str) -> tuple[str, ...]:
                 "use oar.Population.from_frame(frame, target=…), which takes such columns, or drop it."
             )
         if features[name].isna().any():
-            row = features.index[features[name].isna()][0]
-            raise DataError(f"{argument}: must be finite, got a missing value in row {row!r}, column {name!r}.")
+            row = shown(features.index[features[name].isna()][0])
+            raise DataError(f"{argument}: must be finite, got a missing value in row {row}, column {name!r}.")
     return tuple(columns)
 
 
