@@ -263,6 +263,14 @@ def _check_parts(path: Path) -> None:
             check_unpacked(str(path), part.compress_size, part.file_size)
 
 
+def _exactly(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with which numbers are read to the last bit, as pandas does by itself from version 3 on."""
+    import pandas
+
+    old = pandas.__version__ < "3" and options.get("engine", "c") == "c"
+    return ({"float_precision": "round_trip"} if old else {}) | options
+
+
 def _csv(path: Path, options: dict[str, Any]) -> Any:
     import pandas
 
@@ -270,13 +278,10 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
         if name in ("chunksize", "iterator"):
             raise OptionError(f"options: {name} gives pieces, and a table must be read whole; leave it out.")
         choose("options", name, list(inspect.signature(pandas.read_csv).parameters)[1:])
-    # Numbers are those that are written, to the last bit, as pandas reads them by itself from version 3 on.
-    exactly = {} if options.get("engine", "c") != "c" else {"float_precision": "round_trip"}
-    options = exactly | options
     sep = options.get("sep") or options.get("delimiter")
     if isinstance(sep, str) and sep != r"\s+" and len(sep.encode(errors="surrogateescape")) > 1:
-        options.pop("float_precision", None)
         options = {"engine": "python"} | options  # which pandas would take in the end, with a warning
+    options = _exactly(options)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
