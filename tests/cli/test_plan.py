@@ -110,7 +110,10 @@ def test_limits_are_kept_in_raw_units(world):
 
 def test_parquet_says_what_the_csv_says(world):
     folder, _, _, _ = world
-    table, text = pd.read_parquet(folder / "moves.parquet"), pd.read_csv(folder / "moves.csv")
+    table, text = (
+        pd.read_parquet(folder / "moves.parquet"),
+        pd.read_csv(folder / "moves.csv", dtype={"before": str, "after": str}),
+    )
     assert table["person"].tolist() == text["person"].tolist()
     assert table["column"].tolist() == text["column"].tolist()
     for side in ("before", "after"):

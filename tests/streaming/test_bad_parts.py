@@ -412,8 +412,8 @@ def full_disk(monkeypatch, on):
 
     made, count = files._neighbour, [0]
 
-    def neighbour(path):
-        descriptor, temporary = made(path)
+    def neighbour(path, mode):
+        descriptor, temporary = made(path, mode)
         count[0] += 1
         if count[0] == on:
             os.close(descriptor)
