@@ -15,7 +15,8 @@ import numpy as np
 import oar
 from benchmarks.rows import Effort, Row
 from benchmarks.timing import readable
-from oar.solvers import propose_collective, side_by_side
+from oar.solvers import propose_collective
+from oar.solvers.descent import lanes as side_by_side
 
 RIDGE = 1e-2
 BUDGETS = np.linspace(0.05, 0.8, 16)

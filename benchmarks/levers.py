@@ -16,11 +16,11 @@ import numpy as np
 
 import oar
 from benchmarks.rows import Effort, Row
-from oar.solvers.lever_centroids import CentroidGround
-from oar.solvers.lever_ground import LEAVE, Changes, Ground, Open, given_rows, given_weights
-from oar.solvers.lever_refits import RefittedGround, Refitting
-from oar.solvers.levers_greedy import Effort as Trying
-from oar.solvers.levers_greedy import LeverSearch
+from oar.solvers.discrete.greedy import Effort as Trying
+from oar.solvers.discrete.greedy import LeverSearch
+from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open, given_rows, given_weights
+from oar.solvers.discrete.ground_centroids import CentroidGround
+from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
 
 PEOPLE, MOST = 12, 3
 MODELS = (oar.NearestCentroid(), oar.SoftmaxRegression(0.05))

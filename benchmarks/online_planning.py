@@ -20,7 +20,8 @@ import oar
 from benchmarks.machine import peak_resident
 from benchmarks.rows import Effort, Row
 from benchmarks.timing import peak_memory
-from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream, Walk, walk
+from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream, Walk
+from oar.online import rollout as walk
 
 Array = NDArray[np.float64]
 CLASSES, DIMENSIONS, BATCH = 3, 20, 400

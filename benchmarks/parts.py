@@ -134,7 +134,7 @@ def _peak(kind: str, path: Path) -> tuple[float, str]:
 def _workers(path: Path, effort: Effort) -> Iterator[Row]:
     from distributed import Client, LocalCluster
 
-    from oar.people.dask_engine import ONE_THREAD
+    from oar.people.parts.dask_engine import ONE_THREAD
 
     ratios, said = [], ""
     clusters = {

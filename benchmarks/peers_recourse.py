@@ -31,7 +31,7 @@ from benchmarks.rows import Effort, Row, skipped
 from benchmarks.table_rules import costs, in_ranks
 from benchmarks.tables import L2, pipeline
 from benchmarks.timing import readable
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 
 APPLICANTS, GOAL = 20, "good"
 IMMUTABLE = ("age", "personal_status")

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import take_turns
 from benchmarks.worlds import iris
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.errors import NumericsError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.gaussian import GaussianNaiveBayes
-from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.linear_training import LinearTraining
-from oar.models.mlp import MLP
-from oar.models.prototypes import PrototypeNetwork
+from oar.models.autodiff.mlp import MLP
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.linear.losses import LinearSVM, Ridge, SoftmaxRegression
+from oar.models.linear.training import LinearTraining
+from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
 from oar.signals import (
     Alternating,
     GradientMatching,
@@ -43,7 +43,7 @@ from oar.signals import (
     Unrolled,
     refit,
 )
-from oar.solvers.loop import Limits, LoopSettings, improve
+from oar.solvers.descent.loop import Limits, LoopSettings, improve
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10

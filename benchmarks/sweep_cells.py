@@ -19,7 +19,7 @@ import oar
 from benchmarks.rows import Effort, Row
 from benchmarks.timing import take_turns
 from benchmarks.worlds import all_pairs, mnist, problem_of
-from oar.solvers.sweep import class_participation
+from oar.solvers.centroids.sweep import class_participation
 
 Array = NDArray[np.float64]
 BUDGETS = np.linspace(0.0, 2.0, 100)

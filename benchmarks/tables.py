@@ -22,7 +22,7 @@ import oar.datasets
 from benchmarks.rows import Effort, Row, skipped
 from benchmarks.table_rules import ROUNDING, broken_limits, costs, in_ranks, moved_table
 from benchmarks.timing import Times
-from oar.audit import audit
+from oar.referee import audit
 from oar.solvers import propose_collective
 
 L2, BUDGET, NORMS = 1e-2, 1.0, (1, 2)

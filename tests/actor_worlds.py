@@ -9,8 +9,8 @@ import numpy as np
 
 from oar.models import MLP, NearestCentroid, PrototypeNetwork, SoftmaxRegression
 from oar.people import Population
-from oar.worlds.actors_common import handed_in_now
-from oar.worlds.parts import Crowd, Deed, State, View
+from oar.worlds.actors.common import handed_in_now
+from oar.worlds.protocol import Crowd, Deed, State, View
 
 CLASSES = ("no", "yes")
 

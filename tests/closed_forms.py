@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.signals import Implicit
-from oar.solvers.loop import LoopSettings
-from oar.solvers.member_limits import Limits
+from oar.solvers.descent.loop import LoopSettings
+from oar.solvers.feasible.balls import Limits
 
 TARGET = np.zeros(1)  # of which this loss asks nothing
 SIGNAL = Implicit()

@@ -47,10 +47,10 @@ def few_plans(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.path.parent.name not in FEW_PLANS:
         yield
         return
-    import oar.questions.coalition
+    import oar.questions.least.coalition
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oar.questions.coalition, "PLANS", 3)
+        patch.setattr(oar.questions.least.coalition, "PLANS", 3)
         yield
 
 

@@ -7,8 +7,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import oar
-from oar.audit import witnesses
 from oar.problem import as_model
+from oar.referee.witnesses import refits as witnesses
 
 NAMES = ("zebra", "ant", "mole")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.limits import Limits
-from oar.actions.norms import Norm
+from oar.actions.limits.limit import Limits
+from oar.actions.sets.norms import Norm
 from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.models.spec import parameter_count
-from oar.people.schema import Column, Schema
-from oar.plans.card import Broadcast, Card
-from oar.plans.table_score import Scaler
-from oar.plans.table_terms import ColumnTerms, TableTerms
+from oar.models.serialize import parameter_count
+from oar.people.tables.schema import Column, Schema
+from oar.plans.cards.card import Broadcast, Card
+from oar.plans.cards.table.score import Scaler
+from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 
 FAMILIES: dict[str, tuple[Any, int]] = {  # a model, and how many classes or values
     "nearest centroid": (None, 3),

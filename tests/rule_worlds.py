@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 
 import oar
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 GRADES = ("low", "middle", "high")
 SCHEMA = Schema(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.models.linear import SoftmaxRegression
-from oar.models.linear_training import LinearTraining
+from oar.models.linear.losses import SoftmaxRegression
+from oar.models.linear.training import LinearTraining
 from oar.signals import Memory, refit
 
 TIGHT = 1e-12

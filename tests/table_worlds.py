@@ -13,7 +13,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 import oar
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 RELATIVE = 1e-9  # of the values compared: rounding of float64 sums
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from scipy.optimize import differential_evolution
 
 import oar
-from oar.solvers.own_region import shortest_move_into
+from oar.solvers.query.shortest_move import shortest_move_into
 from worlds import NORMS, World, brute_coalition, oracle_distances, oracle_loss, oracle_margin, oracle_radii, seeds
 
 
@@ -137,7 +137,7 @@ def test_a_rival_on_the_query_is_not_called_stationary():
     second, exact = oar.collective(problem, solver="projected-gradient"), oar.collective(problem)
     assert second.loss == pytest.approx(exact.loss, rel=1e-4)
     still = dataclasses.replace(exact.plan, directions=np.zeros((2, 2)))
-    from oar.solvers.reach import reach_of
+    from oar.solvers.centroids.reach import reach_of
 
     assert reach_of(problem).gap(still.directions, np.zeros(2)) > 0.5
 

@@ -42,8 +42,8 @@ def calls(monkeypatch):
         options["on_epoch"](1, 200.0)
         return {"nearest_centroid_accuracy": {"train": 0.875}}
 
-    monkeypatch.setattr("oar.paper.reproduce.reproduce", reproduce)
-    monkeypatch.setattr("oar.paper.embed.embed_mnist", embed_mnist)
+    monkeypatch.setattr("oar_paper.reproduce.reproduce", reproduce)
+    monkeypatch.setattr("oar_paper.embed.embed_mnist", embed_mnist)
     return seen
 
 
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written_to_fails_before_any_work(tmp_path, monk
     def work(*arguments):
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr("oar.paper.reproduce.find", work)
+    monkeypatch.setattr("oar_paper.reproduce.find", work)
     (tmp_path / "file").write_text("")
     assert CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path / "file" / "out")]).exit_code == 1
 
@@ -152,7 +152,7 @@ def test_errors_of_the_library_have_no_traceback(monkeypatch):
     def fail(out, **options):
         raise oar.DataError("something: must be otherwise, got this.")
 
-    monkeypatch.setattr("oar.paper.reproduce.reproduce", fail)
+    monkeypatch.setattr("oar_paper.reproduce.reproduce", fail)
     result = CliRunner().invoke(app, ["reproduce", "--out", "x"])
     assert result.exit_code == 1
     assert result.stderr == "oar: something: must be otherwise, got this.\n"
@@ -162,7 +162,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
     def fail(out, **options):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("oar.paper.reproduce.reproduce", fail)
+    monkeypatch.setattr("oar_paper.reproduce.reproduce", fail)
     assert isinstance(CliRunner().invoke(app, ["reproduce", "--out", "x"]).exception, ZeroDivisionError)
 
 

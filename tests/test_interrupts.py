@@ -172,7 +172,7 @@ def started(tmp_path, at, *how):
     return subprocess.run([sys.executable, *how], env=env, capture_output=True, text=True, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("at", ["numpy", "oar.cli", "oar.cli.words"])
+@pytest.mark.parametrize("at", ["numpy", "oar.cli", "oar.cli.error_words"])
 @pytest.mark.parametrize("how", [["-m", "oar", "--version"], ["oar", "--version"], ["-W", "ignore", "-m", "oar"]])
 def test_ctrl_c_while_the_command_starts_is_one_line(tmp_path, how, at):
     done = started(tmp_path, at, *how)

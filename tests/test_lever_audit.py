@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 import oar
 from oar.models import GaussianNaiveBayes, SoftmaxRegression
 from oar.plans import LeverPlan
-from oar.solvers.lever_ground import given_rows
+from oar.solvers.discrete.ground import given_rows
 
 MODELS = [oar.NearestCentroid(), SoftmaxRegression(0.1)]
 SIZE = 12

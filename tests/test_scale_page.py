@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oar.people.array_parts import PART_ROWS
+from oar.people.parts.arrays import PART_ROWS
 from oar.streaming import scratch
 from oar.streaming.passes import BLOCK
 

@@ -43,8 +43,8 @@ def test_the_example_of_the_census_runs(adult_data, monkeypatch, capsys):
 
 
 def test_every_kind_and_every_choice_is_on_the_page():
-    from oar.people.missing import CHOICES
-    from oar.people.schema import KINDS
+    from oar.people.tables.missing import CHOICES
+    from oar.people.tables.schema import KINDS
 
     for kind in KINDS:
         assert f"| `{kind}` |" in PAGE

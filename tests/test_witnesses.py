@@ -8,10 +8,10 @@ import pytest
 from differentiation import small_people
 
 import oar
-from oar.audit import witnesses
-from oar.audit.other_optimisers import confirmation
 from oar.models import MLP, Custom, Ensemble, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, SoftmaxRegression
 from oar.plans import Independence
+from oar.referee.witnesses import refits as witnesses
+from oar.referee.witnesses.scipy_refits import confirmation
 
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 MOVES = 0.5 * np.random.default_rng(0).normal(size=FEATURES.shape)

@@ -11,11 +11,10 @@ end_at_once()  # before anything is imported that takes long
 
 from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
 from oar.actions import Perturb, Relabel, Withhold
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.plausible import Plausible
 from oar.actions.participation import Best
-from oar.actions.plausible import Plausible
 from oar.advice import Cheapest, cheapest
-from oar.audit import audit
 from oar.errors import (
     DataError,
     EngineError,
@@ -33,9 +32,9 @@ from oar.models import NearestCentroid, SoftmaxRegression
 from oar.online import OnlineProblem
 from oar.people import Population, Schema
 from oar.plans import Audit, Card, Plan, Result
-from oar.plans.advice import Advice
-from oar.plans.online_plan import OnlinePlan
-from oar.plans.online_result import OnlineAudit, OnlineResult
+from oar.plans.individual.advice import Advice
+from oar.plans.rounds.plan import OnlinePlan
+from oar.plans.rounds.result import OnlineAudit, OnlineResult
 from oar.problem import Problem, Query
 from oar.questions import (
     Power,
@@ -52,6 +51,7 @@ from oar.questions import (
     worth,
 )
 from oar.recourse import collective, individual, joint
+from oar.referee import audit
 from oar.studies import Study, study
 from oar.version import __version__
 from oar.worlds import simulate

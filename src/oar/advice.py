@@ -9,21 +9,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits import Limit, Limits, as_limits
+from oar.actions.limits.limit import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
-from oar.audit.advice import COST_SLACK, Judge, Verdict, broken_limits, cost_again, not_plausible, places_of, total
-from oar.audit.duels import Moves, duels
 from oar.errors import DataError, OptionError, Status, choose, with_near_names
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.people import Population
-from oar.people.encoding import LARGEST, Row
-from oar.people.tables import index_of_row
-from oar.plans.advice import Advice
-from oar.plans.certificate import Certificate
+from oar.people.tables.arrays import index_of_row
+from oar.people.tables.encoding import LARGEST, Row
+from oar.plans.individual.advice import Advice
+from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem, Query, as_model
-from oar.solvers.cheapest import Accepts, Ask, Ready, Way
-from oar.solvers.cheapest_space import COSTS, Space
+from oar.referee.individual.advice import (
+    COST_SLACK,
+    Judge,
+    Verdict,
+    broken_limits,
+    cost_again,
+    not_plausible,
+    places_of,
+    total,
+)
+from oar.referee.individual.duels import Moves, duels
+from oar.solvers.cheapest.asking import Accepts, Ask, Ready, Way
+from oar.solvers.cheapest.space import COSTS, Space
 
 Array = NDArray[np.float64]
 MOST_TRIALS = 6  # with margins ten times as wide each time

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.actions.norms import Norm
-from oar.audit import audit
+from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError, with_near_names
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
-from oar.plans.online_plan import OnlinePlan
-from oar.plans.online_result import OnlineAudit
+from oar.plans.rounds.plan import OnlinePlan
+from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
-from oar.solvers.shared_limits import SharedLimits
+from oar.referee import audit
+from oar.solvers.feasible.shared_budgets import SharedLimits
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
-from oar.actions.bounds import is_number
 from oar.actions.choice import Levers, as_action, part_of
-from oar.actions.limits import Limits
-from oar.actions.measured import Measured, distance_scales, measure, spreads_of
+from oar.actions.limits.bounds import is_number
+from oar.actions.limits.limit import Limits
+from oar.actions.limits.plausible import NOBODY, Neighbourhood
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
-from oar.actions.plausible import NOBODY, Neighbourhood
+from oar.actions.sets.cost_region import Measured, distance_scales, measure, spreads_of
 from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.estimators.black_box import BlackBox
+from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
@@ -28,7 +28,7 @@ from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
 from oar.models import Differentiable, NearestCentroid, Scaled, TestTimeBatchNorm
 from oar.people import Population
-from oar.people.scales import drowning
+from oar.people.tables.scales import drowning
 
 
 @with_near_names

@@ -9,19 +9,19 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.audit import judged, judged_online
-from oar.audit.proofs import BOTH, MEMBERS, QUERY
 from oar.errors import EstimatorError, with_near_names
 from oar.estimators import BlackBox
 from oar.models import NearestCentroid
 from oar.models.differentiable import need_jax
 from oar.online import OnlineProblem
 from oar.plans import Proposal, Result
-from oar.plans.online_result import OnlineResult
+from oar.plans.rounds.result import OnlineResult
 from oar.problem import Problem
 from oar.progress import OnStep, Progress, step_line
+from oar.referee import judged, judged_online
+from oar.referee.proofs import BOTH, MEMBERS, QUERY
 from oar.solvers import propose_collective, propose_individual, propose_joint
-from oar.solvers.online_planning import propose_online
+from oar.solvers.rounds.planning import propose_online
 
 
 @with_near_names
@@ -119,7 +119,7 @@ def _check_jax(problem: Problem) -> None:
 def audited(proposal: Proposal, problem: Problem | None = None, who: str | None = None) -> Result:
     """Return a proposal with what a fresh refit says of it, and what is proved of all that this problem allows.
 
-    Nothing is proved where it is not said who may move: see `oar.audit.judged`.
+    Nothing is proved where it is not said who may move: see `oar.referee.judged`.
     """
     model = proposal.plan.problem.model
     if not isinstance(model, BlackBox):

@@ -11,8 +11,8 @@ from applicants import LATE, TARGET, applicants
 
 import oar
 from oar import Limit, Limits
-from oar.actions.codes import codes
-from oar.actions.observed import drafted, told
+from oar.actions.limits.missing_codes import codes
+from oar.actions.limits.observed import drafted, told
 
 SIZE = 2_000
 

@@ -12,12 +12,12 @@ import pandas
 import pytest
 
 import oar
-from oar.actions.limits import Limit, Limits
-from oar.actions.measured import measure
-from oar.actions.norms import Norm
+from oar.actions.limits.limit import Limit, Limits
+from oar.actions.sets.cost_region import measure
+from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError
 from oar.limits import from_actionable_recourse, from_dice
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 SCHEMA = Schema(
     (

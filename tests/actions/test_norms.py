@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 import oar
-from oar.actions.norms import Norm, euclidean
+from oar.actions.sets.norms import Norm, euclidean
 
 NORMS = [Norm(1.0), Norm(2.0), Norm(np.inf)]
 finite = st.floats(-1e3, 1e3)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import oar
 from oar import Limit, Limits
-from oar.actions.observed import FEW, TAIL, drafted, told
-from oar.actions.steps import bound_step
+from oar.actions.limits.observed import FEW, TAIL, drafted, told
+from oar.actions.limits.round_steps import bound_step
 
 
 def table(size=600, seed=0):

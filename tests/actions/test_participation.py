@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import oar
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 TABLE = pd.DataFrame(
     {

@@ -10,9 +10,9 @@ import pytest
 from rule_worlds import SCHEMA, frame_of, people_of
 
 import oar
-from oar.actions.limits import Limit, Limits
-from oar.audit.places import Places
+from oar.actions.limits.limit import Limit, Limits
 from oar.errors import DataError, OptionError
+from oar.referee.limits.neighbourhoods import Places
 
 
 def problem(plausible, size=40, **columns):
@@ -107,7 +107,7 @@ def test_duplicates_have_no_distance():
     frame = frame_of(10)
     people = people_of(frame.loc[np.repeat(frame.index, 4)].reset_index(drop=True))
     features = np.asarray(people.features)
-    where = oar.actions.plausible.Neighbourhood(oar.Plausible(3, 1.0), features, np.ones(features.shape[1]))
+    where = oar.actions.limits.plausible.Neighbourhood(oar.Plausible(3, 1.0), features, np.ones(features.shape[1]))
     assert where.far == 0
     assert where.near(features, np.arange(40), features).all()
     moved = features.copy()

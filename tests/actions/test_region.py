@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from oar.actions.norms import Norm
-from oar.actions.region import Levels, Region
+from oar.actions.sets.norms import Norm
+from oar.actions.sets.region import Levels, Region
 
 NORMS = [1.0, 2.0, np.inf]
 

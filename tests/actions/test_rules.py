@@ -10,12 +10,12 @@ import pytest
 from rule_worlds import GRADES, SCHEMA, frame_of, keeps, people_of, rows_of
 
 import oar
-from oar.actions.limits import Limits
-from oar.actions.measured import measure
-from oar.actions.norms import Norm
-from oar.actions.rules import Comparison, parse_rule
+from oar.actions.limits.limit import Limits
+from oar.actions.limits.rules import Comparison, parse_rule
+from oar.actions.sets.cost_region import measure
+from oar.actions.sets.norms import Norm
 from oar.errors import OptionError
-from oar.solvers.whole import Whole
+from oar.solvers.discrete.integer_moves import Whole
 
 RULES = (
     "if job == 'none' then income <= 18",

@@ -9,7 +9,7 @@ from command_worlds import numbers, people
 
 import oar
 from oar.errors import DataError, OptionError
-from oar.report.moves_out import changes_of
+from oar.report.files.moves import changes_of
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2

@@ -17,7 +17,7 @@ from oar.online import (
     Walk,
     Window,
 )
-from oar.plans.online_plan import OnlinePlan
+from oar.plans.rounds.plan import OnlinePlan
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 

@@ -17,11 +17,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import oar
 from oar import models
-from oar.actions.norms import Norm
-from oar.audit import judged
-from oar.audit.proofs import balls, batch_norms
-from oar.audit.proofs.own_moves import Seen, beyond_half_spaces
+from oar.actions.sets.norms import Norm
 from oar.plans.proof import Hints, Proof
+from oar.referee import judged
+from oar.referee.proofs import balls, batch_norms
+from oar.referee.proofs.own_moves import Seen, beyond_half_spaces
 from oar.solvers import propose_collective, propose_individual
 
 NORMS = (1.0, 2.0, np.inf)

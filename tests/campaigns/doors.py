@@ -20,7 +20,7 @@ from member_cards import FAMILIES, random_card, random_table_card
 import oar
 from oar.models import MLP, Ridge, SoftmaxRegression
 from oar.people import Schema, read_table
-from oar.plans.card_file import as_json
+from oar.plans.cards.file import as_json
 
 from . import damages
 from .damages import Damage
@@ -170,7 +170,7 @@ def _settings(folder: Path) -> Iterator[Door]:
         oar.Problem(population, SoftmaxRegression(), asked, oar.Perturb(1.0, limits=path))
 
     def study(path: Path) -> None:
-        from oar.cli.study_file import read_study
+        from oar.cli.inputs.study_file import read_study
 
         asked = read_study(path)
         assert asked.problem is not None
@@ -283,7 +283,7 @@ def _moves(folder: Path) -> Iterator[Door]:
     told = card.parent / "audit.json"
 
     def over(path: Path) -> Any:
-        from oar.report.deliver import _delivered
+        from oar.report.plan.deliver import _delivered
 
         return _delivered(path)
 
@@ -304,7 +304,7 @@ def _arrays() -> Iterator[Door]:
     from planning_worlds import three_rounds
 
     from oar.online import FullRefit
-    from oar.paper.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint
+    from oar_paper.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint
 
     problem = three_rounds(SoftmaxRegression(), FullRefit())
     plan = oar.OnlinePlan(problem, np.zeros((18, 2)), (((np.ones(3), np.ones(3)),), (), ()))

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
-from oar.report.arriving import finish
-from oar.report.outputs import staged
+from oar.report.files.outputs import staged
+from oar.report.files.replacing import finish
 
 from .kills import NEW, OLD, OWN, files_of, in_a_child, written
 from .tally import Tally, parser

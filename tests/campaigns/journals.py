@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oar.errors import StorageError
-from oar.report.arriving import ARRIVING, FILES, LOCK, NOTE, PREFIX, _check, finish
-from oar.report.deliver import FILES as OF_A_PLAN
-from oar.report.deliver import check_folder
-from oar.report.outputs import staged
+from oar.report.files.outputs import staged
+from oar.report.files.replacing import ARRIVING, FILES, LOCK, NOTE, PREFIX, _check, finish
+from oar.report.plan.deliver import FILES as OF_A_PLAN
+from oar.report.plan.deliver import check_folder
 
 MINE = "thesis.txt"
 PATIENCE = 60  # seconds, after which a command hangs

@@ -17,9 +17,9 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from oar.report import arriving
-from oar.report.arriving import finish, is_ours
-from oar.report.outputs import staged
+from oar.report.files import replacing as arriving
+from oar.report.files.outputs import staged
+from oar.report.files.replacing import finish, is_ours
 
 from .tally import Tally, parser
 

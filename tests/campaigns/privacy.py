@@ -38,8 +38,8 @@ import pandas as pd
 
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Scaled, SoftmaxRegression
-from oar.plans.card_file import as_json
-from oar.plans.telling import telling
+from oar.plans.cards.disclosure import telling
+from oar.plans.cards.file import as_json
 
 from .privacy_by_refits import by_refits, by_steps
 from .tally import Tally, parser
@@ -330,7 +330,7 @@ PUBLIC = ("plan.json", "member.html", "audit.json", "report.html")
 
 def by_digits(seed: int, people: int = 12) -> None:
     """Print how near attacks come where cards are forced to have so many digits: the table of docs/privacy.md."""
-    from oar.plans import publish
+    from oar.plans.cards import publish
 
     chosen, enough = publish.FEWEST_FIRST, publish.ENOUGH
     try:
@@ -359,8 +359,8 @@ def by_costs(seed: int, tables: int = 5) -> None:
 
     Costs are functions of columns alone, so no plan is made.
     """
-    from oar.actions.steps import share_of
-    from oar.plans.digits import FINEST, dear
+    from oar.actions.limits.round_steps import share_of
+    from oar.plans.cards.digits import FINEST, dear
 
     names = ["income", "debt", "savings", "rent"]
     for size in (100, 300, 1000):

@@ -184,8 +184,8 @@ def by_steps(seed: int, people: int = 4) -> None:
 
 def _ways(size: int) -> Iterator[tuple[str, Any]]:
     """Yield ways to publish what was found."""
-    from oar.actions import steps as rounding
-    from oar.report.publishable import publishable
+    from oar.actions.limits import round_steps as rounding
+    from oar.report.plan.publishable import publishable
 
     def cut(value: Any, digits: int) -> Any:
         if isinstance(value, Mapping):

@@ -11,10 +11,10 @@ import pandas
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
-from oar.audit.advice import broken_limits, cost_again, total
+from oar.actions.limits.limit import Limit, Limits
 from oar.errors import OptionError
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
+from oar.referee.individual.advice import broken_limits, cost_again, total
 
 KINDS = ("l1", "l2", "l0")
 LEVELS = ("a", "b", "c")

@@ -6,7 +6,7 @@ import numpy as np
 
 import oar
 from oar import models
-from oar.solvers.own_region import shortest_move
+from oar.solvers.query.shortest_move import shortest_move
 
 VERBS = ("individual", "collective", "joint")
 ROUNDING = 1e-6, 1e-9  # what the package itself allows a refit to be below a bound: a share of a loss, and a loss

@@ -21,8 +21,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import oar
-from oar.studies import claims
-from oar.studies.store import TABLES
+from oar.studies.store import leases as claims
+from oar.studies.store.database import TABLES
 
 from .tally import Tally, parser
 

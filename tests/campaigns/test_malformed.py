@@ -17,7 +17,7 @@ import oar
 from oar.models import PrototypeNetwork, SoftmaxRegression
 from oar.opening import read_json, read_npz, read_toml
 from oar.people import read_table
-from oar.plans.card_file import as_json
+from oar.plans.cards.file import as_json
 
 from . import damages
 

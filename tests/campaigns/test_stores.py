@@ -9,8 +9,8 @@ import pytest
 from study_worlds import problem
 
 import oar
-from oar.studies import claims
-from oar.studies.store import Store
+from oar.studies.store import leases as claims
+from oar.studies.store.database import Store
 
 from . import stores
 

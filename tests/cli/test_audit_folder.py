@@ -212,7 +212,7 @@ def test_a_damaged_private_file_ends_in_one_line_that_says_it_was_altered(world,
 
 
 def test_a_manifest_that_was_made_anew_has_another_id(world, copy):
-    from oar.report.manifest import MANIFEST, check, seal
+    from oar.report.files.manifest import MANIFEST, check, seal
 
     cell_altered(copy)
     old = json.loads((copy / MANIFEST).read_text())["plan"]

@@ -10,7 +10,7 @@ import pytest
 from command_worlds import done, failed, people
 
 import oar
-from oar.report.arriving import is_ours
+from oar.report.files.replacing import is_ours
 
 ASKED = ("--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3)
 
@@ -33,7 +33,7 @@ def test_a_card_with_half_a_character_is_refused(planned, tmp_path, whole):
 
 
 def test_a_manifest_with_half_a_character_is_damaged(planned):
-    from oar.report.manifest import check
+    from oar.report.files.manifest import check
 
     path = planned / "plan" / "manifest.json"
     text = path.read_text()

@@ -9,7 +9,7 @@ import pytest
 from command_worlds import done, failed, run
 from PIL import Image
 
-from oar.worlds.scenarios import SCENARIOS
+from oar_stories.index import SCENARIOS
 
 SMALL = ("--rounds", 6, "--people", 60, "--repeats", 2)
 FILES = {"school.png", "school.gif", "table.csv", "results.json"}
@@ -118,7 +118,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, monkeypatch):
     def interrupted(told, quick):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("oar.worlds.scenario_files.csv_text", lambda rows: interrupted(rows, False))
+    monkeypatch.setattr("oar_stories.files.csv_text", lambda rows: interrupted(rows, False))
     small = ("--rounds", 2, "--people", 60, "--repeats", 1, "--no-animation", "--out", tmp_path / "a" / "b")
     result = run("simulate", "school", *small)
     assert result.exit_code == 130

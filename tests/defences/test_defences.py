@@ -8,7 +8,7 @@ from scipy import stats
 
 import oar
 from oar import defences
-from oar.models.robust_centroids import RobustCentroids
+from oar.models.centroid.robust_centroids import RobustCentroids
 
 RNG = np.random.default_rng(0)
 

@@ -13,9 +13,9 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Random, Spy
 
 import oar
-from oar.estimators.rate import Rate
-from oar.outside.asking import Asking, Given
-from oar.outside.label_distance import LabelDistance
+from oar.black_boxes.label_distance import LabelDistance
+from oar.black_boxes.refits import Asking, Given
+from oar.estimators.black_box.success_rate import Rate
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import MemberPlan
 

@@ -6,9 +6,9 @@ from sklearn.linear_model import RidgeClassifier
 from tests.estimator_worlds import CASES, IDS, VALUES, crowd, logistic, machines, original_loss, refitted
 
 import oar
-from oar.audit import witnesses
 from oar.problem import as_model
-from oar.solvers.lever_refits import Refitting
+from oar.referee.witnesses import refits as witnesses
+from oar.solvers.discrete.ground_refits import Refitting
 
 STEPS = 1e-4, 1e-5
 

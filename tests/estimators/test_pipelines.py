@@ -25,9 +25,9 @@ from sklearn.preprocessing import (
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError
-from oar.estimators.front import Front
-from oar.estimators.front_nodes import hats
 from oar.estimators.recognise import recognised
+from oar.estimators.transformers.front import Front
+from oar.estimators.transformers.nodes import hats
 from oar.estimators.twin import Twin
 from oar.solvers import ProjectedGradient
 

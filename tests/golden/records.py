@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import oar
-from oar.people.streamed import StreamedPopulation
+from oar.people.parts.population import StreamedPopulation
 
 from .problems import PROBLEMS
 

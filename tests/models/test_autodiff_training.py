@@ -5,11 +5,11 @@ import pytest
 from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 from oar.errors import DataError, NumericsError
-from oar.models import curvature
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.custom import Custom
-from oar.models.linear import SoftmaxRegression
-from oar.models.linear_training import LinearTraining
+from oar.models.autodiff.custom import Custom
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.fit import curvature
+from oar.models.linear.losses import SoftmaxRegression
+from oar.models.linear.training import LinearTraining
 from oar.models.training import Fit
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
@@ -101,7 +101,7 @@ def test_agrees_with_closed_form_passes_over_several_padded_chunks():
 
 
 def test_padding_repeats_people_so_that_partial_losses_stay_finite(monkeypatch):
-    monkeypatch.setattr("oar.models.autodiff_training.CHUNK", 8)
+    monkeypatch.setattr("oar.models.autodiff.training.CHUNK", 8)
     features = np.exp(FEATURES)
     model = softmax_model(loss=lambda parameters, x, y: cross_entropy(parameters, jnp.log(x), y))
     training = AutodiffTraining(model, features, TARGETS, WEIGHTS)

@@ -9,9 +9,9 @@ import pytest
 
 import oar
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
-from oar.models.batch_norm import Batch
-from oar.models.batch_norm_deep import DeepTraining
-from oar.models.batch_norm_moments import MomentTraining
+from oar.models.batch_norm.deep import DeepTraining
+from oar.models.batch_norm.model import Batch
+from oar.models.batch_norm.moments import MomentTraining
 from oar.signals import Implicit
 
 SIZE, WIDTH = 7, 3

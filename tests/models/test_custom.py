@@ -8,9 +8,9 @@ from differentiation import assert_differentiates_training, goal_of, query_of, s
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.custom import Custom, from_equinox
-from oar.models.mlp import MLP
+from oar.models.autodiff.custom import Custom, from_equinox
+from oar.models.autodiff.mlp import MLP
+from oar.models.autodiff.training import AutodiffTraining
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
 SHORT = oar.solvers.ProjectedGradient(max_steps=30, restarts=0)
@@ -294,7 +294,7 @@ def kinked(parameters, x, y):
 )
 def test_a_refit_that_does_not_converge_is_a_status_and_no_number(loss, monkeypatch):
     if loss is not kinked:  # it falls for ever at the same rate, however long one walks
-        monkeypatch.setattr("oar.models.minimise.MOST_WALKS", 100)
+        monkeypatch.setattr("oar.models.fit.minimise.MOST_WALKS", 100)
     model = Custom(loss=loss, init=np.zeros(3), penalty=lambda p: 1e-3 * (p @ p) if loss is kinked else 0.0)
     people = oar.Population(FEATURES, np.arange(len(FEATURES)) % 2)
     for verb in (oar.collective, oar.individual, oar.joint):

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 import oar
 from oar.errors import DataError, OptionError
 from oar.models import Scaled
-from oar.models.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
 
 FEW_STEPS = oar.solvers.ProjectedGradient(max_steps=10, restarts=0)
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()

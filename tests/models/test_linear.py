@@ -167,7 +167,7 @@ def test_a_bound_in_place_of_the_hessian_gives_the_same_fit_and_signal(model, mo
     factored, fit = bound(model, people)
     pull = np.random.default_rng(2).normal(size=fit.parameters.size)
     signal = factored.solve(fit, pull, None, 1e-9)
-    monkeypatch.setattr("oar.models.linear_training.SMALL", 1)
+    monkeypatch.setattr("oar.models.linear.training.SMALL", 1)
     bounded, again = bound(model, people)
     monkeypatch.setattr(bounded, "hessian", None)  # it must not be asked for
     assert again.converged
@@ -178,7 +178,7 @@ def test_a_bound_in_place_of_the_hessian_gives_the_same_fit_and_signal(model, mo
 def test_many_people_begin_with_some_of_them_and_end_with_all(monkeypatch):
     people = crowd(5, 4_000)
     plain, fit = bound(SoftmaxRegression(0.02), people)
-    monkeypatch.setattr("oar.models.linear_training.CHUNK", 100)
+    monkeypatch.setattr("oar.models.linear.training.CHUNK", 100)
     training, coarse = bound(SoftmaxRegression(0.02), people)
     assert training._chunks == 40
     assert coarse.converged

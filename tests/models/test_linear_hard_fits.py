@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 
 import oar
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.hinge_line import least_along
-from oar.models.separation import separates
+from oar.models.linear.hinge_search import least_along
+from oar.models.linear.separation import separates
 
 SIZE = 36
 
@@ -186,7 +186,7 @@ def test_separation_is_what_one_linear_programme_says(seed, monkeypatch):
     """The judge asks HiGHS about all inequalities at once, with slacks; ours takes up a few at a time."""
     from scipy.optimize import linprog
 
-    monkeypatch.setattr("oar.models.separation.ROWS", 5)
+    monkeypatch.setattr("oar.models.linear.separation.ROWS", 5)
     rng = np.random.default_rng(seed)
     codes, count = np.arange(24) % 3, 24
     rows = rng.normal(size=(count, 2)) + 1.3 * rng.normal(0, 1.2, (3, 2))[codes]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import oar.models.linear_training as module
+import oar.models.linear.training as module
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.linear_training import LinearTraining
+from oar.models.linear.training import LinearTraining
 
 MODELS = [SoftmaxRegression(0.02), LinearSVM(0.02), LinearSVM(0.02, penalise_intercept=True), Ridge(0.02)]
 

@@ -6,11 +6,11 @@ import pytest
 from differentiation import small_people
 
 from oar.errors import NumericsError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.conjugate_gradients import conjugate_gradients, in_range
-from oar.models.custom import Custom
-from oar.models.mlp import MLP
-from oar.models.prototypes import PrototypeNetwork
+from oar.models.autodiff.custom import Custom
+from oar.models.autodiff.mlp import MLP
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.fit.conjugate_gradients import conjugate_gradients, in_range
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
 
@@ -46,7 +46,7 @@ NETWORKS = [
 @pytest.mark.parametrize(("kind", "settings"), NETWORKS, ids=["mlp", "prototypes"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_features_beyond_all_scales(kind, settings, activation, monkeypatch):
-    monkeypatch.setattr("oar.models.minimise.MOST_WALKS", 50)
+    monkeypatch.setattr("oar.models.fit.minimise.MOST_WALKS", 50)
     fit = trained(kind(**settings, activation=activation, l2=1e-9), 1e6 * FEATURES)
     assert np.isfinite(fit.parameters).all()
     assert np.isfinite(fit.residual)

@@ -9,10 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from oar.errors import OptionError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.linear import SoftmaxRegression
-from oar.models.linear_training import LinearTraining
-from oar.models.mlp import ACTIVATIONS, MLP
+from oar.models.autodiff.mlp import ACTIVATIONS, MLP
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.linear.losses import SoftmaxRegression
+from oar.models.linear.training import LinearTraining
 
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 QUERY, GOAL = query_of(FEATURES), goal_of(TARGETS)
@@ -101,7 +101,7 @@ def test_every_activation_against_differences(activation):
 
 
 def test_relu_that_ends_on_a_kink_says_so(monkeypatch):
-    monkeypatch.setattr("oar.models.minimise.MOST_WALKS", 100)
+    monkeypatch.setattr("oar.models.fit.minimise.MOST_WALKS", 100)
     training = AutodiffTraining(MLP(hidden=(4,), activation="relu", l2=1e-2), FEATURES, TARGETS, WEIGHTS)
     fit = training.fit(training.moved(None), training.start(), 1e-10)
     assert fit.residual > 1e-4

@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.neighbors import NearestCentroid as Witness
 
 import oar
-from oar.models.nearest_centroid import goal_loss
+from oar.models.centroid.nearest_centroid import goal_loss
 from worlds import oracle_centroids, random_world, seeds
 
 

@@ -6,11 +6,11 @@ from differentiation import small_people
 from threadpoolctl import threadpool_info
 
 from oar.errors import NumericsError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.mlp import MLP
-from oar.models.one_thread import one_thread
-from oar.models.prototypes import PrototypeNetwork
-from oar.models.spectrum import spectrum
+from oar.models.autodiff.mlp import MLP
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.fit.one_thread import one_thread
+from oar.models.fit.spectrum import spectrum
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
 

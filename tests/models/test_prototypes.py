@@ -6,8 +6,8 @@ from scipy.special import softmax
 
 import oar
 from oar.errors import DataError, OptionError
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.prototypes import PrototypeNetwork
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.centroid.prototypes import PrototypeNetwork
 
 FEATURES, TARGETS, WEIGHTS, CODES = small_people()
 QUERY, GOAL = query_of(FEATURES), goal_of(TARGETS)

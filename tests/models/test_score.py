@@ -5,9 +5,9 @@ import pytest
 
 import oar
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.models.parameters import flattened
+from oar.models.autodiff.parameters import flattened
 from oar.models.score import score_of
-from oar.models.spec import parameter_count
+from oar.models.serialize import parameter_count
 
 MODELS = [
     SoftmaxRegression(0.02),

@@ -7,7 +7,7 @@ import pytest
 
 import oar
 from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.models.spec import from_spec, parameter_count, to_spec
+from oar.models.serialize import from_spec, parameter_count, to_spec
 
 
 @pytest.mark.parametrize(

@@ -504,8 +504,8 @@ def test_what_needs_jax_functions_refuses_kindly():
     people, model = people_of(), layer()
     with pytest.raises(OptionError, match=f"ClippedInfluence {said}"):
         oar.defences.ClippedInfluence(2.0).prepared(people, model, model.fit(people), np.random.default_rng(0))
-    from oar.solvers.cheapest_search import Outputs
-    from oar.worlds.actors_deployed import deployed
+    from oar.solvers.cheapest.nonlinear_search import Outputs
+    from oar.worlds.deployed.model import deployed
 
     with pytest.raises(OptionError, match=f"oar.cheapest {said}"):
         Outputs.of(oar.models.Scaled(model), people)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import oar
-from oar.models import vmapped
-from oar.models.vmapped import RefitsSideBySide
+from oar.models.linear import lanes as vmapped
+from oar.models.linear.lanes import RefitsSideBySide
 
 L2 = 0.05
 LANES = 19  # always, so that each model is compiled once

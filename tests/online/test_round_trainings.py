@@ -7,9 +7,9 @@ from online_worlds import batch
 
 import oar
 from oar import online
-from oar.models.autodiff_training import AutodiffTraining
+from oar.models.autodiff.training import AutodiffTraining
 from oar.models.training import Fit
-from oar.online.binding import bind, flat_form, own_form
+from oar.online.training.binding import bind, flat_form, own_form
 
 PEOPLE = oar.Population(100 * batch(3).features + [500.0, -2.0], batch(3).labels, batch(3).weights)
 

@@ -12,12 +12,12 @@ pytest.importorskip("jax")
 from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.cli import app
-from oar.paper.draw_extended import draw_extended
-from oar.paper.extended import BreakEven, Extended, Point, break_even, extended_stages, study
-from oar.paper.extended_cases import Contender, extended_settings, standardised_iris
-from oar.paper.extended_summary import extended_section, extended_table
-from oar.paper.settings import reproduction_settings
 from oar.solvers import ProjectedGradient
+from oar_paper.draw_extended import draw_extended
+from oar_paper.extended import BreakEven, Extended, Point, break_even, extended_stages, study
+from oar_paper.extended_cases import Contender, extended_settings, standardised_iris
+from oar_paper.extended_summary import extended_section, extended_table
+from oar_paper.settings import reproduction_settings
 
 FAST = ("nearest_centroid", "prototypes", "softmax", "svm", "naive_bayes")
 
@@ -112,8 +112,8 @@ def test_the_command_adds_a_figure_a_block_and_a_section(tmp_path, monkeypatch):
     coarse = dataclasses.replace(
         reproduction_settings(quick=True), mnist_budgets=(0.0, 1.0), shares=(0.0, 1.0), mnist_pairs=2
     )
-    monkeypatch.setattr("oar.paper.reproduce.reproduction_settings", lambda quick, seed: coarse)
-    monkeypatch.setattr("oar.paper.reproduce.extended_settings", lambda quick, seed: few(("softmax",)))
+    monkeypatch.setattr("oar_paper.reproduce.reproduction_settings", lambda quick, seed: coarse)
+    monkeypatch.setattr("oar_paper.reproduce.extended_settings", lambda quick, seed: few(("softmax",)))
     result = CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path), "--quick", "--extended"])
     assert result.exit_code == 0, result.output
 

@@ -6,9 +6,9 @@ from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 from sklearn.datasets import load_iris
 
 from oar.errors import DataError
-from oar.paper.figure1 import FEATURES, FLOWERS_OF_CLASS, candidates, figure1
-from oar.report.draw_map import draw_map
-from oar.report.plain import json_text
+from oar.report.figures.recourse_map_drawing import draw_map
+from oar.report.files.json import json_text
+from oar_paper.figure1 import FEATURES, FLOWERS_OF_CLASS, candidates, figure1
 
 DRAWS = 40
 

@@ -12,13 +12,13 @@ pytest.importorskip("jax")
 from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.cli import app
-from oar.paper import outside as study
-from oar.paper.draw_outside import draw_outside
-from oar.paper.outside import WAYS, Attempt, Cell, Outside, find_outside, outside_settings, outside_stages
-from oar.paper.outside_cases import contenders, german_case, mnist_case
-from oar.paper.outside_run import study_outside
-from oar.paper.outside_summary import kept_table, outside_summary, outside_table
-from oar.report.plain import json_text
+from oar.report.files.json import json_text
+from oar_paper import outside as study
+from oar_paper.draw_outside import draw_outside
+from oar_paper.outside import WAYS, Attempt, Cell, Outside, find_outside, outside_settings, outside_stages
+from oar_paper.outside_cases import contenders, german_case, mnist_case
+from oar_paper.outside_run import study_outside
+from oar_paper.outside_summary import kept_table, outside_summary, outside_table
 
 TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4)
 

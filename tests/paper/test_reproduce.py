@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from oar.paper.reproduce import STAGES, find, reproduce, results
-from oar.paper.settings import reproduction_settings
-from oar.report.plain import json_text
+from oar.report.files.json import json_text
+from oar_paper.reproduce import STAGES, find, reproduce, results
+from oar_paper.settings import reproduction_settings
 
 OAR = [sys.executable, "-c", "from oar.cli import main; main()"]
 FIGURES = ("figure1", "figure2", "strip")

@@ -6,12 +6,12 @@ import sklearn.neighbors
 from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 import oar
-from oar.paper.accuracy import accuracy_table, measure
-from oar.paper.answers import answers
-from oar.paper.case import iris_case, mnist_case
-from oar.paper.draw_strip import draw_picture_strip
-from oar.paper.shares import study_budget
-from oar.paper.strip import picture_strip
+from oar_paper.accuracy import accuracy_table, measure
+from oar_paper.answers import answers
+from oar_paper.case import iris_case, mnist_case
+from oar_paper.draw_strip import draw_picture_strip
+from oar_paper.shares import study_budget
+from oar_paper.strip import picture_strip
 
 
 @pytest.fixture(scope="module")

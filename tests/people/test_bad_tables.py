@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import oar
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 from oar.people import Column, Schema, read_table
 
 GOOD = b"income,purpose,approved\n1200,car,no\n3100,home,yes\n2500,car,yes\n"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oar
-from oar.people.identities import FEWEST, FEWEST_IN_ORDER, identities
+from oar.people.tables.identities import FEWEST, FEWEST_IN_ORDER, identities
 
 SIZE = 200
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import oar
 from oar.people import Column, Schema
-from oar.people.encoding import Encoding
+from oar.people.tables.encoding import Encoding
 
 COLUMNS = (
     Column("income", "number"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oar
 from oar.people import Column, Schema, read_table
-from oar.people.encoding import Encoding
+from oar.people.tables.encoding import Encoding
 
 GRADES = ["low", "middle", "high"]
 

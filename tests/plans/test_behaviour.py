@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import oar
-from oar.plans.behaviour import behaviour
+from oar.plans.fingerprints.behaviour import behaviour
 
 SCALE = 0.01
 
@@ -274,7 +274,7 @@ SAID = """
 import sys
 sys.dont_write_bytecode = True
 import test_behaviour
-from oar.plans.behaviour import behaviour
+from oar.plans.fingerprints.behaviour import behaviour
 print(*(behaviour(make(0.01)).digest for make in test_behaviour.MAKERS))
 """
 

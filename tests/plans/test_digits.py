@@ -9,14 +9,14 @@ import pytest
 
 import oar
 from oar.models import GaussianNaiveBayes, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
-from oar.models.spec import parameter_count
-from oar.plans import digits as rounding
-from oar.plans.card_file import as_json
-from oar.plans.layout import Sent, in_units
-from oar.plans.table_score import Scaler, TableScore
-from oar.plans.telling import telling
-from oar.report.deliver import publish
-from oar.report.member_page import member_page
+from oar.models.serialize import parameter_count
+from oar.plans.cards import digits as rounding
+from oar.plans.cards.disclosure import telling
+from oar.plans.cards.file import as_json
+from oar.plans.cards.parameter_layout import Sent, in_units
+from oar.plans.cards.table.score import Scaler, TableScore
+from oar.report.member.page import member_page
+from oar.report.plan.deliver import publish
 
 
 def loans(size=400, seed=0, jobs=("clerk", "cook", "driver")):
@@ -70,12 +70,12 @@ def test_a_card_has_the_fewest_digits_and_an_audit_agrees(model, norm, monkeypat
     assert found.success == worth.success
     assert max(len(repr(abs(number)).replace(".", "").strip("0")) for number in numbers_in(as_json(card))) <= 6
     first = rounding.FEWEST_FIRST.index(card.digits)
-    monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[-1:])
+    monkeypatch.setattr("oar.plans.cards.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[-1:])
     full = result.plan.published()[1]
     enough = 0.99 * (result.loss_before - full.loss)
     assert result.loss_before - worth.loss >= enough - 1e-9
     if first:
-        monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[:first])
+        monkeypatch.setattr("oar.plans.cards.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[:first])
         with pytest.raises(oar.DataError, match="would need more than"):
             result.plan.card()
 
@@ -119,7 +119,7 @@ def test_a_card_that_needs_fine_costs_and_one_with_a_quantile_for_a_bound_say_so
     frame = loans(100)
     result = planned(frame, budget=0.3)
     assert telling(result.plan.card(), result.problem) == ()
-    monkeypatch.setattr("oar.plans.publish.COARSEST_FIRST", (0.01,))
+    monkeypatch.setattr("oar.plans.cards.publish.COARSEST_FIRST", (0.01,))
     assert telling(result.plan.card(), result.problem) == ("fine costs of income, debt",)
     assert "It has fine costs of income, debt, which for so few people" in publish(result).facts["told"]
     monkeypatch.undo()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import oar
-from oar.plans.rare import rare_levels
+from oar.plans.cards.rare_levels import rare_levels
 
 
 def credit(size=120, seed=0, rare=1):
@@ -39,7 +39,7 @@ def test_a_label_cannot_be_computed_from_a_level_of_one(monkeypatch):
     frame = credit()
     result, card = card_of(frame, oar.models.Scaled(oar.SoftmaxRegression(l2=0.01)))
     place = result.problem.people.encoding.names.index("town=Uri")
-    monkeypatch.setattr("oar.plans.publish_table.rare_levels", lambda people: [])
+    monkeypatch.setattr("oar.plans.cards.publish_table.rare_levels", lambda people: [])
     telling = result.plan.card().broadcast.parameters[place]
     assert (telling > 0) == (frame.ok[7] == "yes")
     assert 0 < abs(telling) * len(frame) * 0.01 < 1  # |y − p| of that person, to the digit

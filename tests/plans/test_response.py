@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
 from oar.models.score import score_of
-from oar.plans.response import People, best_responses
+from oar.plans.cards.response import People, best_responses
 
 NORMS = (1, 2, np.inf)
 

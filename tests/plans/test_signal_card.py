@@ -11,13 +11,13 @@ import pytest
 from sklearn.datasets import load_iris
 
 import oar
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
 from oar.models.score import score_of
-from oar.models.spec import parameter_count
-from oar.plans.card import Broadcast
-from oar.plans.digits import FEWEST_FIRST
-from oar.plans.publish import FEWEST
+from oar.models.serialize import parameter_count
+from oar.plans.cards.card import Broadcast
+from oar.plans.cards.digits import FEWEST_FIRST
+from oar.plans.cards.publish import FEWEST
 from oar.solvers import OneShot, ProjectedGradient
 
 BRISK = ProjectedGradient(max_steps=200, restarts=0)
@@ -81,7 +81,7 @@ def test_members_at_home_make_the_moves_of_a_converged_plan(model, budget, monke
 
     That is of ten digits; with the fewest, members find moves that gain as much, all but.
     """
-    monkeypatch.setattr("oar.plans.publish.FEWEST_FIRST", FEWEST_FIRST[-1:])
+    monkeypatch.setattr("oar.plans.cards.publish.FEWEST_FIRST", FEWEST_FIRST[-1:])
     restarts = {} if model.linear else {"restarts": 0}  # where they take long
     result = oar.collective(iris_problem(model, budget), solver=ProjectedGradient(max_steps=400, **restarts))
     plan, card = result.plan, result.plan.card()
@@ -430,7 +430,7 @@ def wild_card(model, budget, norm, seed=0):
 @pytest.mark.parametrize("model", ANSWERED, ids=lambda model: model.name)
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_alone_and_among_others_everyone_finds_the_same_move(model, norm, monkeypatch):
-    monkeypatch.setattr("oar.plans.response.MOST_STEPS", 40)  # rounding shows long before the search ends
+    monkeypatch.setattr("oar.plans.cards.response.MOST_STEPS", 40)  # rounding shows long before the search ends
     people, card = crowd(size=4), wild_card(model, 50.0, norm)
     together = card.responses(np.asarray(people.features), people.class_rows(), np.full(4, 50.0))
     for row, label, move in zip(people.features, people.labels, together, strict=True):

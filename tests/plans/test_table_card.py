@@ -17,12 +17,12 @@ from table_worlds import worlds
 
 import oar
 from oar import Limit, Limits
-from oar.audit.table_limits import TableLimits
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
 from oar.plans import MemberPlan
-from oar.plans.publish import FEWEST
-from oar.plans.publish_table import _signal, table_cards
-from oar.plans.table_score import TableScore
+from oar.plans.cards.publish import FEWEST
+from oar.plans.cards.publish_table import _signal, table_cards
+from oar.plans.cards.table.score import TableScore
+from oar.referee.limits.table_moves import TableLimits
 
 LIMITS = Limits(
     {

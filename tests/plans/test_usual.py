@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oar
-from oar.plans.card_file import as_json
-from oar.plans.usual import usual_range, usual_ranges
+from oar.plans.cards.file import as_json
+from oar.plans.cards.usual_values import usual_range, usual_ranges
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=50, max_size=80)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from table_worlds import worlds as tables
 
 import oar
-from oar.solvers.best import Ranking
+from oar.solvers.outer.best_members import Ranking
 from worlds import World, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
 
 

@@ -12,7 +12,7 @@ from table_worlds import worlds as tables
 
 import oar
 from oar.models import LinearSVM, Ridge
-from oar.questions.bounds import bound_of, largest
+from oar.questions.least.bounds import bound_of, largest
 from worlds import NORMS, seeds
 
 KINDS = ("softmax", "ridge", "svm")

@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid as SklearnCentroid
 
 import oar
-from oar.audit.witnesses import refit
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
-from oar.questions.collateral import EFFECTS, Changes
+from oar.questions.effects.collateral import EFFECTS, Changes
+from oar.referee.witnesses.refits import refit
 
 SOFTMAX = oar.SoftmaxRegression(l2=0.05)
 MODELS = [

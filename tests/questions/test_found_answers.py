@@ -218,7 +218,7 @@ def test_budgets_are_found_for_other_goals_of_nearest_centroid(query):
 def test_the_search_for_fewer_members_ends_after_so_many_passes(monkeypatch):
     problem = two_groups(model=SoftmaxRegression(), size=30, budget=2.0)
     assert "where the search was ended" not in oar.minimal_coalition(problem, solver=QUICK).explanation
-    monkeypatch.setattr("oar.questions.coalition.PASSES", 1)
+    monkeypatch.setattr("oar.questions.least.coalition.PASSES", 1)
     ended = oar.minimal_coalition(problem, solver=QUICK)
     assert "by 1 plan for fewer, where the search was ended" in ended.explanation
     assert ended.result.success

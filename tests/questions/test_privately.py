@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import oar
-from oar.questions.privately import SENSITIVITY, gaussian_noise, statistics
+from oar.questions.private_card import SENSITIVITY, gaussian_noise, statistics
 
 
 def clouds(size=2_000, seed=0):

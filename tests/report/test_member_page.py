@@ -22,8 +22,8 @@ from member_cards import (
 
 import oar
 from oar.models import MLP, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.plans.card_file import as_json
-from oar.report.member_page import member_page, write_member_page
+from oar.plans.cards.file import as_json
+from oar.report.member.page import member_page, write_member_page
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>&amp;\u2028"
 IN_BULK = """([card, rows, targets, radii, kept]) =>

@@ -12,16 +12,16 @@ import pytest
 from command_worlds import approval, done, people
 
 import oar
-from oar.cli.audit_folder import _effects
+from oar.cli.commands.audit_folder import _effects
 from oar.errors import Status
 from oar.pictures.numbers import percent
-from oar.questions.collateral import Changes
-from oar.report.answer import answer
-from oar.report.deliver import publish
-from oar.report.facts import Origin, facts_of
-from oar.report.organiser import organiser_page
-from oar.report.plain import json_text
-from oar.report.publishable import publishable
+from oar.questions.effects.collateral import Changes
+from oar.report.files.json import json_text
+from oar.report.organiser.page import organiser_page
+from oar.report.plan.answer import answer
+from oar.report.plan.deliver import publish
+from oar.report.plan.facts import Origin, facts_of
+from oar.report.plan.publishable import publishable
 
 ORIGIN = Origin("oar plan people.csv", "people.csv", 90, 0, {"budget": 0.5})
 SECTIONS = ["outcome", "least", "power", "moves", "burden", "collateral", "certificate", "repeat"]

@@ -6,7 +6,7 @@ from command_worlds import audited, done, people
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oar.report.pooling import LEFT_OUT, OTHERS, SMALL, pooled, withheld
+from oar.report.plan.small_groups import LEFT_OUT, OTHERS, SMALL, pooled, withheld
 
 ASKED = ("--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.4", "--leave-out", "town")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from oar.errors import StorageError
-from oar.report.arriving import finish
-from oar.report.outputs import staged
+from oar.report.files.outputs import staged
+from oar.report.files.replacing import finish
 
 OURS = ("a.png", "results.json", "z.md", "extended.png", "extended.svg")
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_placed_is_said_and_placed_by_the_next_command(tmp_path, 
         plain(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("oar.report.arriving.os.replace", refuse)
+        patch.setattr("oar.report.files.replacing.os.replace", refuse)
         with (
             pytest.raises(StorageError, match=r"files of two runs.*Input/output error.*next oar command"),
             staged(tmp_path, last="results.json", others=["extended.png"], ours=OURS) as folder,
@@ -109,7 +109,7 @@ def test_beside_files_of_others_the_last_file_comes_last(tmp_path, monkeypatch):
         moved.append(target.name)
         plain(source, target)
 
-    monkeypatch.setattr("oar.report.arriving.os.replace", replace)
+    monkeypatch.setattr("oar.report.files.replacing.os.replace", replace)
     with staged(tmp_path, last="results.json", ours=OURS) as folder:
         fill(folder)
     assert moved == ["a.png", "z.md", "results.json"]
@@ -120,7 +120,7 @@ def test_a_folder_with_nothing_else_is_replaced_as_one_and_keeps_its_mode(tmp_pa
     with staged(out, last="results.json", ours=OURS) as folder:
         fill(folder, ("results.json", "extended.png"))
     out.chmod(0o750)
-    monkeypatch.setattr("oar.report.arriving.os.replace", None)
+    monkeypatch.setattr("oar.report.files.replacing.os.replace", None)
     with staged(out, last="results.json", others=["extended.png"], ours=OURS) as folder:
         fill(folder)
     assert names(out) == ["a.png", "results.json", "z.md"]
@@ -171,7 +171,7 @@ def test_being_told_to_end_waits_while_files_are_placed(tmp_path, monkeypatch, n
         signal.raise_signal(getattr(signal, name))
         plain(source, target)
 
-    monkeypatch.setattr("oar.report.arriving.os.replace", replace)
+    monkeypatch.setattr("oar.report.files.replacing.os.replace", replace)
     with staged(tmp_path, last="results.json", ours=OURS) as folder:
         fill(folder)
     assert names(tmp_path) == ["a.png", "own.txt", "results.json", "z.md"]
@@ -234,7 +234,7 @@ def test_a_full_disk_at_the_end_is_told_and_leaves_no_results(tmp_path, monkeypa
     def refuse(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oar.report.arriving.os.fsync", refuse)
+    monkeypatch.setattr("oar.report.files.replacing.os.fsync", refuse)
     with (
         pytest.raises(StorageError, match="No space left"),
         staged(tmp_path / "out", last="results.json", ours=OURS) as folder,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oar.people.spreadsheet import neutral, restored
+from oar.people.tables.spreadsheet import neutral, restored
 
 SIGNS = "=+-@＝＋－＠"
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from oar.errors import DataError, Status
-from oar.report.plain import as_plain, json_text
-from oar.report.spread import spread
-from oar.report.tables import markdown_table
+from oar.report.figures.spread import spread
+from oar.report.files.json import as_plain, json_text
+from oar.report.files.markdown import markdown_table
 
 
 @dataclasses.dataclass

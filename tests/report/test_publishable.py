@@ -2,7 +2,7 @@
 
 import pytest
 
-from oar.report.publishable import publishable
+from oar.report.plan.publishable import publishable
 
 
 def test_steps_are_ten_peoples_worth_and_no_finer_than_four_digits():

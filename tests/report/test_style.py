@@ -12,10 +12,10 @@ from matplotlib.text import Text
 
 from oar.pictures import charts
 from oar.pictures.colours import CLASS_COLOURS, CLASS_MARKERS
-from oar.report.curves import draw_flip, draw_line, draw_spread
-from oar.report.draw_strip import draw_strip
-from oar.report.spread import spread
-from oar.report.style import FORMATS, LINES, mark_quick, save_figure, styled
+from oar.report.figures.curves import draw_flip, draw_line, draw_spread
+from oar.report.figures.image_strip import draw_strip
+from oar.report.figures.spread import spread
+from oar.report.figures.style import FORMATS, LINES, mark_quick, save_figure, styled
 
 
 def small_figure():
@@ -60,7 +60,7 @@ def test_the_users_settings_are_neither_used_nor_changed(tmp_path):
 
 
 def test_pyplot_is_never_imported():
-    code = "import sys, oar.paper.reproduce; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, oar_paper.reproduce; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -13,11 +13,11 @@ from command_worlds import audited, done, people, values
 
 import oar
 from oar.errors import Status
-from oar.estimators.rate import Rate
+from oar.estimators.black_box.success_rate import Rate
 from oar.plans.proof import Proof
-from oar.report.answer import answer
-from oar.report.command_words import in_command_words
-from oar.report.deliver import publish
+from oar.report.plan.answer import answer
+from oar.report.plan.command_words import in_command_words
+from oar.report.plan.deliver import publish
 
 YES = ("--target", "approved", "--goal", "yes")
 PYTHON = re.compile(r"\boar\.\w|AnyBut|Between\(|\d\.\d{9,}|another solver")

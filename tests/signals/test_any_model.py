@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from signal_worlds import TIGHT, World, cosine, finite_differences, random_data
 
-from oar.models.autodiff_training import AutodiffTraining
-from oar.models.custom import Custom
-from oar.models.gaussian import GaussianNaiveBayes
+from oar.models.autodiff.custom import Custom
+from oar.models.autodiff.training import AutodiffTraining
+from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
 from oar.signals import SIGNALS, Alternating, GradientMatching, Hypernetwork, Implicit, Memory, Neumann, Unrolled
 
 HIDDEN = 3

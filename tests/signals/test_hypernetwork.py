@@ -7,12 +7,12 @@ from signal_worlds import softmax_world
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.mlp import MLP
-from oar.models.prototypes import PrototypeNetwork
+from oar.models.autodiff.mlp import MLP
+from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.training import Fit
 from oar.signals import Hypernetwork, Implicit, Memory
-from oar.signals.groups import Groups, target_codes
-from oar.signals.response_map import fit_response_map
+from oar.signals.hypernetworks.group_means import Groups, target_codes
+from oar.signals.hypernetworks.response_map import fit_response_map
 from worlds import seeds
 
 

@@ -9,7 +9,7 @@ from signal_worlds import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError
 from oar.signals import Implicit, Memory, Neumann
-from oar.signals.curvature import sharpness
+from oar.signals.largest_eigenvalue import sharpness
 from worlds import seeds
 
 

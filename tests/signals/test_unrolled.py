@@ -10,7 +10,7 @@ from signal_worlds import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError, OptionError
 from oar.signals import Alternating, Implicit, Memory, Unrolled
-from oar.signals.unrolling import spacing
+from oar.signals.backpropagation import spacing
 from worlds import seeds
 
 

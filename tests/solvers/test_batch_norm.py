@@ -12,8 +12,8 @@ import oar
 from oar.errors import Status
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
 from oar.solvers import propose_collective
-from oar.solvers.batch_norm import solve
-from oar.solvers.batch_norm_unit import Unit, highest, lowest
+from oar.solvers.batch_norm.planning import solve
+from oar.solvers.batch_norm.unit_extremes import Unit, highest, lowest
 
 STEPS = 9
 

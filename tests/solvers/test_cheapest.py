@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
-from oar.people.schema import Column, Schema
+from oar.actions.limits.limit import Limit, Limits
+from oar.people.tables.schema import Column, Schema
 
 LEVELS = ("car", "home", "school")
 GRADES = ("low", "middle", "high", "top")

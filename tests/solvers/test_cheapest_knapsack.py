@@ -11,10 +11,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
-from oar.solvers import cheapest_knapsack
-from oar.solvers.cheapest_knapsack import TooManyNodes, filled
-from oar.solvers.cheapest_milp import Programme
+from oar.actions.limits.limit import Limit, Limits
+from oar.solvers.cheapest import knapsack as cheapest_knapsack
+from oar.solvers.cheapest.knapsack import TooManyNodes, filled
+from oar.solvers.cheapest.milp import Programme
 
 ITEM = st.tuples(
     st.floats(0.01, 3.0),

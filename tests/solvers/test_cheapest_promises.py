@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 
 LEVELS = ("a", "b", "c")
 GRADES = ("low", "middle", "high")
@@ -229,7 +229,7 @@ def test_values_need_a_range():
 
 def test_the_audit_sees_every_broken_limit():
     """The audit shares nothing with the solver: what a wrong solver might hand out is caught."""
-    from oar.audit.advice import broken_limits
+    from oar.referee.individual.advice import broken_limits
 
     limits = Limits(
         {
@@ -265,7 +265,7 @@ def test_the_audit_sees_every_broken_limit():
 
 
 def test_who_broke_a_link_may_not_break_it_further():
-    from oar.audit.advice import broken_limits
+    from oar.referee.individual.advice import broken_limits
 
     limits = Limits(links=["rent <= income / 2"])
     start = {"income": 10.0, "rent": 9.0, "children": 2, "owns": False, "purpose": "a", "grade": "low"}

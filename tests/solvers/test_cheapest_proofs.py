@@ -10,9 +10,10 @@ import pytest
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
-from oar.plans.certificate import Certificate, Leaf, Split, Statement
-from oar.solvers import cheapest_milp, cheapest_proof
+from oar.actions.limits.limit import Limit, Limits
+from oar.plans.individual.certificate import Certificate, Leaf, Split, Statement
+from oar.solvers.cheapest import branch_and_bound as cheapest_proof
+from oar.solvers.cheapest import milp as cheapest_milp
 
 KINDS = ("l1", "l2", "l0")
 
@@ -124,7 +125,9 @@ def test_what_cannot_be_finished_is_found_and_not_proved(monkeypatch):
 
 def test_places_that_a_proof_cannot_rule_out_are_tried(monkeypatch):
     """A solver that finds nothing is helped by the proof, which ends at the cheapest change."""
-    monkeypatch.setattr(oar.solvers.cheapest, "solve", lambda space, goal: cheapest_milp.Found(None, np.inf, np.inf))
+    monkeypatch.setattr(
+        oar.solvers.cheapest.asking, "solve", lambda space, goal: cheapest_milp.Found(None, np.inf, np.inf)
+    )
     advice = linked("l1")
     assert advice.proved
     monkeypatch.undo()

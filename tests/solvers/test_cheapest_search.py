@@ -8,7 +8,7 @@ import pytest
 
 import oar
 from oar import models
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 
 LEVELS = ("a", "b", "c")
 

@@ -8,10 +8,10 @@ import pytest
 import oar
 from oar.models import LinearSVM, SoftmaxRegression
 from oar.signals import Implicit
-from oar.solvers.corners import across, one_by_one
-from oar.solvers.loop import LoopSettings
-from oar.solvers.member_limits import Limits
-from oar.solvers.search import Search, Start
+from oar.solvers.descent.corners import across, one_by_one
+from oar.solvers.descent.loop import LoopSettings
+from oar.solvers.descent.multistart import Search, Start
+from oar.solvers.feasible.balls import Limits
 
 
 def few_people(model, seed, norm, budget=0.8):

@@ -6,7 +6,7 @@ from hypothesis import given
 from sklearn.neighbors import NearestCentroid as Witness
 
 import oar
-from oar.solvers.reach import reach_of
+from oar.solvers.centroids.reach import reach_of
 from worlds import oracle_centroids, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
 
 
@@ -198,7 +198,7 @@ def test_one_pass_over_the_data():
 def test_gradients_are_finite_differences(seed):
     world = random_world(seed)
     reach = reach_of(world.problem())
-    from oar.models.nearest_centroid import goal_loss
+    from oar.models.centroid.nearest_centroid import goal_loss
 
     def loss(offsets):
         return float(goal_loss(np.linalg.norm(offsets, axis=1), reach.goal))

@@ -6,8 +6,8 @@ from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.models import GaussianNaiveBayes, Scaled
-from oar.solvers.lever_ground import LEAVE, given_rows, given_weights
-from oar.solvers.lever_refits import RefittedGround, Refitting
+from oar.solvers.discrete.ground import LEAVE, given_rows, given_weights
+from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
 
 STEP = 1e-4
 # Naive Bayes' own ε counts heads and not weights: it follows no weight, and jumps where somebody leaves.

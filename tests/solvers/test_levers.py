@@ -9,7 +9,8 @@ from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.models import Ridge, SoftmaxRegression
-from oar.solvers import ProjectedGradient, levers, propose_collective
+from oar.solvers import ProjectedGradient, propose_collective
+from oar.solvers.discrete import levers
 
 ALL = {"centroid": oar.NearestCentroid()} | CLASSIFIERS
 FEW_STEPS = ProjectedGradient(30, 1e-4, restarts=0)

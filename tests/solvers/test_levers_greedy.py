@@ -10,11 +10,11 @@ from lever_worlds import CLASSIFIERS, problem_of
 
 import oar
 from oar.models import SoftmaxRegression
-from oar.solvers import levers_greedy
-from oar.solvers.lever_centroids import CentroidGround
-from oar.solvers.lever_ground import LEAVE, Open, applied, given_rows, given_weights
-from oar.solvers.lever_refits import RefittedGround, Refitting
-from oar.solvers.levers_greedy import Effort, LeverSearch
+from oar.solvers.discrete import greedy as levers_greedy
+from oar.solvers.discrete.greedy import Effort, LeverSearch
+from oar.solvers.discrete.ground import LEAVE, Open, applied, given_rows, given_weights
+from oar.solvers.discrete.ground_centroids import CentroidGround
+from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
 
 SEEDS = 30
 

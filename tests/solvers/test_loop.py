@@ -8,10 +8,10 @@ from closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.signals.base import refit
-from oar.solvers.line_search import SEARCHES, Trials, armijo, exact
-from oar.solvers.loop import LoopSettings, improve
+from oar.solvers.descent.line_search import SEARCHES, Trials, armijo, exact
+from oar.solvers.descent.loop import LoopSettings, improve
 
 
 def improved(training, query, limits, settings=None, start=None, on_step=None):

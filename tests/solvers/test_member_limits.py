@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oar.actions.norms import Norm
-from oar.solvers.member_limits import BLOCK, Limits
+from oar.actions.sets.norms import Norm
+from oar.solvers.feasible.balls import BLOCK, Limits
 
 
 @pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])

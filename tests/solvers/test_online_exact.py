@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import oar
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream, Window
-from oar.plans.online_plan import OnlinePlan
+from oar.plans.rounds.plan import OnlinePlan
 
 RULES = {
     "full refit": FullRefit(),

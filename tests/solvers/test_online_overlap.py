@@ -8,7 +8,7 @@ from planning_worlds import BUDGET, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream
-from oar.solvers.online_gradient import Terrain
+from oar.solvers.rounds.gradient import Terrain
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 

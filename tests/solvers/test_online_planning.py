@@ -9,9 +9,9 @@ from scipy.special import expit
 
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Walk
-from oar.solvers.online_gradient import Terrain, limits_of
-from oar.solvers.online_one_shot import answer
-from oar.solvers.online_planning import propose_online
+from oar.solvers.rounds.gradient import Terrain, limits_of
+from oar.solvers.rounds.one_shot import answer
+from oar.solvers.rounds.planning import propose_online
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 LABELS = np.array([0.0, 0.0, 1.0, 1.0])

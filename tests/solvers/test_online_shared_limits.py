@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from oar.actions.norms import Norm
-from oar.solvers.member_limits import Limits
-from oar.solvers.shared_limits import SharedLimits
+from oar.actions.sets.norms import Norm
+from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.shared_budgets import SharedLimits
 
 NORMS = [Norm(1.0), Norm(2.0), Norm(np.inf)]
 seeds = st.integers(0, 2**32 - 1)

@@ -9,8 +9,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 import oar
+from oar.black_boxes.refits import Asking
 from oar.errors import OptionError
-from oar.outside.asking import Asking
 from oar.solvers import DirectSearch
 
 

@@ -10,11 +10,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import oar
+from oar.black_boxes.refits import Asking, Given
 from oar.errors import OptionError
-from oar.outside.asking import Asking, Given
 from oar.solvers import DirectSearch, Surrogate
-from oar.solvers.lever_ground import LEAVE, Open
-from oar.solvers.outside_levers import _best
+from oar.solvers.black_box.levers import _best
+from oar.solvers.discrete.ground import LEAVE, Open
 
 QUICK = Surrogate(models=[oar.SoftmaxRegression(0.05)])
 

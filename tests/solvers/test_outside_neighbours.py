@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 
 import oar
-from oar.actions.norms import Norm
-from oar.outside.asking import Asking
+from oar.actions.sets.norms import Norm
+from oar.black_boxes.refits import Asking
 from oar.plans import MemberPlan
-from oar.solvers import outside_exact, shortest_move
-from oar.solvers.outside_neighbours_collective import ring_of
-from oar.solvers.own_region import ruling_out
+from oar.solvers import shortest_move
+from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box.exact.neighbours_collective import ring_of
+from oar.solvers.query.shortest_move import ruling_out
 
 NORMS = (1, 2, np.inf)
 WAYS = ("auto", "brute", "kd_tree", "ball_tree")

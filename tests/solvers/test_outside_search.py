@@ -99,7 +99,7 @@ def test_a_random_forest_is_judged_by_a_rate_over_seeds_of_its_own():
 
 
 def test_a_generation_shares_its_seed_and_the_next_has_another(monkeypatch):
-    from oar.solvers.outside_trials import Trials
+    from oar.solvers.black_box.trials import Trials
 
     numbers = []
     judged = Trials.judged

@@ -12,11 +12,11 @@ import oar
 from oar.errors import DataError, OptionError
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.score import score_of
-from oar.plans.response import People, best_responses
+from oar.plans.cards.response import People, best_responses
 from oar.solvers import Surrogate
-from oar.solvers.outside_family import ensemble
-from oar.solvers.outside_public import themselves
-from oar.solvers.outside_signals import Answers, signals_at
+from oar.solvers.black_box.surrogate.families import ensemble
+from oar.solvers.black_box.surrogate.public_people import themselves
+from oar.solvers.black_box.surrogate.signals import Answers, signals_at
 
 SOFTMAX = SoftmaxRegression(0.05)
 BOTH = (Scaled(SOFTMAX), Scaled(LinearSVM(0.05)))

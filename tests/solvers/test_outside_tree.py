@@ -13,10 +13,11 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import oar
+from oar.black_boxes.refits import Asking
 from oar.estimators.tree_boxes import last_to_the_left
-from oar.outside.asking import Asking
-from oar.solvers import outside_exact, shortest_move
-from oar.solvers.outside_tree import SEEDS
+from oar.solvers import shortest_move
+from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box.exact.tree import SEEDS
 
 NORMS = (1, 2, np.inf)
 

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 import oar
 from oar.actions import Norm
-from oar.solvers import query_moves
-from oar.solvers.reach import reach_of
+from oar.solvers.centroids import query_moves
+from oar.solvers.centroids.reach import reach_of
 from worlds import NORMS, oracle_loss, random_world, seeds
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from oar.actions.norms import Norm
-from oar.actions.region import Levels, Region
-from oar.solvers.member_limits import Limits
-from oar.solvers.region_limits import RegionLimits
+from oar.actions.sets.norms import Norm
+from oar.actions.sets.region import Levels, Region
+from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.regions import RegionLimits
 
 NORMS = [1.0, 2.0, np.inf]
 

@@ -249,8 +249,8 @@ def test_settings_of_refits_do_nothing_where_nothing_is_refitted():
 def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
     from oar.signals import Implicit
-    from oar.solvers.ball import open_ball_search
-    from oar.solvers.member_limits import Limits
+    from oar.solvers.descent.open_ball import open_ball_search
+    from oar.solvers.feasible.balls import Limits
 
     problem = small_problem(4, norm, budget=np.linspace(0.0, 1.0, 24))
     training = problem.model.training(problem.people)
@@ -280,8 +280,8 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
 @pytest.mark.parametrize("search", ["armijo", "exact"])
 def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
     from oar.signals import Implicit
-    from oar.solvers.loop import LoopSettings, improve
-    from oar.solvers.member_limits import Limits
+    from oar.solvers.descent.loop import LoopSettings, improve
+    from oar.solvers.feasible.balls import Limits
 
     problem = iris_problem(1.0)
     people = problem.people
@@ -387,7 +387,7 @@ def test_kinks_of_hinges_are_passed_by(seed, norm, most):
 
 def test_random_starts_end_when_all_starts_end_in_the_same_place(monkeypatch):
     """A tiny budget makes the loss all but linear: then everything ends in the same minimum."""
-    from oar.solvers.search import ENOUGH, Search
+    from oar.solvers.descent.multistart import ENOUGH, Search
 
     runs = []
     run = Search.run

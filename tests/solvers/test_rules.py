@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rule_worlds import GRADES, frame_of, keeps, people_of, rows_of
 
 import oar
-from oar.actions.limits import Limit, Limits
-from oar.audit import audit
+from oar.actions.limits.limit import Limit, Limits
 from oar.plans import MemberPlan
+from oar.referee import audit
 from oar.solvers import FrankWolfe, ProjectedGradient
 
 RULES = (
@@ -216,7 +216,7 @@ def test_the_audit_catches_moves_to_where_nobody_is(member):
 
 
 def test_advice_that_cheats_is_refused(monkeypatch):
-    import oar.solvers.cheapest as cheapest
+    import oar.solvers.cheapest.asking as cheapest
 
     row = oar.Query(FRAME.drop(columns="label").iloc[int(np.flatnonzero(FRAME["label"] == "no")[1])], "yes")
     free = oar.Cheapest(PEOPLE, MODEL).of(row)

@@ -7,8 +7,8 @@ from closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of
 import oar
 from oar.models import SoftmaxRegression
 from oar.signals.base import refit
-from oar.solvers.search import Search, Start
-from oar.solvers.starts import other_starts
+from oar.solvers.descent.multistart import Search, Start
+from oar.solvers.descent.starts import other_starts
 
 QUERY = np.array([1.0, 0.5])
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import oar
 from oar.errors import NumericsError
-from oar.solvers import propose_collective, side_by_side
-from oar.solvers.side_by_side import propose, searched, suits
+from oar.solvers import propose_collective
+from oar.solvers.descent import lanes as side_by_side
+from oar.solvers.descent.lanes import propose, searched, suits
 
 
 def table(classes=3, size=45, features=2, seed=0):

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 import oar
 from oar.actions.relabel import RelabelLimits
 from oar.models import SoftmaxRegression
-from oar.solvers.lever_ground import given_rows, given_weights
-from oar.solvers.lever_refits import Refitting
-from oar.solvers.soft_labels import best_labels
+from oar.solvers.discrete.ground import given_rows, given_weights
+from oar.solvers.discrete.ground_refits import Refitting
+from oar.solvers.discrete.soft_labels import best_labels
 
 
 @given(seed=st.integers(0, 10_000), soft=st.floats(0, 1), classes=st.integers(2, 4))

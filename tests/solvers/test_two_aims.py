@@ -5,7 +5,7 @@ import pytest
 
 import oar
 from oar import models
-from oar.audit.witnesses import refit
+from oar.referee.witnesses.refits import refit
 
 
 def asked(seed, model, norm=2):

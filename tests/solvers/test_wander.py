@@ -8,10 +8,10 @@ import pytest
 import oar
 from oar.models import LinearSVM
 from oar.signals import Implicit
-from oar.solvers.loop import LoopSettings, improve
-from oar.solvers.member_limits import Limits
-from oar.solvers.spectral import Objective, minimise
-from oar.solvers.wander import wandering_search
+from oar.solvers.centroids.spectral import Objective, minimise
+from oar.solvers.descent.loop import LoopSettings, improve
+from oar.solvers.descent.nonmonotone import wandering_search
+from oar.solvers.feasible.balls import Limits
 
 
 def svm_problem(seed, norm):

@@ -7,11 +7,11 @@ import pandas
 import pytest
 
 import oar
-from oar.actions.limits import Limit, Limits
-from oar.actions.measured import measure
-from oar.actions.norms import Norm
-from oar.people.schema import Column, Schema
-from oar.solvers.whole import Whole
+from oar.actions.limits.limit import Limit, Limits
+from oar.actions.sets.cost_region import measure
+from oar.actions.sets.norms import Norm
+from oar.people.tables.schema import Column, Schema
+from oar.solvers.discrete.integer_moves import Whole
 
 SCHEMA = Schema(
     (

@@ -93,7 +93,7 @@ def test_a_wrong_checksum_is_seen_where_numbers_look_like_numbers(tmp_path):
 @pytest.mark.parametrize("solve", [by_centroids, by_softmax])
 def test_a_part_that_goes_bad_leaves_no_half_of_its_moves(tmp_path, monkeypatch, solve):
     # A disk that goes bad changes no time, as whoever writes to a file does.
-    monkeypatch.setattr("oar.people.parquet._stamp", lambda about: (about.st_size, about.st_mtime_ns))
+    monkeypatch.setattr("oar.people.parts.parquet._stamp", lambda about: (about.st_size, about.st_mtime_ns))
     folder = folder_of(tmp_path / "people", [FIRST, SECOND])
     whole, written = (folder / "01.parquet").read_bytes(), (folder / "01.parquet").stat().st_mtime_ns
     plan = solve(oar.Population.from_parquet(folder, "label")).plan

@@ -10,7 +10,7 @@ import pytest
 
 import oar
 from oar.errors import DataError
-from oar.people import parquet as reading
+from oar.people.parts import parquet as reading
 from oar.streaming.scratch import Scratch, clear
 
 LABELS = np.arange(2_000) % 2

@@ -14,8 +14,8 @@ import pytest
 from part_worlds import asked, blobs, folder_of, halves, moves_in, table_of
 
 import oar
-from oar.people import dask_engine
-from oar.people.dask_engine import ONE_THREAD, DaskEngine
+from oar.people.parts import dask_engine
+from oar.people.parts.dask_engine import ONE_THREAD, DaskEngine
 from oar.solvers import ProjectedGradient
 from oar.streaming import StreamedTraining, Walk
 
@@ -165,7 +165,7 @@ def test_a_folder_of_small_files_that_dask_reads(tmp_path, client):
 
 
 def test_workers_know_files_by_their_content(client, tmp_path, monkeypatch):
-    from oar.people import parquet
+    from oar.people.parts import parquet
 
     features, labels, query = blobs(400)
     folder = halves(tmp_path / "people", features, labels)
@@ -321,7 +321,7 @@ def test_what_a_pass_sends_does_not_depend_on_the_people(client, tmp_path):
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         training = StreamedTraining(asked(people, MODELS["softmax"], query))
         training._run("risk", Walk(), np.zeros(training.shape))  # by which workers know what all parts need
-        before = oar.people.engine.Traffic(**vars(people.engine.traffic))
+        before = oar.people.parts.engine.Traffic(**vars(people.engine.traffic))
         training._run("risk", Walk(), np.ones(training.shape))
         one = people.engine.traffic.since(before)
         assert one.rounds == 1

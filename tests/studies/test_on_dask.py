@@ -10,7 +10,7 @@ from study_worlds import QUERIES, QUICK, problem, run_small
 
 import oar
 from oar.studies.cells import Cell
-from oar.studies.hands import OnDask
+from oar.studies.executors.executors import OnDask
 from oar.studies.work import Work
 
 distributed = pytest.importorskip("distributed")
@@ -40,7 +40,7 @@ def test_arrays_are_aligned_on_workers_too(cluster):
     """NumPy adds up those that are not in another order, and last bits would depend on who answers."""
 
     def aligned_there():
-        from oar.studies import hands
+        from oar.studies.executors import executors as hands
 
         return [work.problem.people.features.flags.aligned for work in hands._received.values()]
 

@@ -6,7 +6,7 @@ import pytest
 from study_worlds import QUERIES, QUICK, people, problem
 
 import oar
-from oar.plans.behaviour import people_digest
+from oar.plans.fingerprints.behaviour import people_digest
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from study_worlds import QUICK, problem
 
 import oar
 from oar.models import Custom, from_equinox
-from oar.plans.behaviour import behaviour
+from oar.plans.fingerprints.behaviour import behaviour
 from oar.studies.work import Work
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_told_is_run_but_not_gone_on_with(tmp_path):
 
 @pytest.mark.parametrize(("kind", "knew"), [(1, "functions by their names"), (2, "goals by their first six digits")])
 def test_stores_of_older_kinds_can_be_read_but_not_gone_on_with(tmp_path, kind, knew):
-    from oar.studies.store import Store
+    from oar.studies.store.database import Store
 
     path = tmp_path / "study.db"
     table = oar.study(problem(), store=path).table()

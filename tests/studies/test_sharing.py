@@ -5,9 +5,9 @@ import pytest
 from study_worlds import QUICK, people, problem, run_small
 
 import oar
-from oar.audit import unmoved
 from oar.recourse import audited
-from oar.solvers import side_by_side
+from oar.referee.witnesses import unmoved
+from oar.solvers.descent import lanes as side_by_side
 from oar.studies import work as works
 
 

@@ -13,10 +13,10 @@ from study_worlds import QUERIES, people, problem
 
 import oar
 from oar.people import Population
-from oar.plans.behaviour import people_digest
-from oar.studies import claims
+from oar.plans.fingerprints.behaviour import people_digest
 from oar.studies.cells import Cell
-from oar.studies.store import FORMAT, Store
+from oar.studies.store import leases as claims
+from oar.studies.store.database import FORMAT, Store
 from oar.studies.work import Work
 
 CELLS = [Cell("m", "q", 0.1 * number, 1.0, None) for number in range(4)]
@@ -233,7 +233,7 @@ def test_a_claim_that_cannot_be_read_is_dead():
 
 
 def test_heartbeats_come_from_a_thread(path, monkeypatch):
-    import oar.studies.store as stores
+    import oar.studies.store.database as stores
 
     monkeypatch.setattr(stores, "BEAT", 0.01)
     made(path)

@@ -8,7 +8,7 @@ from command_worlds import people
 from study_worlds import ROOT
 
 import oar
-from oar.cli.study_file import OPTIONS, read_study
+from oar.cli.inputs.study_file import OPTIONS, read_study
 from oar.studies.rows import FACTS
 
 PAGE = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -72,8 +72,8 @@ def test_every_column_is_explained():
 
 
 def test_a_study_can_say_whatever_a_plan_can():
+    from oar.cli.inputs.study_file import CALLED, FILE_OPTIONS
     from oar.cli.options import about_people
-    from oar.cli.study_file import CALLED, FILE_OPTIONS
 
     known = set(inspect.signature(about_people).parameters) - {"written"} | set(FILE_OPTIONS)
     assert {CALLED.get(name, name) for name in OPTIONS} == known

@@ -8,8 +8,8 @@ import pytest
 from study_worlds import QUERIES, QUICK, problem, run_small
 
 import oar
-from oar.studies.draw_phase import HALF
-from oar.studies.store import Store
+from oar.studies.phase_diagram import HALF
+from oar.studies.store.database import Store
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_cells_without_budget_or_share_are_drawn_too(tmp_path):
 
 
 def test_progress_counts_cells_and_tells_what_is_known(tmp_path, monkeypatch):
-    from oar.studies import telling
+    from oar.studies import progress as telling
 
     monkeypatch.setattr(telling, "BETWEEN", 0.0)
     said = io.StringIO()
@@ -151,7 +151,8 @@ def test_progress_counts_cells_and_tells_what_is_known(tmp_path, monkeypatch):
 
 
 def test_other_processes_join_once_that_pays(tmp_path, monkeypatch):
-    from oar.studies import hands, running
+    from oar.studies.executors import executors as hands
+    from oar.studies.executors import running
 
     started = []
 

@@ -19,7 +19,7 @@ import pytest
 
 import oar
 from oar import models
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 LEVELS = ("a", "b", "c")
 MOST = 3_000  # combinations

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 import oar
 from oar import models
-from oar.people.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema
 
 GRADES, PURPOSES = ("low", "middle", "high"), ("car", "home", "school")
 NUMBERS, FLAGS = ["income", "age", "grade"], ["owner"]

@@ -6,16 +6,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid as Centroids
 
 from oar.errors import DataError, OARError, OptionError
-from oar.estimators.black_box import BlackBox
+from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import recognised
-from oar.models.custom import Custom
+from oar.models.autodiff.custom import Custom
+from oar.models.autodiff.mlp import MLP
+from oar.models.centroid.nearest_centroid import NearestCentroid
 from oar.models.differentiable import Differentiable
-from oar.models.gaussian import GaussianNaiveBayes
-from oar.models.gaussian_training import GaussianTraining
-from oar.models.linear import SoftmaxRegression
-from oar.models.linear_training import LinearTraining
-from oar.models.mlp import MLP
-from oar.models.nearest_centroid import NearestCentroid
+from oar.models.linear.losses import SoftmaxRegression
+from oar.models.linear.training import LinearTraining
+from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes.training import GaussianTraining
 from oar.testing import Check, ConformanceError, Report, check_model
 
 NAMES = [

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
-from oar.worlds.actors import Curators, Labellers
-from oar.worlds.parts import Deed
+from oar.worlds.actors.index import Curators, Labellers
+from oar.worlds.protocol import Deed
 
 QUERY = (0.8, 0.4)  # on the side of "no"
 FASTER = [CENTROID, SOFTMAX]

@@ -14,7 +14,7 @@ from oar.defences import Delayed, TrimmedCentroids
 from oar.models import SoftmaxRegression
 from oar.online import Window
 from oar.worlds import Blobs, Collective, Deed, Operator, PlanOnce, Replan, World, simulate
-from oar.worlds.actors import (
+from oar.worlds.actors.index import (
     AdvisedIndividuals,
     CompetingCollective,
     Curators,

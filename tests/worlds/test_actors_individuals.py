@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import oar
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.models import Centroids, Scaled, SoftmaxRegression
-from oar.worlds.actors import AdvisedIndividuals, StrategicIndividuals
-from oar.worlds.actors_boundary import shortest_moves
+from oar.worlds.actors.index import AdvisedIndividuals, StrategicIndividuals
+from oar.worlds.actors.shortest_moves import shortest_moves
 
 NORMS = (1, 2, np.inf)
 THREE = ("a", "b", "c")

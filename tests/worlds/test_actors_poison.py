@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
-from oar.actions.norms import Norm
+from oar.actions.sets.norms import Norm
 from oar.models import Custom, GaussianNaiveBayes, PrototypeNetwork
-from oar.worlds.actors import FeatureCollision, GradientMatching
-from oar.worlds.actors_collision import collided, representation
-from oar.worlds.actors_matching import matching
-from oar.worlds.parts import Deed
+from oar.worlds.actors.feature_collision import collided, representation
+from oar.worlds.actors.gradient_matching import matching
+from oar.worlds.actors.index import FeatureCollision, GradientMatching
+from oar.worlds.protocol import Deed
 
 QUERY = np.array([0.8, 0.4])  # on the side of "no"
 NORMS = (1, 2, np.inf)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import oar
 from oar.worlds import Blobs, FromBatches, FromPopulation
-from oar.worlds.crowds import pooled
+from oar.worlds.people.crowds import pooled
 
 PEOPLE = (np.arange(12.0).reshape(6, 2), ["no", "yes", "no", "yes", "no", "yes"])
 MEANS = [[0.0, 0.0], [4.0, 0.0]]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import oar
 from oar.errors import DataError, OptionError
 from oar.worlds import Caps, Collective, Deed, DoNothing, FromBatches, Operator, Replan, World, crowd_of, simulate
-from oar.worlds.streams import stream
+from oar.worlds.people.random_streams import stream
 
 SIZE, SEED, SHIFT = 12, 5, np.array([0.7, 0.0])
 QUERY = np.array([1.2, 0.0])

@@ -7,7 +7,7 @@ import pytest
 
 import oar
 from oar.worlds import Blobs, Collective, DoNothing, FromPopulation, Operator, World, simulate
-from oar.worlds.actors import (
+from oar.worlds.actors.index import (
     AdvisedIndividuals,
     CompetingCollective,
     Curators,
@@ -15,8 +15,8 @@ from oar.worlds.actors import (
     Labellers,
     StrategicIndividuals,
 )
-from oar.worlds.lots import drawn_count, drawn_share, lots
-from oar.worlds.streams import stream
+from oar.worlds.people.random_streams import stream
+from oar.worlds.people.uniform_draws import drawn_count, drawn_share, lots
 
 RNG = np.random.default_rng(0)
 PEOPLE = (RNG.normal(size=(30, 2)) + 2.0 * (np.arange(30) % 2)[:, None], np.arange(30) % 2)

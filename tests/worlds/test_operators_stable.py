@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 import oar
-from oar.worlds.operators_stable import PerformativelyStable
+from oar.worlds.operators.stable import PerformativelyStable
 
 RNG = np.random.default_rng(0)
 X, R = RNG.normal(size=30), RNG.uniform(0.0, 1.0, 30)

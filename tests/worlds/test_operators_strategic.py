@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
-from oar.worlds.operators_strategic import StrategicAware
+from oar.worlds.operators.strategic import StrategicAware
 
 pytest.importorskip("jax")
 MODEL = oar.SoftmaxRegression(l2=0.05)

@@ -24,8 +24,8 @@ from oar.worlds import (
     World,
     simulate,
 )
-from oar.worlds.foresight import problem_ahead
-from oar.worlds.policies_planned import _Signals
+from oar.worlds.policies.foresight import problem_ahead
+from oar.worlds.policies.planned import _Signals
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
 QUERY = np.array([0.8, 0.2])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oar
-from oar.worlds.scenario_batchnorm import BATCHNORM, SHARES, BatchNormSettings, Point, batchnorm, cases, run_batchnorm
+from oar_stories.batch_norm.story import BATCHNORM, SHARES, BatchNormSettings, Point, batchnorm, cases, run_batchnorm
 
 SETTINGS = BatchNormSettings(people=16, hidden=0, repeats=2)
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oar.worlds import scenario_batchnorm, scenario_credit, scenario_school
+from oar_stories.batch_norm import story as scenario_batchnorm
+from oar_stories.credit import story as scenario_credit
+from oar_stories.school import story as scenario_school
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8").split("## Columns")[1]
 

@@ -10,9 +10,11 @@ import pytest
 
 import oar
 from oar.errors import OptionError
-from oar.worlds.draw_credit import draw_credit_year
-from oar.worlds.labels import KEEP, ORACLE, RELABEL
-from oar.worlds.scenario_credit import (
+from oar.worlds.people.labels import KEEP, ORACLE, RELABEL
+from oar_stories.credit.applicant import AS_A_MEMBER, ITSELF, OWN_SHORTEST, ByItself, asked, own_way
+from oar_stories.credit.drawing import draw_credit_year
+from oar_stories.credit.people import BAD, GOOD, asking, loans, nearest_granted
+from oar_stories.credit.story import (
     CREDIT,
     NEW,
     NICE,
@@ -24,9 +26,7 @@ from oar.worlds.scenario_credit import (
     advised,
     cases,
 )
-from oar.worlds.scenario_credit_applicant import AS_A_MEMBER, ITSELF, OWN_SHORTEST, ByItself, asked, own_way
-from oar.worlds.scenario_credit_people import BAD, GOOD, asking, loans, nearest_granted
-from oar.worlds.scenario_files import tables_of
+from oar_stories.files import tables_of
 
 ADVICE = {"next", "first", "all", "accuracy", "refused", "burden", "effort"}
 APPLICANT = {"next", "first", "accuracy", "chance", "success", "burden", "effort"}

@@ -8,14 +8,14 @@ from sklearn.linear_model import LogisticRegression
 
 from oar.errors import OptionError
 from oar.pictures.colours import PURPLE
-from oar.worlds.judging import predictions
-from oar.worlds.scenario import averages
-from oar.worlds.scenario_school import MEASURES, SCHOOL, seen
-from oar.worlds.scenario_school_actors import FIRST, high_second
-from oar.worlds.scenario_school_people import ACHIEVEMENT, ACTIVITIES, H1, H2, N1, N2, SCHOOLS, SchoolDistrict
-from oar.worlds.scenario_school_words import summary
-from oar.worlds.scenario_school_worlds import ARMS, STUDENTS, SchoolSettings
+from oar.worlds.deployed.predictions import predictions
 from oar.worlds.simulate import simulate
+from oar_stories.school.actors import FIRST, high_second
+from oar_stories.school.people import ACHIEVEMENT, ACTIVITIES, H1, H2, N1, N2, SCHOOLS, SchoolDistrict
+from oar_stories.school.story import MEASURES, SCHOOL, seen
+from oar_stories.school.words import summary
+from oar_stories.school.worlds import ARMS, STUDENTS, SchoolSettings
+from oar_stories.story import averages
 
 BY_NAME = {arm.name: arm for arm in ARMS}
 MANY = SchoolDistrict(per_round=20_000)

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 import oar
 from oar.worlds import Caps, Collective, Deed, DoNothing, FromBatches, Operator, World, simulate
-from oar.worlds.sealing import sealed
+from oar.worlds.rounds.read_only import sealed
 
 RNG = np.random.default_rng(0)
 PEOPLE = [(RNG.normal(size=(12, 2)) + 2.0 * (np.arange(12) % 2)[:, None], np.arange(12) % 2) for _ in range(4)]

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import oar
 from oar.worlds import Collective, Deed, FromBatches, Operator, World, crowd_of, simulate
-from oar.worlds.streams import stream
+from oar.worlds.people.random_streams import stream
 
 QUERY, BUDGET, NAME = np.array([1.1, 0.2]), 1.2, "us"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oar.worlds.labels import POLICIES
-from oar.worlds.table import COLUMNS
+from oar.worlds.people.labels import POLICIES
+from oar.worlds.records.table import COLUMNS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
 

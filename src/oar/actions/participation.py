@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.group import check_group, group_mask
+from oar.actions.groups import check_group, group_mask
 from oar.actions.quota import brief
 from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
-from oar.people.tables import check_index, is_series
+from oar.people.tables.arrays import check_index, is_series
 
 Mask = NDArray[np.bool_]
 Participants = None | float | NDArray[np.bool_] | Mapping[str, Any] | Callable[[Population], Any]

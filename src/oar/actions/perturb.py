@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits import as_limits
-from oar.actions.norms import Norm
+from oar.actions.limits.limit import as_limits
 from oar.actions.participation import Best, check_participants, participation_mask
+from oar.actions.sets.norms import Norm
 from oar.errors import DataError, with_near_names
 from oar.people import Population
-from oar.people.tables import row_values
+from oar.people.tables.arrays import row_values
 
 LARGEST_BUDGET = 1e200  # past that, sums of moves overflow
 

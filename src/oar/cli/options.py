@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from oar.cli.asking import Asked
-from oar.cli.reading import Layout, Table
-from oar.cli.writing import Writing
+from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.people import Layout, Table
+from oar.cli.inputs.problem import Asked
 
 WRITTEN = Writing()
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."

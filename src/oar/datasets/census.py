@@ -11,12 +11,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 from oar.datasets.dataset import TableDataset
 from oar.datasets.idx import read_content
 from oar.errors import StorageError
 from oar.people import Column, Schema
-from oar.people.missing import without_missing
+from oar.people.tables.missing import without_missing
 
 if TYPE_CHECKING:
     import pandas

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oar.actions.limits import Limit, Limits
+from oar.actions.limits.limit import Limit, Limits
 from oar.datasets.dataset import TableDataset
 from oar.errors import StorageError
 from oar.people import Column, Schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits import Limits
+from oar.actions.limits.limit import Limits
 from oar.people import Population, Schema
 
 if TYPE_CHECKING:

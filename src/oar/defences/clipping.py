@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from oar.defences.base import Array, Defence, Prepared, weights_of
 from oar.defences.settings import check_number
 from oar.errors import with_near_names
+from oar.models.centroid.nearest_centroid import Centroids
 from oar.models.differentiable import Differentiable, need_jax_functions
-from oar.models.linear import Linear
-from oar.models.nearest_centroid import Centroids
-from oar.models.scaled import unscaled
-from oar.models.scaled_training import ScaledParameters
+from oar.models.linear.losses import Linear
+from oar.models.wrap.scaled import unscaled
+from oar.models.wrap.scaled_training import ScaledParameters
 from oar.people import Population
 
 

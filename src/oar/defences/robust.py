@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from oar.defences.base import Defence
 from oar.errors import OptionError, with_near_names
 from oar.models import NearestCentroid
-from oar.models.class_means import ClassMean, MedianOfBlocks, TrimmedMean
-from oar.models.robust_centroids import RobustCentroids
+from oar.models.centroid.class_means import ClassMean, MedianOfBlocks, TrimmedMean
+from oar.models.centroid.robust_centroids import RobustCentroids
 
 
 @with_near_names

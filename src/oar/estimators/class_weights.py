@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError
-from oar.estimators.core import Array
+from oar.estimators.cores.protocol import Array
 from oar.people import Population
 
 BALANCED = "balanced"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.errors import OptionError
-from oar.estimators.handing import Handed
+from oar.estimators.rows_for_estimators import Handed
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from oar.errors import OptionError
-from oar.estimators.centroid_twin import CentroidTwin, centroid_core, centroid_twin
-from oar.estimators.core import Core
+from oar.estimators.cores.centroid import CentroidTwin, centroid_core, centroid_twin
+from oar.estimators.cores.gaussian import GaussianCore
+from oar.estimators.cores.linear_kinds import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
+from oar.estimators.cores.mlp import mlp
+from oar.estimators.cores.protocol import Core
+from oar.estimators.cores.sgd import sgd
 from oar.estimators.fitting import last_step, unfitted
-from oar.estimators.front import front_of
-from oar.estimators.gaussian_core import GaussianCore
-from oar.estimators.linear_kinds import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
-from oar.estimators.mlp_core import mlp
-from oar.estimators.sgd_core import sgd
+from oar.estimators.transformers.front import front_of
 from oar.estimators.twin import Twin
 
 

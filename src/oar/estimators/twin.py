@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.estimators.core import Array, Core
+from oar.estimators.cores.protocol import Array, Core
 from oar.estimators.fitting import Trained, last_step, trained, weight_argument
-from oar.estimators.handing import Handing, one_label_each
+from oar.estimators.rows_for_estimators import Handing, one_label_each
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 

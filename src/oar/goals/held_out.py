@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people import Population
 from oar.people.labels import label_array
-from oar.people.tables import is_frame
+from oar.people.tables.arrays import is_frame
 
 Array = NDArray[np.float64]
 

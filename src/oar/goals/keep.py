@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.bounds import is_number
+from oar.actions.limits.bounds import is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOut, held_out_people
 from oar.people import Population
-from oar.people.grouping import grouped
+from oar.people.groups import grouped
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -12,9 +12,9 @@ from oar.errors import DataError, OptionError
 from oar.goals.wishes import ClassWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
 from oar.models import Differentiable, LinearSVM
-from oar.models.scaled import unscaled
+from oar.models.wrap.scaled import unscaled
 from oar.people import Population
-from oar.people.tables import is_frame, is_series
+from oar.people.tables.arrays import is_frame, is_series
 
 Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists

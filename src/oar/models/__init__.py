@@ -1,18 +1,18 @@
 """WHAT IS RETRAINED: the operator's model."""
 
-from oar.models.base import Model
-from oar.models.batch_norm import TestTimeBatchNorm
-from oar.models.batch_norm_layers import BatchNorm, Dense
-from oar.models.custom import Custom, from_equinox
+from oar.models.autodiff.custom import Custom, from_equinox
+from oar.models.autodiff.mlp import MLP
+from oar.models.batch_norm.layers import BatchNorm, Dense
+from oar.models.batch_norm.model import TestTimeBatchNorm
+from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
+from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.differentiable import Differentiable
-from oar.models.ensemble import Ensemble
-from oar.models.gaussian import GaussianNaiveBayes
-from oar.models.linear import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.mlp import MLP
-from oar.models.nearest_centroid import Centroids, NearestCentroid
-from oar.models.prototypes import PrototypeNetwork
-from oar.models.scaled import Scaled
-from oar.models.torch_model import from_torch
+from oar.models.linear.losses import LinearSVM, Ridge, SoftmaxRegression
+from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.protocol import Model
+from oar.models.torch.model import from_torch
+from oar.models.wrap.ensemble import Ensemble
+from oar.models.wrap.scaled import Scaled
 
 __all__ = [
     "MLP",

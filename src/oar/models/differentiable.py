@@ -109,7 +109,7 @@ class Differentiable:
 
     def bound(self, features: Any, targets: Any, weights: Any) -> Any:
         """Bind the model to features (n, d), targets (n, o) and weights (n,) that sum to 1."""
-        from oar.models.autodiff_training import AutodiffTraining
+        from oar.models.autodiff.training import AutodiffTraining
 
         return AutodiffTraining(self, features, targets, weights)
 

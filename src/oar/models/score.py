@@ -16,7 +16,7 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.differentiable import Differentiable, need_jax_functions
-from oar.models.linear import Linear
+from oar.models.linear.losses import Linear
 from oar.models.training import Array
 
 
@@ -67,7 +67,7 @@ class AutodiffScore:
         """Return s and ∇_x s; rows are padded to a power of two, so that few shapes are compiled."""
         import jax
 
-        from oar.models.autodiff_passes import compiled
+        from oar.models.autodiff.passes import compiled
 
         size, padded = len(rows), 1 << (len(rows) - 1).bit_length()
         places = np.minimum(np.arange(padded), size - 1)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Scaled
-from oar.online.acting import everyones_action
-from oar.online.binding import bind, flat_form, shares_units
-from oar.online.needs import check_every_class, check_retrained, check_weights
-from oar.online.rule import Rule
+from oar.online.actions import everyones_action
+from oar.online.rules.protocol import Rule
+from oar.online.rules.requirements import check_every_class, check_retrained, check_weights
 from oar.online.stream import HISTORY, Stream
+from oar.online.training.binding import bind, flat_form, shares_units
 from oar.problem import Problem, Query
 
 GOAL_FOR = ("last", "every")

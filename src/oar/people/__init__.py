@@ -1,7 +1,7 @@
 """WHO: the data subjects, and how they are read."""
 
 from oar.people.population import Chunk, Population
-from oar.people.reading import read_table
-from oar.people.schema import Column, Schema
+from oar.people.tables.files import read_table
+from oar.people.tables.schema import Column, Schema
 
 __all__ = ["Chunk", "Column", "Population", "Schema", "read_table"]

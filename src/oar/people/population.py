@@ -13,16 +13,25 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, with_near_names
 from oar.people.class_sums import Sums, added, of_rows
-from oar.people.encoding import Encoding
-from oar.people.foreign import in_memory
-from oar.people.framing import read_frame, with_column
 from oar.people.labels import Codes, LabelCoding, label_array
-from oar.people.reading import read_table
-from oar.people.schema import Schema
-from oar.people.tables import CHUNK_ROWS, Table, as_table, as_vector, check_index, is_frame, is_series, weight_values
+from oar.people.tables.arrays import (
+    CHUNK_ROWS,
+    Table,
+    as_table,
+    as_vector,
+    check_index,
+    is_frame,
+    is_series,
+    weight_values,
+)
+from oar.people.tables.encoding import Encoding
+from oar.people.tables.files import read_table
+from oar.people.tables.from_frame import read_frame, with_column
+from oar.people.tables.other_libraries import in_memory
+from oar.people.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from oar.people.streamed import StreamedPopulation
+    from oar.people.parts.population import StreamedPopulation
 
 
 @dataclass(frozen=True)
@@ -160,9 +169,9 @@ class Population:
             engine: "local" (all cores of this machine) or "dask".
             client: the `dask.distributed.Client` that does the work; None with engine="dask" means a local cluster.
         """
-        from oar.people.dask_engine import chosen_engine
-        from oar.people.parquet import parquet_parts
-        from oar.people.streamed import StreamedPopulation
+        from oar.people.parts.dask_engine import chosen_engine
+        from oar.people.parts.parquet import parquet_parts
+        from oar.people.parts.population import StreamedPopulation
 
         doer = chosen_engine(engine, client)
         parts, columns = parquet_parts(path, target, features, weights)
@@ -184,7 +193,7 @@ class Population:
             names: the features' names; None where they have none.
             classes: the labels that occur, where they are known: then they are not looked for.
         """
-        from oar.people.array_parts import in_arrays
+        from oar.people.parts.arrays import in_arrays
 
         people = in_arrays(features, labels, weights, names)
         return people if classes is None else people.with_classes(classes)
@@ -202,7 +211,7 @@ class Population:
             client: the `dask.distributed.Client` that does the work; None means the current one, or a local cluster.
             classes: the labels that occur, where they are known: then they are not looked for.
         """
-        from oar.people.dask_parts import dask_people
+        from oar.people.parts.dask import dask_people
 
         people = dask_people(features, labels, weights, client)
         return people if classes is None else people.with_classes(classes)

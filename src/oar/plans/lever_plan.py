@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.wording import counted
-from oar.plans.card import Card
+from oar.plans.cards.card import Card
+from oar.plans.moves.table_out import changed_cells
 from oar.plans.plan import MemberPlan
-from oar.plans.table_out import changed_cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)

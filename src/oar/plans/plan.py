@@ -14,13 +14,13 @@ from oar.errors import DataError
 from oar.estimators.twin import Twin
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
-from oar.people.streamed import StreamedPopulation
-from oar.people.tables import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
-from oar.plans.card import Card
-from oar.plans.publish import publish
-from oar.plans.publish_classes import class_card
-from oar.plans.publish_table import everyones_room
-from oar.plans.table_out import changed_cells, moved_table, query_after
+from oar.people.parts.population import StreamedPopulation
+from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
+from oar.plans.cards.card import Card
+from oar.plans.cards.publish import publish
+from oar.plans.cards.publish_classes import class_card
+from oar.plans.cards.publish_table import everyones_room
+from oar.plans.moves.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 from oar.progress import Progress
 
@@ -104,7 +104,7 @@ class Plan:
         Args:
             folder: where to; made if it is not there. Workers of a Dask cluster must see it, too.
         """
-        from oar.plans.written_moves import write_moves  # which few plans need
+        from oar.plans.moves.parquet import write_moves  # which few plans need
 
         return write_moves(self, folder)
 

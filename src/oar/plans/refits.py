@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.black_boxes import refits as asking
+from oar.black_boxes.refits import Asking
 from oar.errors import DataError, NumericsError
 from oar.estimators import BlackBox
-from oar.estimators.black_box import Box
+from oar.estimators.black_box.box import Box
 from oar.goals import ClassWish, Wish
 from oar.models import Differentiable, NearestCentroid
-from oar.models.nearest_centroid import Centroids, rival_ties
-from oar.outside import asking
-from oar.outside.asking import Asking
-from oar.plans.bystanders import Effects, measured_effects
+from oar.models.centroid.nearest_centroid import Centroids, rival_ties
+from oar.plans.explain.side_effects import Effects, measured_effects
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import Plan
 from oar.problem import Problem

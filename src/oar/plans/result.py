@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from oar.errors import Status
-from oar.estimators.black_box import BlackBox
-from oar.estimators.calls import Calls
-from oar.estimators.rate import Rate
+from oar.estimators.black_box.box import BlackBox
+from oar.estimators.black_box.calls import Calls
+from oar.estimators.black_box.success_rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
-from oar.plans.independence import Independence
-from oar.plans.judged import Judged
+from oar.plans.explain.independence import Independence
+from oar.plans.judgement import Judged
 from oar.plans.plan import Plan
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
@@ -230,7 +230,7 @@ class Result(Judged):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to mind before the plan is followed: moves that leave the range of the data by much."""
-        from oar.plans.beyond import beyond_range
+        from oar.plans.explain.extrapolation import beyond_range
 
         return beyond_range(self.plan)
 
@@ -304,13 +304,13 @@ class Result(Judged):
 
         Beside effort are the goal's probability, or its loss, before and after. `figure.savefig("plan.png")` keeps it.
         """
-        from oar.plans.picture import picture_of
+        from oar.plans.plots import picture_of
 
         return picture_of(self)
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook: what the audit found, as a small table."""
-        from oar.plans.picture import summary_table
+        from oar.plans.plots import summary_table
 
         return summary_table(self)
 

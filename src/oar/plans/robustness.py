@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.measured import spreads_of
+from oar.actions.sets.cost_region import spreads_of
 from oar.errors import OptionError
 from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up

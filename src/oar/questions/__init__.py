@@ -2,16 +2,16 @@
 
 from oar.questions.alternatives import Alternative, Alternatives, alternatives
 from oar.questions.answers import BudgetAnswer, CoalitionAnswer, ShareAnswer
-from oar.questions.budget import minimal_budget
-from oar.questions.coalition import minimal_coalition
-from oar.questions.collateral import Collateral, collateral
-from oar.questions.credit import Credit, credit
-from oar.questions.leverage import Leverage, leverage
+from oar.questions.credits.credit import Credit, credit
+from oar.questions.effects.collateral import Collateral, collateral
+from oar.questions.least.break_even import break_even
+from oar.questions.least.budget import minimal_budget
+from oar.questions.least.coalition import minimal_coalition
+from oar.questions.leverages.leverage import Leverage, leverage
+from oar.questions.leverages.worth import Worth, worth
 from oar.questions.power import Power, power
-from oar.questions.privately import PrivateCard, private_card
-from oar.questions.shares import break_even
+from oar.questions.private_card import PrivateCard, private_card
 from oar.questions.transfer import Transfer, Transferred, transfer
-from oar.questions.worth import Worth, worth
 
 __all__ = [
     "Alternative",

@@ -27,11 +27,11 @@ from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
-from oar.plans.effort import Efforts
+from oar.plans.explain.effort import Efforts
 from oar.problem import Problem
 from oar.progress import Progress
-from oar.questions.collateral import Collateral, collateral
-from oar.questions.otherwise import Idea, ideas
+from oar.questions.alternative_problems import Idea, ideas
+from oar.questions.effects.collateral import Collateral, collateral
 from oar.recourse import collective
 
 DIFFERENT = 0.5
@@ -156,7 +156,7 @@ class Alternatives(ShownAsText):
 
     def plot(self) -> Any:
         """Return a matplotlib Figure: effort and people of every plan, whether it succeeds, and its collateral."""
-        from oar.questions.draw_alternatives import draw
+        from oar.questions.plots.alternatives import draw
 
         return draw(self)
 

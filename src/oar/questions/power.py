@@ -24,10 +24,10 @@ from oar.errors import DataError, NumericsError, with_near_names
 from oar.pictures.notebook import ShownAsText
 from oar.plans import ClassPlan, MemberPlan, Plan, Result
 from oar.problem import Problem
-from oar.questions.trying import has_closed_form, moves_of, own_scale, scaled, unit_budgets
+from oar.questions.least.trials import has_closed_form, moves_of, own_scale, scaled, unit_budgets
 from oar.signals.base import Outcome
-from oar.solvers.answering import Answering
-from oar.solvers.reach import Reach, reach_of
+from oar.solvers.centroids.reach import Reach, reach_of
+from oar.solvers.descent.one_response import Answering
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -26,8 +26,8 @@ from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.recourse import audited
 from oar.solvers import propose_collective
-from oar.solvers.outside_public import public_people
-from oar.solvers.outside_settings import Surrogate
+from oar.solvers.black_box.settings import Surrogate
+from oar.solvers.black_box.surrogate.public_people import public_people
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +114,7 @@ class Transfer(ShownAsText):
 
     def plot(self) -> Figure:
         """Return a figure: predicted against true goal losses, and success by amount of data, number and family."""
-        from oar.questions.draw_transfer import draw
+        from oar.questions.plots.transfer import draw
 
         return draw(self)
 

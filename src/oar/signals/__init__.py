@@ -7,7 +7,7 @@ from oar.signals.alternating import Alternating
 from oar.signals.base import Memory, Outcome, Signal, Step, refit
 from oar.signals.choice import SIGNALS, as_signal, choose_signal
 from oar.signals.gradient_matching import GradientMatching
-from oar.signals.hypernetwork import Hypernetwork
+from oar.signals.hypernetworks.signal import Hypernetwork
 from oar.signals.implicit import Implicit
 from oar.signals.neumann import Neumann
 from oar.signals.unrolled import Unrolled

@@ -20,9 +20,9 @@ import numpy as np
 
 from oar.errors import with_near_names
 from oar.models.training import Training
+from oar.signals.backpropagation import Descent, unroll
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
-from oar.signals.curvature import sharpness
-from oar.signals.unrolling import Descent, unroll
+from oar.signals.largest_eigenvalue import sharpness
 
 
 @with_near_names

@@ -9,7 +9,7 @@ from oar.models.training import Training
 from oar.signals.alternating import Alternating
 from oar.signals.base import Signal
 from oar.signals.gradient_matching import GradientMatching
-from oar.signals.hypernetwork import Hypernetwork
+from oar.signals.hypernetworks.signal import Hypernetwork
 from oar.signals.implicit import Implicit
 from oar.signals.neumann import Neumann
 from oar.signals.unrolled import Unrolled

@@ -16,7 +16,7 @@ import numpy as np
 from oar.errors import NumericsError, with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_flag, check_positive
-from oar.signals.curvature import sharpness
+from oar.signals.largest_eigenvalue import sharpness
 
 GROWTH = 10.0  # a residual this many times ‖g‖ comes from a diverging series, not from rounding
 

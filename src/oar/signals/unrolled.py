@@ -16,9 +16,9 @@ import numpy as np
 
 from oar.errors import with_near_names
 from oar.models.training import Training
+from oar.signals.backpropagation import Descent, spacing, unroll
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive, check_share
-from oar.signals.curvature import sharpness
-from oar.signals.unrolling import Descent, spacing, unroll
+from oar.signals.largest_eigenvalue import sharpness
 
 
 @with_near_names

@@ -9,36 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions.limits import Limit
+from oar.actions.limits.limit import Limit
 from oar.errors import OptionError
-from oar.estimators.black_box import BlackBox
+from oar.estimators.black_box.box import BlackBox
 from oar.goals.keep import Anchors
 from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
-from oar.models.linear import Linear
+from oar.models.linear.losses import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers import (
-    batch_norm,
-    best,
-    centroid,
-    keeping,
-    levers,
-    outside,
-    outside_plan,
-    own_move,
-    own_table,
-    paper,
-    projected_gradient,
-    queries,
-    query_moves,
-    retrained,
-    streamed,
-)
-from oar.solvers.outside_settings import DirectSearch, Surrogate
-from oar.solvers.own_region import shortest_move
+from oar.solvers.batch_norm import planning as batch_norm
+from oar.solvers.black_box import planning as outside
+from oar.solvers.black_box.settings import DirectSearch, Surrogate
+from oar.solvers.black_box.surrogate import quick_descent as outside_plan
+from oar.solvers.centroids import exact as centroid
+from oar.solvers.centroids import paper, projected_gradient, query_moves
+from oar.solvers.centroids.sweep import Sweep, sweep
+from oar.solvers.descent import parts as streamed
+from oar.solvers.descent import retrained
+from oar.solvers.discrete import levers
+from oar.solvers.outer import best_members as best
+from oar.solvers.outer import several_queries as queries
+from oar.solvers.outer import side_effects as keeping
+from oar.solvers.query import own_move
+from oar.solvers.query import own_table_move as own_table
+from oar.solvers.query.shortest_move import shortest_move
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient, as_solver
-from oar.solvers.sweep import Sweep, sweep
 
 __all__ = [
     "DirectSearch",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.solvers.outside_settings import DirectSearch, Surrogate
+from oar.solvers.black_box.settings import DirectSearch, Surrogate
 
 
 @with_near_names

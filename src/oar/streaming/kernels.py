@@ -1,4 +1,4 @@
-"""The passes of `linear_passes`, compiled for people whose labels come as codes: a row of targets for each class.
+"""The passes of `passes`, compiled for people whose labels come as codes: a row of targets for each class.
 
 Targets of classes are as large as features; looked up inside the compiled pass they never leave the cache.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from oar.models.linear import Linear
-from oar.models.linear_passes import KINDS
+from oar.models.linear.losses import Linear
+from oar.models.linear.passes import KINDS
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """What is done with one part of the people, wherever it is: the map of every map-reduce for linear models.
 
     measure    where features lie and how far they spread, and a few people to begin with
-    total      a sum that a refit or a Hessian solve needs (`linear_passes`), where people have moved to
+    total      a sum that a refit or a Hessian solve needs (`passes`), where people have moved to
     advance    one more step of the walk; the slope of the way there, and the risk where it leads
     compare    gradients at a walk's end: the gap, and what they are along the way from the walk before
 
@@ -22,16 +22,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.norms import Norm
 from oar.actions.perturb import Allowance
-from oar.models.linear import Linear
+from oar.actions.sets.norms import Norm
+from oar.models.linear.losses import Linear
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
-from oar.people.parts import Part, Rows, sliced
-from oar.people.streamed import chunks_of, encoded
+from oar.people.parts.part import Part, Rows, sliced
+from oar.people.parts.population import chunks_of, encoded
 from oar.streaming.kernels import compiled
 from oar.streaming.scratch import Kept, Scratch
-from oar.streaming.walk import Stride, Walk, stepped
+from oar.streaming.signal_path import Stride, Walk, stepped
 
 Array = NDArray[np.float64]
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory

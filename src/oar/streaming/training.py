@@ -1,6 +1,6 @@
 """A linear model bound to people who are not in memory: `LinearTraining`, whose passes are map-reduces over parts.
 
-Newton steps, the curvature that is kept, and conjugate gradients are those of `linear_training`; only the sums that
+Newton steps, the curvature that is kept, and conjugate gradients are those of `training`; only the sums that
 they ask for are made elsewhere. In place of moved features it is given a walk, from which everybody's follow.
 """
 
@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OptionError
-from oar.models.inverse_curvature import InverseCurvature
-from oar.models.linear import Linear, Ridge, SoftmaxRegression
-from oar.models.linear_training import SMALL, LinearTraining, _Point
-from oar.models.linear_units import power_of_two
+from oar.models.fit.inverse_curvature import InverseCurvature
+from oar.models.linear.losses import Linear, Ridge, SoftmaxRegression
+from oar.models.linear.training import SMALL, LinearTraining, _Point
+from oar.models.linear.units import power_of_two
 from oar.models.training import Array, Fit
-from oar.people.streamed import StreamedPopulation
+from oar.people.parts.population import StreamedPopulation
 from oar.problem import Problem
 from oar.streaming import scratch
 from oar.streaming.passes import Compared, Measured, Spec, advance, compare, measure, total
-from oar.streaming.walk import Stride, Walk
+from oar.streaming.signal_path import Stride, Walk
 
 MANY = 1_000_000  # a number of chunks that is "many"
 COARSE = 1e-3  # the gradient norm of a fit to a few people, which is no better an estimate of everyone's
@@ -153,7 +153,7 @@ class StreamedTraining(LinearTraining):
 
 
 def _units(few: Measured, model: Linear) -> tuple[Array, Array]:
-    """Return centre and scale, as `linear_units` does for people in memory."""
+    """Return centre and scale, as `units` does for people in memory."""
     spread = np.sqrt(few.squares / few.weight)
     centre = few.mean
     if not model.free_intercept:

@@ -1,6 +1,6 @@
 """MANY QUESTIONS AT ONCE: a grid of budgets, shares, queries, models and seeds, kept in a file that survives a kill."""
 
-from oar.studies.asking import study
 from oar.studies.result import Study
+from oar.studies.study import study
 
 __all__ = ["Study", "study"]

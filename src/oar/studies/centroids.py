@@ -21,21 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
-from oar.audit.centroids import SIZED, Centroids, heard
-from oar.audit.limits import LIMIT_SLACK
-from oar.audit.proofs import within_radii
-from oar.audit.proofs.rounding import UNIT
-from oar.audit.verdicts import Together
 from oar.models import NearestCentroid
-from oar.models.nearest_centroid import rival_ties
+from oar.models.centroid.nearest_centroid import rival_ties
 from oar.people import Population
 from oar.people.population import Chunk
 from oar.plans import Audit, Result
-from oar.plans.independence import Independence
+from oar.plans.explain.independence import Independence
 from oar.problem import Problem
+from oar.referee.centroids import SIZED, Centroids, heard
+from oar.referee.limits.moves import LIMIT_SLACK
+from oar.referee.proofs import within_radii
+from oar.referee.proofs.rounding import UNIT
+from oar.referee.verdicts import Together
 from oar.solvers import Exact
-from oar.solvers.centroid import propose
-from oar.solvers.reach import Reach
+from oar.solvers.centroids.exact import propose
+from oar.solvers.centroids.reach import Reach
 from oar.studies.rows import Row, row_of
 
 Array = NDArray[np.float64]

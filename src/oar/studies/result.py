@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from oar.errors import OptionError, StorageError, choose
 from oar.files import replace_atomically
-from oar.people.spreadsheet import harmless_csv
+from oar.people.tables.spreadsheet import harmless_csv
 from oar.pictures.notebook import ShownAsText
 from oar.studies.cells import AXES
 from oar.studies.rows import COUNTS, FLAGS, JSON
-from oar.studies.store import Store
+from oar.studies.store.database import Store
 
 if TYPE_CHECKING:
     import pandas
@@ -119,7 +119,7 @@ class Study(ShownAsText):
 
     def plot(self) -> Figure:
         """Return the phase diagram: budget × participation → how often the goal is reached; a panel for each model."""
-        from oar.studies.draw_phase import draw
+        from oar.studies.phase_diagram import draw
 
         return draw(self)
 

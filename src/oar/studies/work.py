@@ -5,7 +5,7 @@ makes no difference:
 
 * nearest centroid on plain features: all cells from two passes over the data in each process (`centroids`);
 * softmax regression on few people: the random starts of a cell side by side, by a program that is compiled once for all
-  cells in each process (`oar.solvers.side_by_side`);
+  cells in each process (`oar.solvers.descent.lanes`);
 * cells that differ in nothing but a seed that decides nothing are one question, solved once;
 * the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
 
@@ -27,14 +27,14 @@ import numpy as np
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.participation import is_share, members_in_share
-from oar.audit.proofs import MEMBERS
-from oar.audit.unmoved import keeping_unmoved_refits
 from oar.errors import EngineError, OptionError
 from oar.interrupts import check_interrupted
-from oar.models.one_thread import one_thread
+from oar.models.fit.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.recourse import audited, collective
-from oar.solvers import side_by_side
+from oar.referee.proofs import MEMBERS
+from oar.referee.witnesses.unmoved import keeping_unmoved_refits
+from oar.solvers.descent import lanes as side_by_side
 from oar.studies.cells import Cell, Own
 from oar.studies.centroids import Classes, has_quick_cells
 from oar.studies.rows import Row, row_of

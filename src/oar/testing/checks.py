@@ -108,7 +108,7 @@ def _start(case: Case) -> Array:
         return case.make(case.model, case.features, case.targets, case.weights).start()
     import jax
 
-    from oar.models.parameters import flattened
+    from oar.models.autodiff.parameters import flattened
 
     with jax.enable_x64(True):
         return flattened(case.model, case.features.shape[1], case.targets.shape[1])[0]
@@ -151,8 +151,8 @@ def pure(case: Case) -> str:
     import jax
     import jax.numpy as jnp
 
-    from oar.models.autodiff_passes import compiled
-    from oar.models.parameters import flattened
+    from oar.models.autodiff.parameters import flattened
+    from oar.models.autodiff.passes import compiled
 
     dimensions, outputs = case.features.shape[1], case.targets.shape[1]
     with jax.enable_x64(True):

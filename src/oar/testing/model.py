@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OARError, OptionError
-from oar.estimators.black_box import BlackBox
-from oar.estimators.centroid_twin import CentroidTwin
+from oar.estimators.black_box.box import BlackBox
+from oar.estimators.cores.centroid import CentroidTwin
 from oar.estimators.twin import Twin
-from oar.models.custom import Custom
+from oar.models.autodiff.custom import Custom
+from oar.models.centroid.nearest_centroid import NearestCentroid
 from oar.models.differentiable import Differentiable
-from oar.models.nearest_centroid import NearestCentroid
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Broken, Case
 from oar.testing.report import Check, ConformanceError, Report
@@ -60,7 +60,7 @@ def check_model(
     Raises:
         ConformanceError: an OARError that lists every failed check with advice.
 
-    >>> from oar.models.gaussian import GaussianNaiveBayes
+    >>> from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
     >>> check_model(GaussianNaiveBayes()).passed
     True
     """

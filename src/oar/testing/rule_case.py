@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.online import OnlineProblem, Path, PulledBack, Rule, Stream, Update, Walk
-from oar.online.binding import update_of
+from oar.online.training.binding import update_of
 from oar.problem import Query
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from oar.errors import OARError
 from oar.models import NearestCentroid
 from oar.online import Walk, centroid_weights
-from oar.online.refits import moved_by
+from oar.online.rules.refits import moved_by
 from oar.testing.checks import Broken
 from oar.testing.rule_case import ROUNDS, Array, RuleCase
 

@@ -1,6 +1,6 @@
 """WORLDS: an arriving population, an operator who keeps retraining, a collective, and everybody else."""
 
-from oar.worlds.actors import (
+from oar.worlds.actors.index import (
     AdvisedIndividuals,
     CompetingCollective,
     Curators,
@@ -10,16 +10,16 @@ from oar.worlds.actors import (
     PlanAnew,
     StrategicIndividuals,
 )
-from oar.worlds.arrivals import Blobs, FromBatches, FromPopulation
 from oar.worlds.collective import Collective, CollectiveView
-from oar.worlds.crowds import crowd_of
-from oar.worlds.operator import Operator
-from oar.worlds.operators_stable import PerformativelyStable
-from oar.worlds.operators_strategic import StrategicAware
-from oar.worlds.parts import Caps, Crowd, Deed, State, View
-from oar.worlds.policies import DoNothing, Individually, OneShot
-from oar.worlds.policies_planned import PlanOnce, Replan
-from oar.worlds.record import ActorRecord, AdviceRecord, GroupRecord, Round
+from oar.worlds.operators.plain import Operator
+from oar.worlds.operators.stable import PerformativelyStable
+from oar.worlds.operators.strategic import StrategicAware
+from oar.worlds.people.arrivals import Blobs, FromBatches, FromPopulation
+from oar.worlds.people.crowds import crowd_of
+from oar.worlds.policies.immediate import DoNothing, Individually, OneShot
+from oar.worlds.policies.planned import PlanOnce, Replan
+from oar.worlds.protocol import Caps, Crowd, Deed, State, View
+from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
 from oar.worlds.simulate import Simulation, simulate
 from oar.worlds.world import World
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
-from oar.actions.norms import Norm
 from oar.actions.perturb import is_single_budget
+from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
-from oar.worlds.lots import drawn_share
-from oar.worlds.parts import Array, Arrivals, Caps, Crowd, Deed, Rows, View
-from oar.worlds.refusals import allowed, together
+from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
+from oar.worlds.rounds.refusals import allowed, together
 
 
 @with_near_names

@@ -11,16 +11,16 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
 from oar.worlds.collective import Acting, is_policy
-from oar.worlds.critical import critical_mass
-from oar.worlds.crowds import Register
-from oar.worlds.judging import Question, reading_model
-from oar.worlds.measuring import Ledger, filtered_of, measured
-from oar.worlds.parts import Crowd
-from oar.worlds.record import Round, Spent
-from oar.worlds.sealing import sealed
-from oar.worlds.step import Step, before_decision, deployed
-from oar.worlds.streams import check_seed, stream
-from oar.worlds.table import Tables
+from oar.worlds.deployed.predictions import Question, reading_model
+from oar.worlds.people.crowds import Register
+from oar.worlds.people.random_streams import check_seed, stream
+from oar.worlds.protocol import Crowd
+from oar.worlds.records.critical_mass import critical_mass
+from oar.worlds.records.measures import Ledger, filtered_of, measured
+from oar.worlds.records.record import Round, Spent
+from oar.worlds.records.table import Tables
+from oar.worlds.rounds.read_only import sealed
+from oar.worlds.rounds.step import Step, before_decision, deployed
 from oar.worlds.world import World
 
 
@@ -143,7 +143,7 @@ class Simulation:
         return self._tables.by_advice()
 
     def _finish(self, progress: bool | None) -> None:
-        from oar.worlds.progress import round_line
+        from oar.worlds.progress_bar import round_line
 
         with round_line(self.rounds, self._tables.seen, progress) as on_round:
             for one in self:

@@ -8,9 +8,9 @@ from typing import Any
 
 from oar.errors import DataError, OptionError, with_near_names
 from oar.worlds.collective import Collective, check_name
-from oar.worlds.decisions import depends_on_decisions
-from oar.worlds.judging import check_model
-from oar.worlds.labels import check_labels
+from oar.worlds.deployed.predictions import check_model
+from oar.worlds.people.decisions import depends_on_decisions
+from oar.worlds.people.labels import check_labels
 
 
 @with_near_names
@@ -32,7 +32,7 @@ class World:
         query: an oar.Query whose outcome is followed where there is no collective.
 
     Who is a member of several actors is so of the first alone: collectives come before others, each in their order, and
-    before all of them who acts before a decision (`oar.worlds.parts.Deciding`).
+    before all of them who acts before a decision (`oar.worlds.protocol.Deciding`).
     """
 
     arrivals: Any

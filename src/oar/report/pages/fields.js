@@ -114,7 +114,7 @@ function termsOf(column) {
   return said;
 }
 
-// In which range a value is expected, as in oar/plans/usual.py: the usual one, and what the plan allows beyond it.
+// In which range a value is expected, as in oar/plans/cards/usual_values.py: the usual one, and what the plan allows beyond it.
 function expectedOf(column) {
   if (!isNumber(column)) return [null, null];
   const [lower, upper] = [column.lower ?? null, column.upper ?? null];

@@ -5,7 +5,7 @@ const card = page.card;
 const ofTable = card.version === 3;
 const within = (id) => document.getElementById(id);
 
-// Whether the card's budget pays for the smallest change, as in oar/plans/table_terms.py; plain features have no steps.
+// Whether the card's budget pays for the smallest change, as in oar/plans/cards/table/terms.py; plain features have no steps.
 const affordable = ({ step = 0, cost = 0 }) => card.budget === null || step * cost <= card.budget * (1 + NEARLY);
 
 // Plain features are columns of numbers.

@@ -1,4 +1,4 @@
-// The p-balls that bound a move (p = 1, 2 or ∞), for one vector: as in oar/actions/norms.py.
+// The p-balls that bound a move (p = 1, 2 or ∞), for one vector: as in oar/actions/sets/norms.py.
 
 // Plain loops: this is where the time goes.
 function sum(numbers) {

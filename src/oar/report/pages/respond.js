@@ -1,4 +1,4 @@
-// A member's own move: max s(x + δ) − κ/2 ‖δ − m‖² over ‖δ‖_p ≤ r, as in oar/plans/response.py, for one person.
+// A member's own move: max s(x + δ) − κ/2 ‖δ − m‖² over ‖δ‖_p ≤ r, as in oar/plans/cards/response.py, for one person.
 //
 // The same three starts, the same steps and the same rule among equals; the best end is then settled, so that both
 // find the same move: response.py says why.

@@ -1,5 +1,5 @@
 // What columns offer for some slopes, and how a budget is best spent on it, all but: steps 3 and 4 of
-// oar/plans/table_response.py, for one person.
+// oar/plans/cards/table/response.py, for one person.
 
 const LARGE = 0.2; // of a budget: steps that are decided one by one,
 const MOST_LARGE = 3; // and how many of them

@@ -1,4 +1,4 @@
-// A member's answer to a card of a table: steps 1, 2, 5 and 6 of oar/plans/table_response.py, for one person.
+// A member's answer to a card of a table: steps 1, 2, 5 and 6 of oar/plans/cards/table/response.py, for one person.
 
 const ROUNDS = 20;
 const SHARES = [0.5, 0.25, 0.125];
@@ -6,7 +6,7 @@ const HALVINGS = 40;
 const TRIFLE = 0.01; // of a budget: smaller changes of a column without steps are left out
 const INSIDE = 1e-6; // of a change that a link or rule ends: how far it stays from the edge
 
-// s and ∇s behind the scaler: see oar/plans/table_score.py.
+// s and ∇s behind the scaler: see oar/plans/cards/table/score.py.
 function tableScore(card, size) {
   const { centres, scales, shift, spread } = card.scaler;
   const score = scoreOf(card, size);

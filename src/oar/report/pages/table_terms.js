@@ -1,5 +1,5 @@
 // A table's columns as coordinates, how far a member may go in each, and which links and rules hold: as in
-// oar/plans/table_terms.py and oar/actions/rules.py. Values are numbers, true or false, and positions of levels.
+// oar/plans/cards/table/terms.py and oar/actions/limits/rules.py. Values are numbers, true or false, and positions of levels.
 
 const NEARLY = 1e-10; // of values that a rule compares, and of a step that counts as a whole one
 const OVER = 5e-10; // of a budget, and of what links compare: rounding

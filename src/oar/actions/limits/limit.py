@@ -1,0 +1,488 @@
+"""What people can really do to a table's columns: bounds, directions, steps, levels, links, costs; and whose are other.
+
+    Limits(
+        {
+            "age": Limit(immutable=True),
+            "income": Limit(direction="up", upper=9_000, step=50),
+            "duration": Limit(lower=6, cost=2, unit=12),          # a year costs 2
+            "purpose": Limit(levels=("car", "education")),        # what may be switched to
+        },
+        links=["savings <= income"],
+        own={"row 17": {"income": Limit(upper=3_000)}},
+        rules=["if job == 'none' then income <= 1000"],
+        plausible=0.95,                                           # where 95 % of the people could live
+    )
+
+or the same in a TOML file. Whoever is outside a bound or breaks a link before any move may not go further out, and
+whoever breaks a rule may leave its columns as they are, so staying is always allowed. Moves are measured in cost: a
+standard deviation of a number (or what `unit` says), one flip of a boolean, one switch of a category cost 1 unless
+`cost` says otherwise, and the budget bounds the p-norm of these costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits.bounds import bound_of, column_of, is_number, listing, said
+from oar.actions.limits.contradictions import Possible
+from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
+from oar.actions.limits.plausible import Plausible
+from oar.actions.limits.rules import Range, Rule, Ruled, parse_rules
+from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.opening import naming, read_toml
+from oar.people.labels import plain
+from oar.people.tables.encoding import Encoding
+from oar.people.tables.schema import Column, Schema
+from oar.people.wording import counted, lined_up, nearest, shown
+
+DIRECTIONS = ("up", "down")
+MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
+
+
+@with_near_names
+@dataclass(frozen=True)
+class Limit:
+    """What may be done to one column.
+
+    Attributes:
+        immutable: whether it stays as it is.
+        lower: the least value; of an ordinal, its lowest level.
+        upper: the largest value; of an ordinal, its highest level.
+        direction: "up" or "down", where it may only grow or only fall.
+        step: changes are multiples of this; whole numbers of it for integers.
+        levels: of a category, those that may be switched to; None for all.
+        cost: what a change by `unit` costs; of a category, what a switch costs.
+        unit: a change, in the column's own units; None for a standard deviation.
+        missing: values that stand for a missing one, such as -999: who has one of them keeps it.
+    """
+
+    immutable: bool = False
+    lower: Any = None
+    upper: Any = None
+    direction: str | None = None
+    step: float | None = None
+    levels: Any = None
+    cost: float = 1.0
+    unit: float | None = None
+    missing: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and what contradicts itself."""
+        if not isinstance(self.immutable, bool | np.bool_):
+            raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
+        if self.direction is not None:
+            choose("direction", self.direction, DIRECTIONS)
+        for name in ("step", "cost", "unit"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
+                raise OptionError(
+                    f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
+                    f"{shown(value)}."
+                )
+        for name, what in (("levels", "levels"), ("missing", "values, such as [-999]")):
+            listed = getattr(self, name)
+            if listed is None:
+                continue
+            if isinstance(listed, str) or not isinstance(listed, Iterable):
+                raise OptionError(f"{name}: must be a list of {what}, got {listed!r}.")
+            object.__setattr__(self, name, tuple(plain(each) for each in listed))
+        # NumPy's numbers become Python's, which are told as users write them.
+        object.__setattr__(self, "lower", plain(self.lower))
+        object.__setattr__(self, "upper", plain(self.upper))
+        if self.immutable:
+            others = [name for name in ("direction", "step", "levels") if getattr(self, name) is not None]
+            if others:
+                raise OptionError(
+                    f"immutable and {others[0]}: contradict each other, because what is immutable does not move; "
+                    "leave one out."
+                )
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> print(Limit(direction="up", upper=9_000, cost=2, unit=100))
+        only up; at most 9000; a change by 100 costs 2
+        """
+        levels = None if self.levels is None else ", ".join(str(level) for level in self.levels)
+        costs = (self.cost, self.unit) != (1.0, None)
+        words = (
+            "immutable" if self.immutable else "",
+            "" if self.direction is None else f"only {self.direction}",
+            "" if self.lower is None else f"at least {self.lower}",
+            "" if self.upper is None else f"at most {self.upper}",
+            "" if self.step is None else f"in steps of {self.step:g}",
+            "" if levels is None else f"may become {levels or 'nothing else'}",
+            f"stays where it is {' or '.join(map(str, self.missing))}" if self.missing else "",
+            f"a change{'' if self.unit is None else f' by {self.unit:g}'} costs {self.cost:g}" if costs else "",
+        )
+        return "; ".join(word for word in words if word) or "free"
+
+    @staticmethod
+    def of(value: Any, column: str) -> Limit:
+        """Read a limit, or a mapping of its settings as a TOML file gives it."""
+        if isinstance(value, Limit):
+            return value
+        if not isinstance(value, Mapping):
+            raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
+        known = [item.name for item in dataclasses.fields(Limit)]
+        for key in value:
+            choose(f"limits.{column}", key, known)
+        return Limit(**value)
+
+    def within(self, column: Column) -> Limit:
+        """Check this limit against what the column is; return it with bounds as coordinates."""
+        where = f"limits.{column.name}"
+        for name, kinds in _FOR.items():
+            if getattr(self, name) is not None and column.kind not in kinds:
+                raise OptionError(f"{where} {name}: is for {listing(kinds)} columns, and this is a {column.kind}.")
+        for level in self.levels or ():
+            if level not in column.levels:
+                choose(f"{where} levels", level, [str(known) for known in column.levels])
+                raise OptionError(f"{where} levels: must be of {column.levels}, got {level!r}.")
+        for value in self.missing or ():
+            bound_of(column, value, f"{where} missing")
+        if self.step is not None and column.kind == "integer" and self.step != int(self.step):
+            raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
+        lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
+        if lower is not None and upper is not None and lower > upper:
+            raise OptionError(
+                f"{where} lower and upper: contradict each other, {self.lower!r} is above {self.upper!r}."
+            )
+        return dataclasses.replace(self, lower=lower, upper=upper)
+
+
+_FOR = {
+    "lower": ("number", "integer", "ordinal"),
+    "upper": ("number", "integer", "ordinal"),
+    "direction": ("number", "integer", "boolean", "ordinal"),
+    "step": ("number", "integer"),
+    "levels": ("category",),
+    "unit": ("number", "integer", "ordinal"),
+    "missing": ("number", "integer"),
+}
+
+
+@with_near_names
+@dataclass(frozen=True)
+class Limits:
+    """What everybody may do, and what some may do otherwise.
+
+    Attributes:
+        columns: a `Limit` for each column that has one; others may move freely.
+        links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
+        own: people's own limits, by their index: limits of columns, in place of everybody's. Text stands for an index
+            that reads so ("17" for 17), because a TOML file has no other keys.
+        rules: if-then rules, such as "if job == 'none' then income <= 1000".
+        plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
+        as_observed: columns whose limits were read off the data (`Limits.observed`): a query outside of these is not
+            refused.
+    """
+
+    columns: Mapping[str, Limit] = field(default_factory=dict)
+    links: Any = ()
+    own: Mapping[Any, Mapping[str, Limit]] = field(default_factory=dict)
+    rules: Any = ()
+    plausible: Any = None
+    as_observed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Read mappings as limits, and links as what they say."""
+        if not isinstance(self.columns, Mapping):
+            raise OptionError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+        columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
+        for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
+            texts = getattr(self, name)
+            texts = (texts,) if isinstance(texts, str) else texts
+            if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+                raise OptionError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+            object.__setattr__(self, name, tuple(texts))
+        _ = self.parsed, self.parsed_rules
+        object.__setattr__(self, "plausible", Plausible.of(self.plausible))
+        if not isinstance(self.own, Mapping):
+            raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+        own = {}
+        for person, limits in self.own.items():
+            if not isinstance(limits, Mapping):
+                raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+            own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
+        object.__setattr__(self, "own", own)
+
+    def __str__(self) -> str:
+        """Show a table: the columns and what is said of each, then links, rules, own limits and plausibility.
+
+        >>> print(Limits({"age": Limit(immutable=True)}, links=["savings <= income"], plausible=0.95))
+        column     limit
+        age        immutable
+        link       savings <= income
+        plausible  as near to 10 others as 95 % of the people
+        """
+        rows = [("column", "limit"), *((str(name), str(limit)) for name, limit in self.columns.items())]
+        rows += [("link", text) for text in self.links]
+        rows += [("rule", text) for text in self.rules]
+        if self.own:
+            rows.append(("own", f"limits of {counted(len(self.own), 'person', 'people')}"))
+        if self.plausible is not None:
+            near = self.plausible
+            rows.append(("plausible", f"as near to {near.neighbours} others as {100 * near.share:g} % of the people"))
+        return lined_up(rows) if len(rows) > 1 else "no limits but what the columns are"
+
+    @property
+    def parsed(self) -> tuple[Link, ...]:
+        """What the links say."""
+        return tuple(link for text in self.links for link in parse_links(text))
+
+    @property
+    def parsed_rules(self) -> tuple[Rule, ...]:
+        """What the rules say."""
+        return parse_rules(self.rules)
+
+    def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which values (n, columns) of a table stand for a missing one."""
+        found = np.zeros((len(rows), len(encoding.schema)), dtype=bool)
+        for name, limit in self.columns.items():
+            if limit.missing:
+                at, place = encoding.schema.names.index(name), encoding.places[name].start
+                found[:, at] = np.isin(rows[:, place], limit.missing)
+        return found
+
+    def ruled(self, schema: Schema) -> tuple[Ruled, ...]:
+        """Return the rules as a table's coordinates know them."""
+        return tuple(rule.within(schema) for rule in self.parsed_rules)
+
+    def check(self, schema: Schema) -> Limits:
+        """Check everything against a table's columns; return it with bounds as coordinates.
+
+        Raises:
+            OptionError: naming the limit, or the two that contradict each other, with the nearest column.
+        """
+        columns = {name: limit.within(column_of(schema, name, "limits")) for name, limit in self.columns.items()}
+        own = {
+            person: {name: limit.within(column_of(schema, name, f"own.{person}")) for name, limit in limits.items()}
+            for person, limits in self.own.items()
+        }
+        for link in self.parsed:
+            for name in sorted(link.expression.names):
+                column = column_of(schema, name, "links")
+                if column.kind == "category":
+                    raise OptionError(
+                        f"links: {name!r} is a category, which has no value to compare; got {link.text!r}."
+                    )
+            if not link.expression.values and link.expression.constant > 0:
+                raise OptionError(
+                    f"links: must let people stay as they are, got {link.text!r}, which nobody keeps who does; plans "
+                    "never oblige anybody to move, so leave it out."
+                )
+        checked = dataclasses.replace(self, columns=columns, own=own)
+        checked._check_pairs(schema)
+        checked._check_rules(schema)
+        checked._check_own(schema)
+        return checked
+
+    def _check_own(self, schema: Schema) -> None:
+        """Refuse own costs and steps (one ball and one grid for all), and own bounds that contradict a link.
+
+        A link that the narrowest of people's own bounds can keep, all of them can.
+        """
+        tightest: dict[tuple[str, str], tuple[float, Any]] = {}
+        for person, limits in self.own.items():
+            for name, limit in limits.items():
+                everybodys = self.columns.get(name, Limit())
+                for setting in ("cost", "unit", "step", "missing"):
+                    if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
+                        raise OptionError(
+                            f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
+                            f"{person!r} a budget of its own."
+                        )
+                for setting, sign in (("lower", -1.0), ("upper", 1.0)):
+                    bound = getattr(limit, setting)
+                    if bound is not None:
+                        here = sign * bound, person
+                        tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
+        possible = Possible(schema)
+        for (name, setting), (bound, person) in tightest.items():
+            sign = -1.0 if setting == "lower" else 1.0
+            for link in self.parsed:
+                says = link.expression.values, link.expression.constant
+                if name in says[0] and not possible.both(({name: sign}, -bound), says):
+                    text = f"own.{person}.{name} {setting} = {said(schema[name], sign * bound)}"
+                    raise OptionError(f"limits: {text!r} and {link.text!r} contradict each other; change one of them.")
+
+    def naming(self, index: Any, size: int) -> Limits:
+        """Return these limits with own ones by the values of the people's index; None stands for their positions.
+
+        Keys of a TOML file are text: one that is in no index is taken for the only person whose index reads so.
+
+        Raises:
+            DataError: where a name is nobody's, or several people's.
+        """
+        if not self.own:
+            return self
+        import pandas
+
+        index = pandas.RangeIndex(size) if index is None else index
+        text = any(isinstance(person, str) and person not in index for person in self.own)
+        texts = index.map(str) if text else index[:0]
+        own: dict[Any, Mapping[str, Limit]] = {}
+        for person, limits in self.own.items():
+            name = index[_position(person, index, texts)]
+            if name in own:
+                raise DataError(
+                    f"own: must name everybody once, got {shown(person)} too for {shown(name)}; leave one out."
+                )
+            own[name] = limits
+        return dataclasses.replace(self, own=own)
+
+    def _check_rules(self, schema: Schema) -> None:
+        """Refuse a rule whose consequence a bound, or the levels that may be switched to, never let come true."""
+        for rule, ruled in zip(self.parsed_rules, self.ruled(schema), strict=True):
+            if isinstance(rule.consequence, tuple):
+                self._check_rules_links(rule, schema)
+                continue
+            name = rule.consequence.name
+            limit = self.columns.get(name)
+            ways = [way[0] for way in ruled.ways if isinstance(way[0], Range) and way[0].name == name]
+            ways = ways[: 2 if rule.consequence.operator == "!=" and ways[0].levels is None else 1]
+            if limit is None:
+                continue
+            for setting, bound, out in (
+                ("lower", limit.lower, lambda way, bound: way.high < bound),
+                ("upper", limit.upper, lambda way, bound: way.low > bound),
+            ):
+                if bound is not None and all(out(way, bound) for way in ways):
+                    text = f"{name} {setting} = {said(schema[name], bound)}"
+                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
+
+    def _check_rules_links(self, rule: Rule, schema: Schema) -> None:
+        possible = Possible(schema)
+        assert isinstance(rule.consequence, tuple)
+        for link in rule.consequence:
+            for text, factors, constant in self._bounds(schema):
+                one = link.expression
+                if one.values and not possible.both((one.values, one.constant), (factors, constant)):
+                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
+
+    def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
+        """Return the columns' bounds as statements factors · values + constant ≤ 0."""
+        found = []
+        for name, limit in self.columns.items():
+            if limit.lower is not None:
+                found.append((f"{name} lower = {said(schema[name], limit.lower)}", {name: -1.0}, float(limit.lower)))
+            if limit.upper is not None:
+                found.append((f"{name} upper = {said(schema[name], limit.upper)}", {name: 1.0}, -float(limit.upper)))
+        return found
+
+    def _check_pairs(self, schema: Schema) -> None:
+        """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
+        statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
+        statements = [each for each in statements if each[1]]
+        statements += self._bounds(schema)
+        possible = Possible(schema)
+        for place, (text, factors, constant) in enumerate(statements):
+            for other_text, other_factors, other_constant in statements[:place]:
+                both = (factors, constant), (other_factors, other_constant)
+                if text != other_text and not possible.both(*both):
+                    raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
+
+    def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
+        """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way in is planned.
+
+        These limits must be checked ones, with bounds as coordinates.
+        """
+        for name, limit in self.columns.items():
+            column = encoding.schema[name]
+            if column.kind == "category" or name in self.as_observed:
+                continue
+            value = float(row[encoding.places[name].start])
+            for bound, word, outside in (
+                (limit.lower, "at least", limit.lower is not None and value < limit.lower),
+                (limit.upper, "at most", limit.upper is not None and value > limit.upper),
+            ):
+                if outside:
+                    raise DataError(
+                        f"query features: {name!r} must be {word} {said(column, bound)}, as its limits say, got "
+                        f"{said(column, value)}; correct the query, or widen the limits."
+                    )
+
+    @staticmethod
+    def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
+        """Return limits read off the data: nobody is sent where nobody is.
+
+        Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or
+        more) at it or just beyond it. Whole numbers stay whole, and counts do not become negative. Codes for a missing
+        value, such as -999, are in no range, and who has one keeps it. Row numbers, dates written as whole numbers and
+        columns called age, sex, gender, race and the like are immutable. Where values outside the range make most of a
+        standard deviation, a change by the standard deviation within it costs 1. Who is outside the range may stay, and
+        not go further out.
+
+        Args:
+            people: people of a table, or a DataFrame of features.
+            limits: your own, whose columns are in place of the observed ones, with all else that they say.
+            schema: what the columns of a DataFrame are; None to infer it.
+        """
+        from oar.actions.limits.observed import observed
+
+        return observed(people, limits, schema=schema)
+
+    @staticmethod
+    def load(path: str | Path) -> Limits:
+        """Read limits from a TOML file with `[columns.NAME]`, `[own.PERSON.NAME]`, `links`, `rules` and `plausible`."""
+        content = read_toml(path, "limits", "a TOML file with [columns.NAME] tables")
+        with naming(path):
+            return _of_tables(content)
+
+
+def _of_tables(content: dict[str, Any]) -> Limits:
+    """Return what the tables of a TOML file say."""
+    known = ("columns", "links", "own", "rules", "plausible")
+    for key, value in content.items():
+        if key not in known and isinstance(value, Mapping) and not nearest(key, known):
+            name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
+            raise OptionError(
+                f"must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column is said in "
+                f"[columns.{name}]."
+            )
+        choose("keys", key, known)
+    return Limits(
+        content.get("columns", {}),
+        content.get("links", []),
+        content.get("own", {}),
+        content.get("rules", []),
+        content.get("plausible"),
+    )
+
+
+def as_limits(limits: Any) -> Limits | None:
+    """Read what stands for limits wherever they are asked for: limits, a mapping of columns, a TOML file, or None."""
+    if limits is None or isinstance(limits, Limits):
+        return limits
+    if isinstance(limits, str | Path):
+        return Limits.load(limits)
+    if isinstance(limits, Mapping):
+        return Limits(limits)
+    raise DataError(
+        f"limits: must be an oar.Limits(…), a mapping of columns to oar.Limit(…), or a TOML file, got {shown(limits)}."
+    )
+
+
+def _position(person: Any, index: Any, texts: Any) -> int:
+    """Return where in the index somebody is: by value, or else by how the value reads."""
+    found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
+    if isinstance(found, int | np.integer):
+        return int(found)
+    if found is None:
+        hint = nearest(person, index[:MOST_COMPARED]) or f" It begins with {', '.join(map(shown, index[:5]))}."
+        raise DataError(f"own: {shown(person)} must be in the table's index, got nobody of that name.{hint}")
+    places = np.arange(len(index))[found]
+    if len(places) > 1:
+        raise DataError(
+            f"own: {shown(person)} must be one person of the table's index, got {len(places)}; make the index unique."
+        )
+    return int(places[0])

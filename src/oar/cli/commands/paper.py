@@ -1,0 +1,108 @@
+"""`oar reproduce`, `oar embed-mnist` and `oar outside`: the paper, end to end, and what it leaves to others."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oar.cli.exits import clear_endings, progress_bar
+
+
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="Coarse grids, in seconds; every output says so.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="Also Figure 2 for every other model (needs JAX; takes minutes).")
+    ] = False,
+) -> None:
+    """Recompute the paper's figures and tables, with every number behind them.
+
+    Writes figure1, figure2 and strip (.png, .svg, .pdf), summary.md and results.json. It takes about half a minute on
+    two idle cores; with --extended, which adds extended (.png, .svg, .pdf), about ten minutes. Nothing appears in the
+    folder before everything is done.
+    """
+    with clear_endings(), progress_bar() as progress:
+        from oar_paper.reproduce import reproduce as run
+
+        bar = progress.add_task("loading", total=None)
+        run(
+            out,
+            quick=quick,
+            seed=seed,
+            extended=extended,
+            on_stage=lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
+        )
+    typer.echo(f"Done. Open {out / 'summary.md'}")
+
+
+def embed_mnist(
+    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with MNIST's four idx files, zipped or not.  [default: mnist in the folder that OAR_DATA "
+            "names, else the user's cache, else a download]",
+            show_default=False,
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="How long to train; the paper's number is the default.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and noise.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File to save to and to go on from.  [default: checkpoint.npz in --out]", show_default=False),
+    ] = None,
+) -> None:
+    """Train the paper's autoencoder and embed MNIST with it (needs JAX; about twenty minutes on two idle cores).
+
+    A run that was stopped goes on from its checkpoint when it is started again, and ends with the same bytes.
+    """
+    with clear_endings("start it again to go on from the last checkpoint"), progress_bar() as progress:
+        from oar_paper.embed import embed_mnist as run
+        from oar_paper.vae import VAESettings
+
+        bar = progress.add_task("loading", total=epochs)
+        provenance = run(
+            out,
+            folder=folder,
+            checkpoint=checkpoint,
+            settings=VAESettings(epochs=epochs, seed=seed),
+            on_epoch=lambda epoch, loss: progress.update(bar, completed=epoch, description=f"loss {loss:.2f} nats"),
+            command=shlex.join(["oar", *sys.argv[1:]]),
+        )
+    accuracy = provenance["nearest_centroid_accuracy"]["train"]
+    typer.echo(f"Done. Nearest centroid gets {accuracy:.2%} of the training images right. Files are in {out}")
+
+
+def outside(
+    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="Few people and trainings; every output says so.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
+    refits: Annotated[int, typer.Option(min=2, help="True trainings that a search may use.")] = 40,
+    adult: Annotated[
+        Path | None,
+        typer.Option(help="Folder with UCI's Adult files; left out of the study unless given.", show_default=False),
+    ] = None,
+) -> None:
+    """Measure what is left of a collective's power where the operator's model is seen from outside alone.
+
+    Plans for logistic regression, an MLP, nearest neighbours, a random forest and XGBoost, by whoever knows the model,
+    by surrogates and by searching with true trainings, are all judged by the model's own training. Writes outside
+    (.png, .svg, .pdf), summary.md, table.csv and results.json. It needs JAX and XGBoost, and takes some 25
+    minutes on one core (--quick: some minutes). Nothing appears in the folder before everything is done.
+    """
+    with clear_endings(), progress_bar() as progress:
+        from oar_paper.outside import outside_settings
+        from oar_paper.outside_run import study_outside
+
+        bar = progress.add_task("loading", total=None)
+        study_outside(
+            out,
+            outside_settings(quick, seed, refits, adult),
+            on_stage=lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
+        )
+    typer.echo(f"Done. Open {out / 'summary.md'}")

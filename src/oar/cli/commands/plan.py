@@ -1,0 +1,277 @@
+"""`oar plan`: from a file of people to a plan, as a folder of files."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oar.cli import options as given
+from oar.cli.exits import clear_endings
+from oar.cli.inputs.asked_again import asked_to_json
+from oar.cli.inputs.people import check_data
+from oar.cli.inputs.problem import Asked
+from oar.cli.stages import Stage, stages
+from oar.errors import NumericsError
+
+if TYPE_CHECKING:
+    from oar.cli.inputs.people import Source
+    from oar.plans import Result
+    from oar.report.plan.deliver import Published
+    from oar.report.plan.small_groups import Pooled
+
+FOLDER = Path("oar-plan")
+DRAWS = 20  # refits in which some do nothing
+MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder to write to; made if it is not there.  [default: oar-plan]", show_default=False),
+]
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(help="A file of people who are not trained on, laid out as DATA: how right is the model about them?"),
+]
+Whom = Annotated[
+    str | None,
+    typer.Option(
+        help="What members are told of who asks, on their page; nothing is said of that unless you say it here.",
+        show_default=False,
+    ),
+]
+
+
+@given.asks
+def plan(
+    asked: Asked,
+    out: Out = None,
+    group: given.Group = None,
+    held_out: HeldOut = None,
+    whom: Whom = None,
+    force: given.Force = False,
+) -> None:
+    """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
+
+    Writes plan.json (the card that members answer; nobody's data), moves.csv and moves.parquet (every change, in raw
+    units), audit.json, report.html for the organiser, member.html for members, private.json for the auditor, and
+    manifest.json, by which all of them are checked. They appear together when all is done; a plan that was in the
+    folder before is replaced, and other files there are not touched, unless with --force where they have these names.
+    """
+    with clear_endings(), stages() as stage:
+        check_data(asked.data, asked.example)
+        folder = out or FOLDER
+        from oar.report.files.outputs import staged
+        from oar.report.plan.deliver import FILES, REPORT, check_folder, write_all
+
+        earlier = check_folder(folder, force)
+        with staged(folder, REPORT, earlier, ours=FILES) as unfinished:
+            result, facts, published = _planned(asked, group, held_out, stage)
+            stage("writing")
+            asks, sha256 = asked_to_json(asked), asked.source.sha256
+            name, files = write_all(unfinished, result, facts, published, asked=asks, sha256=sha256, whom=whom)
+    typer.echo(_summary(facts, folder, files, name))
+
+
+def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
+    """Plan, audit, and collect what is told about it."""
+    import oar
+    from oar.goals.held_out import held_out_people
+    from oar.report.plan.deliver import publish
+    from oar.report.plan.facts import Origin, facts_of
+
+    stage("reading")
+    source, problem = asked.source, asked.problem
+    groups = None if group is None else _groups(source, group)
+    others, known = (None, 0) if held_out is None else source.others(held_out)
+    if others is not None:  # a file that does not fit is told before the work begins
+        held_out_people(problem.people, problem.regresses, others)
+    stage("planning", own_line=True)
+    result = _unless_needless(oar.collective(problem))
+    stage("trying the card")
+    published = publish(result)
+    stage("power")
+    power = _power(result, asked.seed)
+    stage("how few, and what happens to others")
+    origin = Origin(
+        command=shlex.join(["oar", *sys.argv[1:]]),
+        file=source.file,
+        rows=len(source.frame),
+        seed=asked.seed,
+        settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
+    )
+    facts = facts_of(
+        result,
+        origin=origin,
+        groups=None if group is None else {group: groups},
+        power=power,
+        collateral=_collateral(result, others, None if groups is None else groups.values),
+        card=published.facts,
+        answered=_answered(result, published.card),
+        robustness=_robustness(result, published, asked.seed),
+        shaken="answers" if published.success else "moves",
+    )
+    facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
+    facts["asked"]["percent"] = [name for name in source.frame.attrs.get("percent", ()) if name in source.frame]
+    facts["held_out_left_out"] = known
+    return result, facts, published
+
+
+def _unless_needless(result: Result) -> Result:
+    """Return a result in which nobody moves where the goal is there before: moves cost, and may harm other people."""
+    import numpy as np
+
+    from oar.plans import Proposal
+    from oar.plans.moves.submitted import given_plan
+    from oar.plans.proof import Proof
+    from oar.referee import audit
+
+    if not result.audit.success_before:
+        return result
+    people = result.problem.people
+    stay = given_plan(result.problem, np.zeros((people.size, people.dimensions)))
+    found = audit(stay)
+    if not found.success:
+        return result
+    proposal = Proposal(
+        plan=stay,
+        solver="none, for nobody needs to move",
+        claimed_loss=found.loss,
+        gap=math.inf,
+        bound=-math.inf,
+        exact=False,
+        impossible=False,
+        finished=True,
+        steps=0,
+        passes=0,
+    )
+    return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
+
+
+def _groups(source: Source, column: str) -> Pooled:
+    """Return everyone's value of a column; numbers are cut into quarters, and small groups are put together."""
+    from oar.people.groups import grouped
+    from oar.report.plan.small_groups import pooled
+
+    return pooled(grouped(source.people, source.groups(column)).set_axis(source.people.index))
+
+
+def _collateral(result: Result, others: Any, groups: Any) -> Any:
+    """Return what happens to others; nothing where the model cannot be refitted, which the status says."""
+    import oar
+
+    try:
+        return oar.collateral(result, held_out=others, groups=groups)
+    except NumericsError:
+        return None
+
+
+def _answered(result: Result, card: Any) -> Any:
+    """Return what happens to others where everyone answers the card; nothing where there is none."""
+    if card is None:
+        return None
+    followed = replace(result.proposal, plan=result.plan.followed(card))
+    return _collateral(replace(result, proposal=followed), None, None)
+
+
+def _power(result: Result, seed: int) -> Any:
+    """Return what parts of the plan can do; nothing where labels change, members leave, or nobody moves."""
+    import oar
+
+    if result.problem.levers is not None or not result.audit.movers or not result.audit.converged:
+        return None
+    people = result.problem.people
+    shares = THIRDS if people.size * people.dimensions > MANY else None
+    budget = result.problem.allowance.budget
+    budgets = None if shares is None or not isinstance(budget, float) else [share * budget for share in shares]
+    return oar.power(result, shares, budgets, seed=seed)
+
+
+def _effects(facts: Any) -> list[tuple[str, str]]:
+    """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
+    from oar.plans.explain.effort import FEW
+    from oar.report.organiser.effects import card_effects, held_out_told, scores_told, standing
+
+    found, card = facts["collateral"], card_effects(facts)
+    if found is None:
+        return []
+    who = [("what it does to members", found["actors"]), ("to people who do nothing", found["bystanders"])]
+    who += [(f"to {found['grouped_by']} = {row['group']}", row) for row in found["everyone_by_group"] or ()]
+    predicted = found["prediction"] or "the goal"
+    goal = f"the prediction {predicted}" if found["prediction"] else predicted
+    ways = ("lose", "gain") if found["prediction"] is not None else ("go away from", "come nearer to")
+    rows = []
+    for name, row in who:
+        people, away, towards, rate, right = standing(row, found["score"])
+        if row["people"] and row["away"] is None:
+            rows.append((name, f"of {people} nothing is told, for it would tell of fewer than {FEW} people"))
+        elif row["people"]:
+            said = f"of {people}, {away} {ways[0]} {goal} and {towards} {ways[1]} it"
+            right = "" if row["score_before"] is None else f"; {found['score']} about them: {right}"
+            rows.append((name, f"{said}; predicted {predicted}: {rate}{right}"))
+    rows.append((found["score"], scores_told(found["score"], found["own"], found["everyone"])))
+    if found["held_out"] is not None:
+        rows.append((f"{found['score']}, held out", held_out_told(found)))
+    if card is not None:
+        rows.append(("if the card is answered", card))
+    return rows
+
+
+def _robustness(result: Result, published: Published, seed: int) -> Any:
+    """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long.
+
+    What is tried are members' answers to the card, where they reach the goal: a card is what members get.
+    """
+    people = result.problem.people
+    if not result.success or result.audit.success_before or people.size * people.dimensions > MANY:
+        return None
+    tried = result.plan.followed(published.card) if published.success and published.card else result.plan
+    return tried.robustness(defection=0.2, draws=DRAWS, seed=seed, progress=False)
+
+
+def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
+    """Return what is said at the end."""
+    from oar.people.wording import lined_up
+    from oar.pictures.numbers import loss, number, percent
+    from oar.report.organiser.outcome import CUT, SEARCHED
+    from oar.report.plan.answer import in_words
+
+    found, least, asked = facts["outcome"], facts["least"], facts["asked"]
+    predicted = found["prediction_before"], found["prediction"]
+    rows = [("prediction", " → ".join(map(in_words, predicted)))] if asked["several"] is None else []
+    if found["goal_probability"] is not None:
+        chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
+        rows.append(("probability of the goal", " → ".join(chances)))
+    rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
+    acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
+    rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
+    if asked["limits"] is not None:
+        rows.append(("limits", asked["limits"]))
+    if asked.get("percent"):
+        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
+    if asked["imputed"] is not None:
+        rows.append(("filled in", asked["imputed"]["told"]))
+    if asked.get("query_filled"):
+        rows.append(("filled in of who asks", ", ".join(asked["query_filled"])))
+    if facts.get("held_out_left_out"):
+        known = facts["held_out_left_out"]
+        rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))
+    rows += _effects(facts)
+    if least["budget_at_most"] is not None:
+        far = f"at most {number(least['budget_at_most'])}"
+        cut = not least["proved"] and least["budget_at_most"]
+        rows.append((CUT, f"{far} each; {SEARCHED}") if cut else ("budget that suffices", far))
+    if least["people_at_most"] is not None:
+        told = f"at most {number(least['people_at_most'])}"
+        rows.append(("people who suffice", least["people_told"] or told))
+    rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
+    rows.append(("card", facts["card"]["worth"] or facts["card"]["told"]))
+    rows.append(("plan id", plan))
+    if "moves.parquet" not in names:
+        rows.append(("moves.parquet", "not written: it needs pyarrow; pip install 'oar-recourse[parquet]'"))
+    ways = facts["card"]["ways"]
+    done = f"Done. Files in {folder}: {', '.join(names)}"
+    return "\n".join([facts["answer"], "", lined_up(rows), "", *([ways] if ways else []), done])

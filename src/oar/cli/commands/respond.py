@@ -1,0 +1,262 @@
+"""`oar respond`: a member's own move, from the card and its own row."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oar.cli import options as given
+from oar.cli.exits import clear_endings
+from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.people import Layout, column_of, word
+from oar.cli.tables import check_file
+from oar.errors import DataError, OptionError
+from oar.people.tables.encoding import LARGEST, LARGEST_WHOLE
+from oar.people.wording import counted, nearest, shown
+
+if TYPE_CHECKING:
+    import pandas
+
+    from oar.plans import Card
+
+MOST_DOUBTS = 10
+TRUTHS = {"true": True, "false": False}
+CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
+Mine = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ROWS", help="A file with your row, or several: the card's columns and your label.", show_default=False
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of labels.  [default: the one that is not on the card and has such labels]",
+        show_default=False,
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="A column that you cannot or will not change; may be repeated.", show_default=False),
+]
+Willing = Annotated[
+    float | None, typer.Option(help="How far you are willing to go.  [default: the card's budget]", show_default=False)
+]
+Answers = Annotated[Path | None, typer.Option(help="CSV file to write the changes to.", show_default=False)]
+
+
+@given.reads
+def respond(
+    card: CardFile,
+    mine: Mine,
+    target: Label = None,
+    keep: Keep = None,
+    budget: Willing = None,
+    name: given.Name = None,
+    out: Answers = None,
+    force: given.Force = False,
+    written: Writing = given.WRITTEN,
+) -> None:
+    """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
+
+    Rows are called by their number, from 0, the header not counted, or by --id. Those that cannot be answered are
+    named, and the exit code is 1 then; all others are answered.
+    """
+    with clear_endings():
+        from oar.plans import Card
+        from oar.report.files.moves import write_csv
+        from oar.report.files.replacing import check_settled
+
+        check_settled(card.parent)
+        check_file(out, force, endings=())
+        loaded = Card.load(card)
+        written.check(mine)
+        frame = Layout(written, name=given.by_place([name])[0] if name else None, of_card=True).read(mine)
+        doubts: list[str] = []
+        label = label_column(loaded, frame, target)
+        changes, unanswered = answers(loaded, frame, label, tuple(keep or ()), budget, doubts)
+        if len(unanswered) == len(frame):
+            raise DataError(unanswered[0][1] + _more(len(frame) - 1))
+        if out is not None:
+            write_csv(changes, out)
+    typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
+    typer.echo(_ignored(loaded, frame, label, target), err=True, nl=False)
+    for _, why in unanswered:
+        typer.echo(f"no answer for {why}", err=True)
+    if unanswered:
+        some = f"{len(frame) - len(unanswered):,} of {len(frame):,} rows"
+        typer.echo(f"Answered {some}; correct the others.", err=True)
+    for doubt in doubts[:MOST_DOUBTS]:
+        typer.echo(f"\n{doubt}", err=True, nl=False)
+    if doubts:
+        more = len(doubts) - MOST_DOUBTS
+        typer.echo(f"\n{more:,} more values may be mistakes, too." if more > 0 else "", err=True)
+    if loaded.participants == "selected":
+        typer.echo("\nThis card is for those who were asked to take part: everybody else stays.", err=True)
+    if out is not None:
+        typer.echo(f"Done. Written to {out}")
+    if unanswered:
+        raise SystemExit(1)
+
+
+def answers(
+    card: Card,
+    frame: pandas.DataFrame,
+    label: str,
+    keep: tuple[str, ...],
+    budget: float | None,
+    doubts: list[str],
+) -> tuple[pandas.DataFrame, list[tuple[Any, str]]]:
+    """Return what everyone in the frame changes (person, column, before, after), and whose rows cannot be answered.
+
+    A card has nobody's values, and none that could stand in for a gap: who has one, or a value that cannot be, is told
+    which column it is. Values that may be mistakes go to `doubts`.
+    """
+    import pandas
+
+    columns = columns_of(card)
+    for name in keep:
+        if name not in columns:
+            raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
+    _check_budget(card, budget)
+    rows: list[tuple[Any, ...]] = []
+    unanswered = []
+    for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
+        gaps = [name for name in (*columns, label) if row[name] is None or row[name] != row[name]]
+        if gaps:
+            each = "column" if len(gaps) == 1 else "columns"
+            listed = ", ".join(map(shown, gaps))
+            unanswered.append((person, f"row {person}: {each} {listed}: must have a value, got an empty cell."))
+            continue
+        try:
+            mine = {name: _value(card, name, row[name]) for name in columns}
+            told = _change(card, mine, _class(card, row[label]), keep, budget)
+        except DataError as error:
+            unanswered.append((person, f"row {person}: {str(error).removeprefix('features: ')}"))
+            continue
+        doubts += [f"row {person}: {doubt}" for doubt in card.doubts(mine)]
+        rows += [(person, *change) for change in told]
+    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object), unanswered
+
+
+def _check_budget(card: Card, budget: float | None) -> None:
+    """Raise for a budget that no row could be answered with."""
+    from oar.actions.perturb import check_budget
+
+    if budget is None and card.budget is None:
+        raise OptionError("budget: must say how far you are willing to go, because the card does not, got none.")
+    if budget is not None:
+        check_budget(budget, "budget")
+        if card.budget is not None and budget > card.budget:
+            raise OptionError(f"budget: must be at most the plan's own {card.budget:g}, got {budget:g}.")
+
+
+def _more(others: int) -> str:
+    return f" (The {others:,} other rows cannot be answered either.)" if others else ""
+
+
+def columns_of(card: Card) -> tuple[str, ...]:
+    """Return the columns that a card is about."""
+    if card.table is not None:
+        return card.table.encoding.schema.names
+    if card.features is None:
+        raise DataError("card: has no column names, so no file can be matched to it; use oar.Card in Python.")
+    return card.features
+
+
+def label_column(card: Card, frame: pandas.DataFrame, target: str | None) -> str:
+    """Return the column of labels: the only one that is not on the card, or the only one with a label of the card's.
+
+    Other columns are ignored, as the plan did without them: row numbers, names, dates and the like.
+    """
+    from oar.people.tables.files import called_by_place
+    from oar.people.tables.identities import identities
+
+    columns = columns_of(card)
+    others = [name for name in frame.columns if name not in columns]
+    for name in columns:
+        if name not in frame.columns:
+            hint = nearest(name, others)
+            raise DataError(f"ROWS: must have every column of the card, got none called {shown(name)}.{hint}")
+    if target is not None:
+        column_of(frame, target, "target")
+        return target
+    if len(others) > 1 and card.classes is not None:
+        known, spare = {word(each) for each in card.classes}, identities(frame[others])
+        some = [name for name in others if name not in spare and not called_by_place(name)]
+        others = [name for name in some if frame[name].map(word).isin(known).any()] or others
+    if len(others) != 1:
+        found = ", ".join(map(shown, others)) or "none"
+        raise DataError(f"target: one column must be the label and not on the card, got {found}; name --target.")
+    return str(others[0])
+
+
+def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str | None) -> str:
+    """Say which column was taken for the labels, in a line, where nobody named it and there are others."""
+    spare = len(frame.columns) - len(columns_of(card)) - 1
+    ignored = counted(spare, "other column is ignored", "other columns are ignored")
+    return f"Labels are those of column {shown(label)}, or name --target; {ignored}.\n" if spare and not target else ""
+
+
+def _class(card: Card, label: Any) -> Any:
+    """Return a label as the card has it."""
+    if card.classes is None:
+        return label
+    known = {word(each): each for each in card.classes}
+    if word(label) not in known:
+        raise DataError(f"label: must be one of {', '.join(map(shown, known))}, got {shown(label)}.")
+    return known[word(label)]
+
+
+def _value(card: Card, name: str, value: Any) -> Any:
+    """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
+    column = None if card.table is None else card.table.encoding.schema[name]
+    kind = "number" if column is None else column.kind
+    if kind in ("category", "ordinal"):
+        return value if isinstance(value, str) else word(value)
+    known = TRUTHS.get(value.strip().lower(), value) if kind == "boolean" and isinstance(value, str) else value
+    try:
+        number = float(known)
+    except (TypeError, ValueError):
+        number = math.nan
+    fits, wanted = {
+        "boolean": (number in (0, 1), "true or false"),
+        "integer": (abs(number) < LARGEST_WHOLE and number == math.floor(number), "a whole number below 2^53"),
+    }.get(kind, (abs(number) <= LARGEST, "a number" if math.isnan(number) else f"at most {LARGEST:g}"))
+    if not fits:
+        raise DataError(f"column {shown(name)}: must be {wanted}, got {shown(value)}; correct it.")
+    return known if not isinstance(known, str) else int(number) if number.is_integer() else number
+
+
+def _change(
+    card: Card, row: dict[str, Any], label: Any, keep: tuple[str, ...], budget: float | None
+) -> list[tuple[str, Any, Any]]:
+    """Return the columns that one member changes, with their values before and after."""
+    with warnings.catch_warnings():  # which are told once for all rows
+        warnings.simplefilter("ignore")
+        answer = card.respond(row, label, budget, keep)
+    if card.table is not None:
+        return answer.changes
+    return [
+        (name, value, value + float(step))
+        for (name, value), step in zip(row.items(), answer, strict=True)
+        if step != 0.0
+    ]  # fmt: skip
+
+
+def _told(frame: pandas.DataFrame, changes: pandas.DataFrame, without: set[Any]) -> str:
+    """Return everyone's changes as a table, and who stays; nothing of those without an answer."""
+    from oar.cli.tables import lined
+
+    rows = [(str(p), str(c), _said(b), _said(a)) for p, c, b, a in changes.itertuples(index=False)]
+    moving = set(changes["person"]) | without
+    rows += [(str(person), "stay as you are", "", "") for person in frame.index if person not in moving]
+    return lined(("row", "column", "now", "then"), rows)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,44 @@
+"""`oar schema`: what the columns of a table seem to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oar.cli import options as given
+from oar.cli.exits import clear_endings
+from oar.cli.inputs.people import Table
+from oar.cli.tables import check_file
+
+
+@given.looks
+def schema(
+    table: Table,
+    output: Annotated[
+        Path | None, typer.Option(help="TOML file to write the schema to, to be edited.", show_default=False)
+    ] = None,
+    force: given.Force = False,
+) -> None:
+    """Show what the columns of a table seem to be: numbers, integers, booleans, ordered levels or categories.
+
+    Correct what was guessed wrong in the file that --output writes, and read the table with it:
+    oar.Population.read("people.csv", "approved", schema="schema.toml").
+    """
+    with clear_endings():
+        from oar.people import Schema
+
+        check_file(output, force, endings=(), option="output")
+        frame, features = table.read()
+        inferred = Schema.infer(features)
+        if output is not None:
+            inferred.save(output)
+    typer.echo(inferred)
+    gaps = int(frame.isna().any(axis=1).sum())
+    if gaps:
+        typer.echo(
+            f"{gaps:,} of {len(frame):,} rows have missing values: plan with --missing drop or --missing impute."
+        )
+    if output is not None:
+        typer.echo(f"Done. Edit {output}")

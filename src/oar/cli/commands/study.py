@@ -1,0 +1,165 @@
+"""`oar study`: a grid of cells, kept in a file that survives a kill."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from oar.cli.exits import clear_endings
+from oar.cli.tables import lined, tell_limits
+from oar.errors import OptionError
+
+TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
+DATABASE = b"SQLite format 3\0"  # how such a file begins
+MOST_COLUMNS = 10  # budgets in the table that is printed
+# A line with \\b keeps the lines of a paragraph as they are.
+EXAMPLE = """\b
+Example: oar study study.toml --workers 2 --export cells.parquet --figure phase.png
+with study.toml:
+    example = "german-credit"             # or: data = "people.csv", target = "approved"
+    goal = "good"                         # this, and all keys up here, as options of oar plan
+    [axes]
+    budgets = [0.1, 0.25, 0.5]
+    participation = [0.25, 0.5, 1.0]      # shares of everyone, drawn at random
+    queries = [1, 4]                      # rows of the data, or files
+    models = ["softmax", "naive-bayes"]
+    seeds = [0, 1]                        # of the draws
+"""
+
+StudyArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STUDY",
+        help="A TOML file; or the store of a study, of which only a table and a figure are made.",
+    ),
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", help="The SQLite file that it is kept in.  [default: STUDY.db]", show_default=False),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processes that work at once.  [default: as many as cores, once that pays]", show_default=False
+    ),
+]
+Export = Annotated[
+    Path | None, typer.Option(help="Write the table of cells to a .parquet or .csv file.", show_default=False)
+]
+FigureFile = Annotated[
+    Path | None, typer.Option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over a table or a figure that is there already.")]
+
+
+def study(
+    file: StudyArgument,
+    store: StoreOption = None,
+    workers: Workers = None,
+    export: Export = None,
+    figure: FigureFile = None,
+    force: Force = False,
+) -> None:
+    """Plan and audit every combination of budgets, shares, queries, models and seeds, and keep it all.
+
+    Cells are done in parallel and written one by one to an SQLite file. Whatever ends it, a kill included, the same
+    command goes on from there; several processes may work on one file at the same time. A file of another problem is
+    refused.
+    """
+    kept = "what is done is kept; run the same command again to go on"
+    with clear_endings(kept, in_words=str):  # a study's words are its file's
+        import oar
+
+        _check_outputs(export, figure, force)
+        problem = None
+        if file.suffix.lower() == ".toml":
+            from oar.cli.inputs.study_file import in_its_own_words, read_study
+
+            with in_its_own_words():
+                said = read_study(file)
+                problem, arguments = said.problem, said.arguments
+            path = said.store if store is None else store
+            found = oar.study(problem, **arguments, store=path, workers=workers)
+        else:
+            for option, given in (("--store", store), ("--workers", workers)):
+                if given is not None:
+                    raise OptionError(
+                        f"{option}: is for a study that is run, and {file.name} is a store; leave it out."
+                    )
+            if os.path.isfile(file) and not _may_be_a_store(file):
+                raise OptionError(
+                    f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
+                    'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
+                )
+            found = oar.Study.open(file)
+        written = _written(found, export, figure)
+    typer.echo(_summary(found, written))
+    if problem is not None:
+        tell_limits(problem)
+
+
+def _may_be_a_store(file: Path) -> bool:
+    """Report whether a file is a database, or empty, which is what a kill may leave of one."""
+    with file.open("rb") as opened:
+        first = opened.read(len(DATABASE))
+    return first in (b"", DATABASE)
+
+
+def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> None:
+    if force and export is None and figure is None:
+        raise OptionError("--force: is for files that are written; leave it out, or add --export or --figure.")
+    for option, path, endings in (("--export", export, TABLES), ("--figure", figure, PICTURES)):
+        if path is not None and path.suffix.lower() not in endings:
+            raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
+        if path is not None and os.path.exists(path) and not force:
+            raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
+
+
+def _written(found: Any, export: Path | None, figure: Path | None) -> list[Path]:
+    if figure is not None:  # first, because of a study without an answer there is a table, but no figure
+        found.figure(figure)
+    if export is not None:
+        (found.to_parquet if export.suffix.lower() == ".parquet" else found.to_csv)(export)
+    return [path for path in (export, figure) if path is not None]
+
+
+def _summary(found: Any, written: list[Path]) -> str:
+    """Return what is said at the end: how often the goal is reached, and where everything is."""
+    import math
+
+    from oar.pictures.numbers import number
+    from oar.studies.result import TO_COME, extent
+
+    table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
+    coming = table[table["status"].isin(TO_COME)]
+    open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
+    for model, some in rates.groupby("model", sort=False, dropna=False):
+        budgets = sorted(some["budget"].unique())
+        shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
+        header = ["take part \\ budget", *("–" if math.isnan(budget) else number(float(budget)) for budget in shown)]
+        lines = []
+        for share in sorted(some["participation"].unique(), reverse=True):
+            row = some[(some["participation"] == share) | (some["participation"].isna() & math.isnan(share))]
+            by_budget = dict(zip(row["budget"].map(_place), row["rate"], strict=True))
+            words, line = "as given" if math.isnan(share) else f"{100 * share:.4g} %", []
+            for budget in map(_place, shown):
+                rate, to_come = by_budget.get(budget), (model, _place(share), budget) in open_squares
+                line.append(("" if rate is None else f"{rate:.0%}") + ("…" if to_come else ""))
+            lines.append([words, *line])
+        over = extent(table[table["model"] == model])
+        said += [f"{model}: how often the goal is reached, over {over}", lined(header, lines), ""]
+    if open_squares:
+        said.append("…: more of its cells are to come.")
+    stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    ended = "Done." if counts["done"] == sum(counts.values()) else "Not done:"
+    files = "".join(f"; written to {path}" for path in written)
+    if counts["failed"]:
+        said.append("Cells that failed say why in the table's column `error`.")
+    return "\n".join([*said, f"{ended} {stood} in {found.path}{files}"])
+
+
+def _place(budget: float) -> Any:
+    return None if budget != budget else budget

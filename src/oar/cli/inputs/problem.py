@@ -1,0 +1,284 @@
+"""From options to a problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.cli.inputs.people import Layout, Source, read_people, word
+from oar.errors import DataError, OptionError, choose
+from oar.people.wording import nearest, shown
+
+if TYPE_CHECKING:
+    from oar.problem import Problem
+
+MODELS = ("softmax", "nearest-centroid", "ridge", "svm", "naive-bayes", "mlp")
+MOST_CLASSES = 50  # different numbers; a target of more is values rather than classes
+NO_LIMITS = Path("none")
+# What the example asks for where nothing else is said: the first person with a bad credit would like a good one.
+EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked on the command line; `source` and `problem` are made of it when they are needed."""
+
+    data: Path | None
+    layout: Layout
+    example: str | None = None
+    query: str | None = None
+    goal: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
+    budget: float | None = None
+    norm: str | None = None
+    model: str = "softmax"
+    limits: Path | None = None
+    participants: str = "everyone"
+    seed: int = 0
+    several: str | None = None
+    share: float | None = None
+    move_too: bool = False
+    probability: float | None = None
+    within: float | None = None
+    changed: float | None = None
+    lost: float | None = None
+    worse: float | None = None
+    relabel: int | None = None
+    withhold: int | None = None
+    card_goal: Any = None  # of an audit, where it is a label or a number
+
+    @cached_property
+    def source(self) -> Source:
+        """The people."""
+        return read_people(self.data, self.example, self.layout)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, checked."""
+        from oar.problem import Problem
+
+        choose("model", self.model, MODELS)
+        _check_classes(self.source.people, self.source.target, self.model)
+        model = model_called(self.model, self.layout.plain, self.seed)
+        return Problem(self.source.people, model, self.asking, self._action, keep=self.keep)
+
+    @property
+    def keep(self) -> Any:
+        """What must not happen to others; None where nothing was said."""
+        from oar.goals import Keep
+
+        limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
+        return Keep(**limits) if any(value is not None for value in limits.values()) else None
+
+    def among(self, participants: str) -> Asked:
+        """Return the same question with others taking part; people are read once."""
+        other = replace(self, participants=participants)
+        other.__dict__["source"] = self.source
+        return other
+
+    @property
+    def asking(self) -> Any:
+        """Who asks, and for what."""
+        from oar.goals import Members
+        from oar.problem import Query
+
+        rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
+        if self.move_too and not isinstance(rows, Members):
+            raise OptionError("--move-too: those who ask must be rows of DATA, got a file; leave it out.")
+        given: dict[str, Any] = {
+            "within": self.within,
+            "several": self.several,
+            "share": self.share,
+            "probability": self.probability,
+        }
+        return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
+
+    def _members(self) -> Any:
+        """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
+        from oar.goals import Members
+
+        places = self.source.places(self.asked_of)
+        return Members([self.source.people.index[place] for place in places], stay=not self.move_too)
+
+    @property
+    def _goal(self) -> Any:
+        if self.barred:
+            return self._anything_but()
+        goals = self.goal or tuple(self._example_says("goal") or ())
+        if not goals and self.card_goal is not None:
+            return self.card_goal
+        if not goals:
+            raise OptionError("--goal: must be the prediction that is wanted, got none.")
+        if self.model == "ridge":
+            return _value_or_range(goals)
+        found = self._labels(goals, "goal")
+        return found[0] if len(found) == 1 else set(found)
+
+    def _anything_but(self) -> Any:
+        from oar.goals import AnyBut
+
+        if self.goal:
+            raise OptionError("--not: is used in place of --goal, got both; leave one out.")
+        if self.model == "ridge":
+            raise OptionError(
+                "--not: is for classes, and ridge predicts values; use --goal with a range such as 10..20."
+            )
+        return AnyBut(*self._labels(self.barred, "not"))
+
+    def _labels(self, words: tuple[str, ...], argument: str) -> list[Any]:
+        """Return the target's values that read so."""
+        classes = {word(label): label for label in self.source.people.classes}
+        truths = {str(label).lower(): label for label in self.source.people.classes if isinstance(label, bool)}
+        words = tuple(word(truths.get(each.lower(), each)) for each in words)
+        for each in words:
+            if each not in classes:
+                known = ", ".join(map(shown, list(classes)[:20]))
+                raise DataError(
+                    f"{argument}: must be a value of {shown(self.source.target)}, one of {known}, got {each!r}."
+                    f"{nearest(each, classes)}"
+                )
+        return [classes[each] for each in words]
+
+    @property
+    def _action(self) -> Any:
+        from oar.actions import Perturb, Relabel, Withhold
+
+        who = self.who_takes_part()
+        parts: list[Any] = []
+        budget = self.budget if self.budget is not None else self._example_says("budget")
+        if budget is not None:
+            limits = self.allowed
+            norm = self.norm or ("2" if self.layout.plain else "1")
+            choose("norm", norm, ("1", "2", "inf"))
+            parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
+        for option, given in (("norm", self.norm), ("limits", self.limits)):
+            if budget is None and given is not None:
+                raise OptionError(
+                    f"--{option}: is about moves, and nobody moves without --budget; leave it out, or add that."
+                )
+        if self.relabel is not None:
+            parts.append(Relabel(most=self.relabel, **who))
+        if self.withhold is not None:
+            parts.append(Withhold(most=self.withhold, **who))
+        if not parts:
+            raise OptionError("--budget: must say how far members may go, got none; or use --relabel or --withhold.")
+        return parts[0] if len(parts) == 1 else parts
+
+    @property
+    def allowed(self) -> Any:
+        """What may be done to columns: as observed, with a file's columns in place of these; `none` lifts all."""
+        from oar.actions.limits.limit import Limits
+
+        if self.limits == NO_LIMITS:
+            return None
+        if self.limits is None and (self.layout.plain or self.source.limits is not None):
+            return self.source.limits
+        return self.limits if self.layout.plain else Limits.observed(self.source.people, self.limits)
+
+    def who_takes_part(self) -> dict[str, Any]:
+        """Return `participants` for an action; of them who asks stays as it is, unless it moves too."""
+        from oar.actions.participation import Best, random_members
+
+        text, size = self.participants, self.source.people.size
+        if text == "everyone":
+            return {}
+        if text.startswith("best:"):
+            return {"participants": Best(_whole(text))}
+        if text.endswith("%"):
+            return {"participants": self._others(random_members(size, _share(text), self.seed))}
+        column, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(
+                f"participants: must be everyone, a share such as 20%, best:50 or COLUMN=VALUE, got {text!r}."
+            )
+        return {"participants": self._others(self.source.members(column, value))}
+
+    def _others(self, mask: Any) -> Any:
+        """Return a mask of members; raise where they are nobody but who asks."""
+        others = mask.copy()
+        others[[] if self.move_too else self.source.places(self.asked_of)] = False
+        if not others.any():
+            raise DataError(
+                f"participants: {self.participants!r} is nobody but those who ask, who stay as they are; let others "
+                "take part."
+            )
+        return mask
+
+    @property
+    def asked_of(self) -> str:
+        """Who asks: rows, or a file."""
+        asked = self.query or self._example_says("query")
+        if asked is None:
+            raise OptionError("--query: must be a row of DATA or a file, got none.")
+        return asked
+
+    def _example_says(self, name: str) -> Any:
+        return EXAMPLE[name] if self.example is not None else None
+
+
+def model_called(name: str, plain: bool, seed: int) -> Any:
+    """Return a model by its name on the command line: of a table behind a scaler, of plain numbers as they are."""
+    from oar import models
+
+    if name == "nearest-centroid":
+        # Centroids of a table are in standardised columns, or one in dollars would outweigh all others.
+        return models.NearestCentroid() if plain else models.Scaled(models.PrototypeNetwork())
+    kinds: dict[str, Any] = {
+        "softmax": models.SoftmaxRegression,
+        "ridge": models.Ridge,
+        "svm": models.LinearSVM,
+        "naive-bayes": models.GaussianNaiveBayes,
+    }
+    model = models.MLP(seed=seed) if name == "mlp" else kinds[name]()
+    return model if plain else models.Scaled(model)
+
+
+def _check_classes(people: Any, target: str, model: str) -> None:
+    """Refuse numbers that are no classes: a model of classes would have one for each of them, and never end."""
+    numbers = [label for label in people.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    if model != "ridge" and len(numbers) > MOST_CLASSES:
+        raise OptionError(
+            f"--model: {model} takes every value for a class of its own, and column {shown(target)} has "
+            f"{len(numbers):,} different numbers (more than {MOST_CLASSES}); predict values with --model ridge."
+        )
+
+
+def _value_or_range(goals: tuple[str, ...]) -> Any:
+    """Return a number, or what lies between two of them: 10..20, with either end open."""
+    from oar.goals import Between
+
+    low, dots, high = goals[0].partition("..")
+    if len(goals) > 1 or not dots:
+        return _number(goals)
+    least, most = (_number((end,)) if end else None for end in (low, high))
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"goal: must be a range from the lower to the higher number, got {goals[0]!r}.")
+    return Between(least, most)
+
+
+def _share(text: str) -> float:
+    share = _number((text.removesuffix("%"),), "participants") / 100
+    if not 0 < share <= 1:
+        raise OptionError(f"participants: a share must be above 0 % and at most 100 %, got {text!r}.")
+    return share
+
+
+def _whole(text: str) -> int:
+    number = _number((text.removeprefix("best:"),), "participants")
+    if not number.is_integer() or number < 1:
+        raise OptionError(f"participants: must be a whole number of members after best:, got {text!r}.")
+    return int(number)
+
+
+def _number(texts: tuple[str, ...], argument: str = "goal") -> float:
+    try:
+        (text,) = texts
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError
+    except ValueError:
+        raise OptionError(f"{argument}: must be one number, got {' '.join(texts)!r}.") from None
+    return number

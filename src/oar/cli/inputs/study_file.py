@@ -1,0 +1,221 @@
+"""A study as a TOML file: what `oar plan` has as options, and the axes of a grid.
+
+Keys at the top are the options of `oar plan` by their names there; [axes] are lists of budgets, participation, queries,
+models and seeds, or [[cells]] a list of cells in place of a grid. Files are looked for beside the TOML file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oar.cli.error_words import in_options
+from oar.cli.inputs.problem import MODELS, NO_LIMITS, Asked, model_called
+from oar.cli.options import about_files, about_people
+from oar.errors import DataError, OptionError, StorageError, choose
+from oar.opening import read_toml
+from oar.studies.cells import AXES as PARTS
+
+if TYPE_CHECKING:
+    from oar.problem import Problem
+
+FILES = ("data", "schema", "limits")
+LISTS = ("leave-out", "feature", "goal", "not", "na")
+TEXTS = ("target", "id", "weights", "missing", "sep", "encoding", "decimal", "thousands", "sheet",
+         "example", "query", "norm", "model", "participants",
+         "several")  # fmt: skip
+NUMBERS = ("budget", "share", "probability", "within", "changed", "lost", "worse")
+WHOLE = ("relabel", "withhold", "seed")
+FLAGS = ("plain", "move-too")
+OPTIONS = (*FILES, *LISTS, *TEXTS, *NUMBERS, *WHOLE, *FLAGS)
+FILE_OPTIONS = tuple(inspect.signature(about_files).parameters)
+AXES = ("budgets", "participation", "queries", "models", "seeds")
+SETTINGS = ("store", "solver")
+CALLED = {"id": "name", "not": "barred", "leave-out": "leave_out", "move-too": "move_too"}  # as `about_people` does
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study's file says."""
+
+    path: Path
+    asked: Asked
+    axes: dict[str, Any]
+    cells: list[dict[str, Any]] | None
+    store: Path
+    solver: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What `oar.study` is to be given beside the problem."""
+        numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
+        return numbers | {
+            "cells": self._told_cells,
+            "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in self._models},
+            "queries": {text: self._asking(text).asking for text in self._queries},
+            "solver": self.solver,
+        }
+
+    @property
+    def _told_cells(self) -> list[dict[str, Any]] | None:
+        """The cells; where some name a query or a model, the others have those at the top."""
+        if self.cells is None:
+            return None
+        tops = {"query": lambda: str(self.asked.asked_of), "model": lambda: self.asked.model}
+        named = {name: top() for name, top in tops.items() if not _same(name in one for one in self.cells)}
+        return [named | one for one in self.cells]
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, with the first model and query."""
+        first = self._asking(self._queries[0])
+        budget = first.budget
+        if budget is None and first.example is None and first.relabel is None and first.withhold is None:
+            budget = self._some_budget()
+        other = replace(first, budget=budget)
+        other.__dict__["source"] = self.asked.source
+        return other.problem
+
+    def _some_budget(self) -> float | None:
+        """Return a budget to make the problem with, where only cells say how far members may go."""
+        listed = self.axes.get("budgets") or [one["budget"] for one in self.cells or () if "budget" in one]
+        return listed[0] if listed else None
+
+    @property
+    def _models(self) -> list[str]:
+        named = self.axes.get("models") or [one["model"] for one in self._told_cells or () if "model" in one]
+        names = list(dict.fromkeys(choose("models", name, MODELS) for name in named or [self.asked.model]))
+        if "ridge" in names and len(names) > 1:
+            raise OptionError("models: ridge predicts values, and the others classes; give them studies of their own.")
+        return names
+
+    @property
+    def _queries(self) -> list[str]:
+        named = self.axes.get("queries") or [one["query"] for one in self._told_cells or () if "query" in one]
+        return list(dict.fromkeys(map(str, named or [self.asked.asked_of])))
+
+    def _asking(self, query: str) -> Asked:
+        beside = self.path.parent / query
+        text = str(beside) if beside.suffix and os.path.isfile(beside) else query
+        other = replace(self.asked, query=text, model=self._models[0])
+        other.__dict__["source"] = self.asked.source  # people are read once
+        return other
+
+
+def _same(truths: Iterable[bool]) -> bool:
+    return len(set(truths)) < 2
+
+
+def read_study(path: Path) -> StudyFile:
+    """Read a study's file; raise for what it cannot say, with the nearest word that it can."""
+    said = read_toml(path, "STUDY")
+    axes, cells = said.pop("axes", {}), said.pop("cells", None)
+    for name in said:
+        if name in AXES:
+            raise OptionError(f"{name}: is an axis; write it below a line [axes], as a list: {name} = […].")
+        choose(path.name, name, (*OPTIONS, *SETTINGS, "axes", "cells"))
+    _check_axes(axes)
+    if cells is not None:
+        if axes:
+            raise OptionError("cells: are a list in place of a grid, and [axes] are a grid; leave one out.")
+        cells = _read_cells(cells)
+    options = {name: _option(name, said[name], path.parent) for name in OPTIONS if name in said}
+    called = {CALLED.get(name, name): value for name, value in options.items()}
+    written = about_files(**{name: called.pop(name) for name in FILE_OPTIONS if name in called})
+    asked = about_people(**called, written=written)
+    store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
+    for name, value in (("store", store), ("solver", solver)):
+        if not isinstance(value, str):
+            raise DataError(f"{name}: must be a text, got {value!r}.")
+    if asked.example is None:  # which has a query and a budget
+        _check_said(said, axes, cells or [])
+    return StudyFile(path, asked, axes, cells, path.parent / store, solver)
+
+
+def _check_axes(axes: Any) -> None:
+    if not isinstance(axes, dict):
+        raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
+    for name, values in axes.items():
+        if name in (*OPTIONS, *SETTINGS):
+            raise OptionError(f"[axes]: {name} is no axis; write it above the line [axes], where the file begins.")
+        choose("[axes]", name, AXES)
+        if not isinstance(values, list) or not values:
+            raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")
+
+
+def _read_cells(cells: Any) -> list[dict[str, Any]]:
+    """Return cells whose keys are known, and whose queries are texts."""
+    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+        raise DataError(f"cells: must be tables, each under [[cells]], got {cells!r}.")
+    for place, one in enumerate(cells):
+        for name in one:
+            choose(f"cells[{place}]", name, PARTS)
+    return [one | {name: str(one[name]) for name in ("query",) if name in one} for one in cells]
+
+
+def _check_said(said: dict[str, Any], axes: dict[str, Any], cells: list[dict[str, Any]]) -> None:
+    """Raise where nobody asks, or where it is not said how far members may go."""
+    if not ("query" in said or "queries" in axes or any("query" in one for one in cells)):
+        raise OptionError(
+            "query: must say who asks, a row of the data or a file, got none; add query = … at the top, queries = […] "
+            "in [axes], or query = … to [[cells]]."
+        )
+    if any(name in said for name in ("budget", "relabel", "withhold")) or "budgets" in axes:
+        return
+    without = [place for place, one in enumerate(cells) if "budget" not in one]
+    if without or not cells:
+        where = f"cells[{without[0]}] budget" if without else "budget"
+        raise OptionError(
+            f"{where}: must say how far members may go, got none; add budget = … at the top, budgets = […] in [axes], "
+            "or budget = … to all [[cells]]; or use relabel or withhold."
+        )
+
+
+@contextmanager
+def in_its_own_words() -> Iterator[None]:
+    """Have errors speak of the file's keys where `oar plan` speaks of its options: --model ridge is model = "ridge"."""
+    try:
+        yield
+    except (DataError, OptionError) as error:  # no others: what storage says has paths in it
+        text = re.sub(r"(?<!\S)--(example|missing|model|encoding) ([\w-]+)", r'\1 = "\2"', in_options(str(error)))
+        text = re.sub(r"(?<!\S)--(id|leave-out|feature|sep|na) '?([^',;.]+)'?", r'\1 = "\2"', text)
+        text = re.sub(rf"(?<!\S)--({'|'.join(OPTIONS)})\b", r"\1", text)
+        text = re.sub(r"^DATA(?=:)|(?<= of )DATA\b", "data", text)
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
+
+
+def _option(name: str, value: Any, folder: Path) -> Any:
+    """Return an option's value as the command line would give it."""
+    if name in FLAGS:
+        kind, known = "true or false", isinstance(value, bool)
+    elif name in NUMBERS:
+        kind, known = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+    elif name in WHOLE:
+        kind, known = "a whole number ≥ 0", isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    elif name in LISTS:
+        kind, known = "a text, or a list of them", not isinstance(value, dict)
+        value = [_word(each) for each in (value if isinstance(value, list) else [value])]
+    else:
+        kind, known = "a text", isinstance(value, str) or (name in ("query", "norm") and isinstance(value, int))
+        value = str(value) if known else value
+    if not known:
+        raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    if name == "limits" and value == str(NO_LIMITS):
+        return NO_LIMITS
+    if name in ("limits", "schema") and not os.path.isfile(folder / value):
+        raise StorageError(f"{name}: must be a TOML file, got {value!r}, which is not there ({folder / value}).")
+    return folder / value if name in FILES else value
+
+
+def _word(value: Any) -> str:
+    """Return a value as it would be typed: true is True, as a table's booleans are."""
+    return str(value)

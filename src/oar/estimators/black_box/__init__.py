@@ -1,0 +1,1 @@
+"""Models that are only trained and asked."""

@@ -1,0 +1,153 @@
+"""MLPClassifier and MLPRegressor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.estimators.cores.linear import in_order
+from oar.estimators.cores.protocol import Array
+from oar.estimators.cores.stopped_model import TrainedModel, cross_entropy
+from oar.estimators.cores.stopped_training import TrainedCore
+from oar.people import Population
+
+BATCH = 200  # what "auto" means, where so many people are there
+SMALLEST = np.finfo(np.float64).tiny  # probabilities below it are taken for it
+
+
+@dataclass(frozen=True)
+class MLPObjective(TrainedModel):
+    """Cross-entropy or ½‖f − y‖², and ½ l2 Σ‖W‖²: layers are scikit-learn's `coefs_` (in, out) and `intercepts_`."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    regresses: bool = False
+    l2: Any = 0.0
+    name = "MLP"
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether no unit has a kink."""
+        return self.activation != "relu"
+
+    def initial(self, dimensions: int, outputs: int) -> Any:
+        """Return layers of zeros, for their shapes."""
+        widths = (dimensions, *self.hidden, outputs)
+        return [
+            {"weights": np.zeros((before, after)), "biases": np.zeros(after)}
+            for before, after in zip(widths, widths[1:], strict=False)
+        ]
+
+    def raw(self, parameters: Any, features: Any) -> Any:
+        """Return f(e)."""
+        import jax
+        import jax.numpy as jnp
+
+        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "logistic": jax.nn.sigmoid}.get(self.activation)
+        for layer in parameters[:-1]:
+            features = features @ layer["weights"] + layer["biases"]
+            features = features if activate is None else activate(features)
+        return features @ parameters[-1]["weights"] + parameters[-1]["biases"]
+
+    def loss(self, raw: Any, target: Any) -> Any:
+        """Return φ."""
+        return 0.5 * ((raw - target) ** 2).sum() if self.regresses else cross_entropy(raw, target)
+
+    def penalty(self, parameters: Any) -> Any:
+        """Return ½ l2 Σ‖W‖²."""
+        return 0.5 * self.l2 * sum((layer["weights"] ** 2).sum() for layer in parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class MLPCore(TrainedCore):
+    """A network of scikit-learn's; parameters are its layers, classes in the people's order."""
+
+    estimator: Any
+    regresses: bool = False
+    name: str = ""
+    objective: MLPObjective = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write down what it minimises."""
+        sizes = np.atleast_1d(self.estimator.hidden_layer_sizes)
+        hidden = tuple(int(width) for width in sizes)
+        object.__setattr__(self, "name", type(self.estimator).__name__)
+        object.__setattr__(self, "objective", MLPObjective(hidden, self.estimator.activation, self.regresses))
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether no unit has a kink."""
+        return self.objective.smooth
+
+    @property
+    def loss(self) -> str:  # type: ignore[override]
+        """How queries are judged."""
+        return "squared" if self.regresses else "cross-entropy"
+
+    def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:
+        """Return l2: each batch's gradient has alpha W divided by the batch's weight, and L-BFGS has one batch."""
+        batch = len(weights)
+        if self.estimator.solver != "lbfgs":
+            size = self.estimator.batch_size
+            batch = min(BATCH if isinstance(size, str) else int(size), batch)
+        return {"l2": float(self.estimator.alpha) / (batch * float(weights.mean()))}
+
+    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
+        """Return its layers; the last one's outputs in the people's order."""
+        layers = [
+            {"weights": np.array(weights, dtype=np.float64), "biases": np.array(biases, dtype=np.float64)}
+            for weights, biases in zip(fitted.coefs_, fitted.intercepts_, strict=True)
+        ]
+        layers[-1] = {
+            "weights": in_order(layers[-1]["weights"], places),
+            "biases": in_order(layers[-1]["biases"][None], places)[0],
+        }
+        return layers
+
+    def outputs(self, parameters: Any, rows: Array) -> Array:
+        """Return f(e) (m, o)."""
+        from scipy.special import expit
+
+        activate = {
+            "relu": lambda values: np.maximum(values, 0.0),
+            "tanh": np.tanh,
+            "logistic": expit,
+            "identity": lambda values: values,
+        }[self.objective.activation]
+        for layer in parameters[:-1]:
+            rows = activate(rows @ layer["weights"] + layer["biases"])
+        return rows @ parameters[-1]["weights"] + parameters[-1]["biases"]
+
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+        """Return its predictions, or the logarithms of its probabilities, which are its logits up to a constant."""
+        if self.regresses:
+            return np.asarray(fitted.predict(rows), dtype=np.float64).reshape(len(rows), -1)
+        logs = np.log(np.maximum(fitted.predict_proba(rows), SMALLEST))
+        return in_order(logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs, places)
+
+
+def mlp(estimator: Any) -> MLPCore:
+    """Return the core of a network; raise where its training cannot be repeated or followed."""
+    check_repeatable(estimator)
+    regresses = type(estimator).__name__ == "MLPRegressor"
+    if regresses and getattr(estimator, "loss", "squared_error") != "squared_error":
+        raise OptionError(
+            f"model: MLPRegressor must have loss='squared_error' to be differentiated, got {estimator.loss!r}; use "
+            "oar.BlackBox(estimator), which only trains it and asks it."
+        )
+    return MLPCore(estimator, regresses)
+
+
+def check_repeatable(estimator: Any) -> None:
+    """Raise unless the same rows always train to the same parameters."""
+    state = estimator.random_state
+    if not isinstance(state, int | np.integer) or isinstance(state, bool):
+        name = type(estimator).__name__
+        raise OptionError(
+            f"model: {name}'s training must be repeatable to be planned with, got random_state={state!r}; give "
+            f"{name}(random_state=…) a whole number, or use oar.BlackBox(estimator)."
+        )

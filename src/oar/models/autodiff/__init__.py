@@ -1,0 +1,1 @@
+"""Models that are differentiated automatically, by JAX."""

@@ -1,0 +1,178 @@
+"""Passes over the data of any differentiable model, compiled once for each (model, shapes) and kept.
+
+People lie in chunks (chunks, rows, d); a pass maps one vmapped function over them, so that memory is what one chunk
+needs. With θ flat and v a direction in parameter space:
+
+    risk     R(θ) = Σ_i w̄_i ℓ(θ; x_i, y_i) + Ω(θ) + gauge(θ), and ∇R
+    product  H v = d/dt ∇R(θ + t v) at t = 0                       (forward over reverse: never a p × p matrix)
+    hessian  H = [H e_1 … H e_p]
+    scores   ∇_x s_i,   s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) = d/dt ℓ(θ + t v; x_i, y_i) at t = 0      (reverse over forward)
+    scored   s_i and ∇_x s_i, for rows that are not in chunks
+    goal     L(θ; x†, target), ∇_θ L, ∇_x L
+    outputs  f_θ(x)
+    loss, query_loss, penalty, gauge: the model's own functions of flat θ
+
+Everything is traced and run in float64, inside `jax.enable_x64(True)`; no global setting is touched.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from oar.models.differentiable import Differentiable
+
+DIRECTIONS = 32  # Hessian columns that are computed side by side
+ROWS = 1_024  # people whose scores are computed side by side
+
+
+def compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
+    """Return one kind of pass for a model; its arguments are those of the method of `Passes`."""
+    try:
+        return _kept(model, dimensions, outputs, kind)
+    except TypeError as reason:
+        if "unhashable" not in str(reason):
+            raise
+        return _compile(model, dimensions, outputs, kind)  # the caller keeps it for as long as it lives
+
+
+@lru_cache(maxsize=256)
+def _kept(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
+    return _compile(model, dimensions, outputs, kind)
+
+
+def _compile(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(getattr(Passes(model, dimensions, outputs), kind))
+
+
+class Passes:
+    """The functions themselves, not compiled. All begin with (θ, constants): see `AutodiffTraining` for the latter."""
+
+    def __init__(self, model: Differentiable, dimensions: int, outputs: int) -> None:
+        """Find the way from θ to the model's own parameters."""
+        import jax
+
+        from oar.models.autodiff.parameters import flattened
+
+        self._model = model
+        with jax.enable_x64(True):
+            self._unravel = flattened(model, dimensions, outputs)[1]
+
+    def _bound(self, constants: dict[str, Any]) -> Any:
+        """Return the model with the settings that it derived from the data."""
+        return with_settings(self._model, constants)
+
+    def loss(self, theta: Any, constants: Any, x: Any, y: Any) -> Any:
+        """Return ℓ of one person."""
+        return self._bound(constants).example_loss(self._unravel(theta), x, y)
+
+    def query_loss(self, theta: Any, constants: Any, x: Any, target: Any) -> Any:
+        """Return L."""
+        return self._bound(constants).query_loss(self._unravel(theta), x, target)
+
+    def penalty(self, theta: Any, constants: Any) -> Any:
+        """Return Ω."""
+        return self._bound(constants).penalty(self._unravel(theta))
+
+    def gauge(self, theta: Any, constants: Any) -> Any:
+        """Return the gauge."""
+        return self._bound(constants).gauge(self._unravel(theta))
+
+    def _extras(self, theta: Any, constants: Any) -> Any:
+        """Return Ω + gauge."""
+        import jax.numpy as jnp
+
+        return jnp.asarray(self.penalty(theta, constants) + self.gauge(theta, constants), float)
+
+    def _chunk_risk(self, theta: Any, constants: Any, rows: Any, targets: Any, weights: Any) -> Any:
+        import jax
+
+        return weights @ jax.vmap(self.loss, (None, None, 0, 0))(theta, constants, rows, targets)
+
+    def risk(self, theta: Any, constants: Any, *chunks: Any) -> Any:
+        """Return R and ∇R."""
+        import jax
+
+        return added_up(
+            lambda *chunk: jax.value_and_grad(self._chunk_risk)(theta, constants, *chunk),
+            chunks,
+            jax.value_and_grad(self._extras)(theta, constants),
+        )
+
+    def product(self, theta: Any, constants: Any, direction: Any, *chunks: Any) -> Any:
+        """Return H times a direction."""
+        import jax
+
+        def bend(function: Callable[..., Any], *rest: Any) -> Any:
+            return jax.jvp(lambda at: jax.grad(function)(at, constants, *rest), (theta,), (direction,))[1]
+
+        return added_up(lambda *chunk: bend(self._chunk_risk, *chunk), chunks, bend(self._extras))
+
+    def hessian(self, theta: Any, constants: Any, *chunks: Any) -> Any:
+        """Return H."""
+        import jax
+        import jax.numpy as jnp
+
+        units = jnp.eye(theta.size)
+        columns = jax.lax.map(lambda unit: self.product(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS)
+        return 0.5 * (columns + columns.T)
+
+    def scores(self, theta: Any, constants: Any, signal: Any, *chunks: Any) -> Any:
+        """Return ∇_x s for everyone, in chunks."""
+        import jax
+
+        score = self._score(theta, constants, signal)
+        return jax.lax.map(lambda chunk: jax.vmap(jax.grad(score))(*chunk), chunks[:2])
+
+    def values(self, theta: Any, constants: Any, signal: Any, *chunks: Any) -> Any:
+        """Return s for everyone, in chunks."""
+        import jax
+
+        score = self._score(theta, constants, signal)
+        return jax.lax.map(lambda chunk: jax.vmap(score)(*chunk), chunks[:2])
+
+    def scored(self, theta: Any, constants: Any, signal: Any, rows: Any, targets: Any) -> Any:
+        """Return s and ∇_x s for every row."""
+        import jax
+
+        score = jax.value_and_grad(self._score(theta, constants, signal))
+        return jax.lax.map(lambda person: score(*person), (rows, targets), batch_size=ROWS)
+
+    def _score(self, theta: Any, constants: Any, signal: Any) -> Callable[..., Any]:
+        import jax
+
+        return lambda x, y: jax.jvp(lambda at: self.loss(at, constants, x, y), (theta,), (signal,))[1]
+
+    def goal(self, theta: Any, constants: Any, x: Any, target: Any) -> Any:
+        """Return L, ∇_θ L and ∇_x L."""
+        import jax
+
+        value, (by_parameters, by_features) = jax.value_and_grad(self.query_loss, (0, 2))(theta, constants, x, target)
+        return value, by_parameters, by_features
+
+    def outputs(self, theta: Any, constants: Any, x: Any) -> Any:
+        """Return f_θ(x)."""
+        return self._bound(constants).outputs(self._unravel(theta), x)
+
+
+def with_settings(model: Any, settings: dict[str, Any]) -> Any:
+    """Return the model with some of its fields replaced; unchecked, for inside a pass they are no numbers yet."""
+    changed = copy.copy(model)
+    for name, value in settings.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
+    """Return first + Σ function(chunk), one chunk after the other."""
+    import jax
+    import jax.numpy as jnp
+
+    def step(total: Any, chunk: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, function(*chunk)), None
+
+    return jax.lax.scan(step, first, chunks)[0]

@@ -1,0 +1,1 @@
+"""A fixed network whose batch statistics are recomputed at test time."""

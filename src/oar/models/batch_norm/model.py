@@ -1,0 +1,230 @@
+"""A fixed network whose batch statistics are recomputed at test time (a footnote of the paper).
+
+Nothing is trained, and yet the members of a test batch act on the query: each normalised layer subtracts their mean and
+divides by their spread. With weights w of the people, of which the query has 1 where it is counted, and m the momentum,
+
+    μ = (1 − m) μ_running + m Σ w̄ h,      σ² = (1 − m) σ²_running + m (Σ w̄ h² − (Σ w̄ h)²),
+
+where the variance is the plain one of the batch (divided by n, as networks normalise by). m = 1 forgets the running
+statistics, and m = 0 keeps them frozen: then nobody can do anything for anybody else.
+
+"Refitting" is averaging, and what is learned are the averages: in a network with one normalised layer the moments of
+its inputs (`moments`, by hand), in one with several the batch itself (`deep`, differentiated).
+Labels play no part in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError, with_near_names
+from oar.models.batch_norm.layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
+from oar.models.differentiable import Differentiable
+from oar.models.settings import check_flag
+from oar.people import Population
+from oar.people.labels import LabelCoding, label_array
+
+Array = NDArray[np.float64]
+
+
+class Batch(NamedTuple):
+    """Who is in a test batch: features (n, d), and weights (n,)."""
+
+    features: Array
+    weights: Array
+
+    def outputs(self, model: TestTimeBatchNorm, rows: Array) -> Array:
+        """Return the logits (m, k) of people (m, d), each in a batch with these members."""
+        own = model.query_share(float(self.weights.sum()))
+        shares = np.append((1 - own) * self.weights / self.weights.sum(), own)
+        return np.array([model.batch_outputs(np.vstack([self.features, row]), shares)[-1] for row in rows])
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False, repr=False)
+class TestTimeBatchNorm(Differentiable):
+    """A fixed network that normalises by the test batch.
+
+    The people of a problem are the other members of the query's test batch. Their labels do not matter: any will do.
+    Where several people ask, each of them is judged in a batch of its own with all members.
+
+    Args:
+        layers: `Dense`, `BatchNorm` and activations ("relu", "tanh", "sigmoid", "softplus"), in any order; at least one
+            `BatchNorm`, and a `Dense` at the end, with an output for each class.
+        classes: the labels of the outputs; None means 0, 1, 2, …. They are kept in sorted order, outputs with them.
+        epsilon: ϵ, added to every variance.
+        momentum: m, from 0 to 1: how much the batch's own statistics weigh, against the running ones.
+        query_in_batch: whether the query is counted in the statistics, beside the members. Where those who ask are
+            members (`oar.Members`), they are in the batch already, and this must be False.
+
+    >>> model = TestTimeBatchNorm([BatchNorm([1.0]), Dense([[-1.0], [1.0]])], classes=["no", "yes"])
+    >>> model
+    TestTimeBatchNorm(BatchNorm(1) → Dense(1 → 2), classes 'no', 'yes')
+    """
+
+    __test__ = False  # not a test, whatever pytest makes of its name
+
+    layers: Any
+    classes: Any = None
+    epsilon: float = 1e-5
+    momentum: float = 1.0
+    query_in_batch: bool = True
+    name = "test-time-batch-norm"
+    convex = True  # averaging has one result
+    labels_matter = False  # and needs nobody of any class
+
+    def __post_init__(self) -> None:
+        """Refuse what is no network, or whose statistics are not known."""
+        object.__setattr__(self, "layers", checked_layers(self.layers))
+        for argument, low in (("epsilon", 0.0), ("momentum", None)):
+            value = getattr(self, argument)
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if low is not None and not (number and low < value < np.inf):
+                raise OptionError(f"{argument}: must be a number above 0, got {value!r}.")
+            if low is None and not (number and 0 <= value <= 1):
+                raise OptionError(f"{argument}: must be a number from 0 to 1, got {value!r}.")
+        check_flag("query_in_batch", self.query_in_batch)
+        if self.momentum < 1 and any(layer.mean is None for layer in self.norms):
+            raise DataError(
+                f"BatchNorm mean and variance: must be given where running statistics still count, as with momentum "
+                f"{self.momentum:g}, got none; give them, or momentum=1."
+            )
+        self._sort_classes()
+
+    def _sort_classes(self) -> None:
+        """Keep classes, and the last layer's outputs with them, in the order in which populations have them."""
+        last = self.layers[-1]
+        outputs = len(last.weights)
+        labels = label_array(list(range(outputs)) if self.classes is None else self.classes, "classes")
+        coding = LabelCoding(labels)
+        if outputs < 2 or len(labels) != outputs or len(coding.classes) != outputs:
+            raise DataError(
+                f"classes: must be a different label for each of the last layer's outputs, of which there must be two "
+                f"or more, got {len(coding.classes)} for {outputs}."
+            )
+        order = np.argsort(coding.encode(labels))
+        object.__setattr__(self, "layers", (*self.layers[:-1], Dense(last.weights[order], last.biases[order])))
+        object.__setattr__(self, "classes", coding.classes)
+
+    @classmethod
+    def trained(cls, features: Any, labels: Any, hidden: tuple[int, ...] = (8,), **settings: Any) -> TestTimeBatchNorm:
+        """Train a small network with batch norm on data, and return it with its running statistics.
+
+        Every hidden layer is dense, normalised and activated; without any, the features themselves are normalised. The
+        settings are those of `oar.models.batch_norm.training.train`: activation, l2, steps, rate and seed; and those of
+        this class: epsilon, momentum and query_in_batch.
+        """
+        from oar.models.batch_norm.training import train
+
+        own = {name: settings.pop(name) for name in ("momentum", "query_in_batch") if name in settings}
+        layers, classes = train(features, labels, hidden, **settings)
+        epsilon = {"epsilon": settings["epsilon"]} if "epsilon" in settings else {}
+        return cls(layers, classes, **epsilon, **own)
+
+    @cached_property
+    def norms(self) -> tuple[BatchNorm, ...]:
+        """The normalised layers."""
+        return tuple(layer for layer in self.layers if isinstance(layer, BatchNorm))
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether there are no kinks."""
+        return all(layer in SMOOTH for layer in self.layers if isinstance(layer, str))
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether a shift of everybody cancels: where all is recomputed and nothing bends before the first norm."""
+        first = self.layers.index(self.norms[0])
+        return self.momentum == 1 and not any(isinstance(layer, str) for layer in self.layers[:first])
+
+    def query_share(self, total: float) -> float:
+        """Return how much of the statistics is the query's own, beside members of this total weight."""
+        return 1.0 / (1.0 + total) if self.query_in_batch else 0.0
+
+    @cached_property
+    def plain(self) -> Plain:
+        """The layers as bare arrays."""
+        return as_plain(self.layers)
+
+    def batch_outputs(self, rows: Array, shares: Array) -> Array:
+        """Return everybody's logits (n, k), for people (n, d) whose shares (n,) in the statistics sum to 1."""
+        return np.asarray(through(self.plain, rows, shares, self.momentum, self.epsilon))
+
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return the logits (k,) of one person, in a batch with these members."""
+        return self._all_outputs(parameters, np.asarray(features)[None])[0]
+
+    def _all_outputs(self, parameters: Any, features: Any) -> Array:
+        people = np.asarray(features, dtype=np.float64)
+        found = parameters.outputs(self, people.reshape(-1, people.shape[-1]))
+        return np.asarray(found.reshape(*people.shape[:-1], len(self.classes)))
+
+    def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
+        """Return the cross-entropy (...) at a class code."""
+        found = self._all_outputs(parameters, features)
+        return np.logaddexp.reduce(found, axis=-1) - found[..., goal]
+
+    def fit(self, people: Population) -> Batch:
+        """Return the batch: all that there is to learn."""
+        self.check(people)
+        return Batch(np.asarray(people.features, dtype=np.float64), _weights(people))
+
+    def training(self, people: Population) -> Any:
+        """Bind the network to a batch: by hand where one layer is normalised, else by automatic differentiation."""
+        from oar.models.batch_norm.deep import DeepTraining
+        from oar.models.batch_norm.moments import MomentTraining
+
+        kind = MomentTraining if len(self.norms) == 1 else DeepTraining
+        return kind(self, np.asarray(people.features, dtype=np.float64), _weights(people))
+
+    def check(self, people: Population) -> None:
+        """Raise where these people's features are not the network's inputs."""
+        first = self.layers[0]
+        taken = next(
+            (layer.weights.shape[1] if isinstance(layer, Dense) else layer.scale.size)
+            for layer in self.layers
+            if not isinstance(layer, str)
+        )
+        if people.dimensions != taken:
+            raise DataError(f"people: must have the {taken} features that {first!r} takes, got {people.dimensions}.")
+        if not _weights(people).sum() > 0:
+            raise DataError("weights: somebody in the batch must weigh something, got a total of 0.")
+
+    def batch(self, people: Population) -> Population:
+        """Return the same people, with the network's classes known.
+
+        Whoever's label is none of them is called what the network makes of it in the batch as it stands.
+        """
+        self.check(people)
+        weights = _weights(people)
+        found = self.batch_outputs(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
+        return people.of_classes(self.classes, found.argmax(axis=1))
+
+    def check_question(self, members_ask: bool, other_levers: bool) -> None:
+        """Raise an OptionError where a network that learns nothing cannot be asked that."""
+        if members_ask and self.query_in_batch:
+            raise OptionError(
+                "query_in_batch: must be False where members ask (oar.Members), who are in the batch already, got True."
+            )
+        if other_levers:
+            raise OptionError(
+                f"action: must be an oar.Perturb(…) alone for {self.name}: labels play no part in it, and the network "
+                "has been trained."
+            )
+
+    def __repr__(self) -> str:
+        """Show the layers, and settings that are not the usual ones."""
+        layers = " → ".join(layer if isinstance(layer, str) else repr(layer) for layer in self.layers)
+        parts = [layers, "classes " + ", ".join(map(repr, self.classes))]
+        parts += [f"momentum {self.momentum:g}"] if self.momentum != 1 else []
+        parts += [] if self.query_in_batch else ["query not in batch"]
+        return f"TestTimeBatchNorm({', '.join(parts)})"
+
+
+def _weights(people: Population) -> Array:
+    return np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Classes as averages: nearest centroid, robust averages, prototypes in an embedding."""

@@ -1,0 +1,1 @@
+"""Fitting to a small gradient, and solving with the Hessian there."""

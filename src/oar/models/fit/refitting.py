@@ -1,0 +1,190 @@
+"""Refitting by L-BFGS and Newton, and solving with the Hessian there: for every training that knows its derivatives.
+
+Whoever computes these derivatives (JAX, PyTorch) makes no difference here: everything is NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, NumericsError
+from oar.models.fit.curvature import Curvature
+from oar.models.fit.minimise import minimise
+from oar.models.fit.objective import Objective, Point
+from oar.models.fit.optimum_at_infinity import falls_for_ever
+from oar.models.training import Array, Fit
+
+TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
+
+
+class Refitting:
+    """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
+
+    model: Any
+    size: int
+    parameter_count: int
+    _start: Array
+    _curvature: Curvature
+
+    def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
+        """Return the risk and its gradient."""
+        raise NotImplementedError
+
+    def product(self, parameters: Array, features: Any, direction: Array) -> Array:
+        """Return H times a direction."""
+        raise NotImplementedError
+
+    def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
+        """Return the gradient of penalty and gauge, to the last bit as in `risk_gradient` if losses added nothing."""
+        raise NotImplementedError
+
+    def _penalty_at(self, parameters: Array) -> float:
+        """Return Ω."""
+        raise NotImplementedError
+
+    def _unsound(self, parameters: Array) -> str:
+        """Return which of the risk's terms is to blame where the risk or its gradient is not finite."""
+        raise NotImplementedError
+
+    def start(self) -> Array:
+        """Return the model's initial parameters, flat."""
+        return self._start.copy()
+
+    def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
+        """Refit by L-BFGS and Newton from `start`.
+
+        From the model's own start the result is a function of the data alone, bit for bit.
+
+        Raises:
+            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
+                infinity.
+        """
+        from_scratch = np.array_equal(start, self._start)
+        if from_scratch:
+            self._curvature.forget()
+        objective = Objective(
+            lambda parameters: self.risk_gradient(parameters, features),
+            lambda parameters, direction: self.product(parameters, features, direction),
+            lambda: self._curvature.spectrum,
+            lambda parameters: self._curvature.spectrum_at(parameters, features),
+        )
+        first = objective.at(np.array(start, dtype=np.float64))
+        self._check_start(first, from_scratch)
+        if from_scratch:
+            self._check_dependence(first, features)
+        point = minimise(objective, first, tolerance, from_scratch, many_minima=not self.model.convex)
+        if from_scratch:
+            self._check_end(objective, point, tolerance)
+        return Fit(point.parameters, features, point.residual, point.residual <= tolerance)
+
+    def _check_start(self, point: Point, from_scratch: bool) -> None:
+        if point.sound:
+            return
+        got = "it" if not np.isfinite(point.value) else "its gradient"
+        where = "at the initial parameters" if from_scratch else "on the moved data"
+        raise NumericsError(
+            f"{self._unsound(point.parameters)}: it and its gradient must be finite where a refit starts, but {got} is "
+            f"not, {where} of model {self.model.name!r}; look for roots, logarithms or norms of zero, and for features "
+            "far out of scale."
+        )
+
+    def _check_dependence(self, point: Point, features: Any) -> None:
+        """Refuse a loss that is flat in the parameters, at the start and also a little away from it."""
+
+        def flat(at: Array, gradient: Array) -> bool:
+            return np.array_equal(gradient, self._gradient_without_people(at, features))
+
+        if not flat(point.parameters, point.gradient):
+            return
+        size = 1e-2 * (1 + np.abs(point.parameters))
+        elsewhere = point.parameters + size * np.random.default_rng(0).standard_normal(self.parameter_count)
+        if flat(elsewhere, self.risk_gradient(elsewhere, features)[1]):
+            raise NumericsError(
+                "loss: must change with the parameters, got a gradient of exactly zero at and around the initial "
+                f"parameters of model {self.model.name!r}; a loss of hard decisions (argmax, sign, round) cannot be "
+                "differentiated, so nothing could be said about retraining."
+            )
+
+    def _check_end(self, objective: Objective, point: Point, tolerance: float) -> None:
+        """Refuse an optimum at infinity."""
+        beyond = objective.at(1.5 * point.parameters)
+        falls = point.value - beyond.value > 0.1 * abs(point.value)
+        separated = beyond.sound and falls and beyond.residual < 0.9 * point.residual
+        if separated or (point.residual <= tolerance and self._falls_for_ever(objective, point)):
+            raise NumericsError(
+                f"loss: training must have a minimum, got one from {self.model.name} that falls for ever in some "
+                "direction, so that its optimum is at infinity (some people are perfectly separated from the others, "
+                "and there is no regulariser); give the model a penalty."
+            )
+
+    def _falls_for_ever(self, objective: Objective, point: Point) -> bool:
+        """Look beyond a fit of few parameters without a penalty; with one, the risk rises in the end."""
+        if self._penalty_at(point.parameters) != 0:
+            return False
+        # From a coarse fit there is no telling far from near.
+        point = minimise(objective, point, TIGHT, from_afar=False, many_minima=False)
+        spectrum = objective.spectrum(point.parameters) if point.residual <= TIGHT else None
+        return spectrum is not None and falls_for_ever(objective, point, spectrum)
+
+    @property
+    def damping(self) -> float:
+        """What the last `solve` had to add where the Hessian was not positive (see `Curvature`); 0 for nothing."""
+        return self._curvature.damping
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not.
+
+        Raises:
+            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
+        """
+        return self._curvature.solve(fit, right, start, tolerance)
+
+    # -- what is computed must be numbers ----------------------------------------------------------------------------
+
+    def _check_scores(self, gradients: Array) -> None:
+        if not np.isfinite(gradients).all():
+            people = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
+            raise NumericsError(
+                f"loss: its mixed derivatives must be finite, got others for {people.size} of {self.size} people (the "
+                f"first is number {people[0]}); look for the norm or square root of something that is zero there."
+            )
+
+    def _checked_goal(self, value: float, by_parameters: Array, by_features: Array) -> tuple[float, Array, Array]:
+        if not (np.isfinite(value) and np.isfinite(by_parameters).all() and np.isfinite(by_features).all()):
+            raise NumericsError(
+                f"query: its loss and gradients must be finite, got a loss of {value} from model "
+                f"{self.model.name!r}; the query may lie where the loss is not differentiable, or too far from the "
+                "data."
+            )
+        return value, by_parameters, by_features
+
+    def _checked_outputs(self, found: Array) -> Array:
+        if np.isnan(found).any():
+            raise NumericsError(
+                f"outputs: must be numbers, got {found} for the query from model {self.model.name!r}; look for roots, "
+                "logarithms or quotients of zero."
+            )
+        return found
+
+
+def checked_people(features: Any, targets: Any, weights: Any) -> tuple[Array, Array, Array]:
+    """Return float64 arrays of matching shapes, or raise a DataError."""
+    features, targets, weights = (np.asarray(array, dtype=np.float64) for array in (features, targets, weights))
+    if features.ndim != 2 or 0 in features.shape:
+        raise DataError(f"features: must be people by features, (n, d) with both at least 1, got {features.shape}.")
+    size = len(features)
+    if targets.ndim != 2 or len(targets) != size or targets.shape[1] == 0:
+        raise DataError(f"targets: must be people by outputs, ({size}, o), got {targets.shape}.")
+    if weights.shape != (size,):
+        raise DataError(f"weights: must be one for each of the {size} people, got {weights.shape}.")
+    for name, array in (("features", features), ("targets", targets), ("weights", weights)):
+        if not np.isfinite(array).all():
+            raise DataError(f"{name}: must be finite, got {int((~np.isfinite(array)).sum())} values that are not.")
+    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
+        raise DataError(
+            f"weights: must not be negative and must sum to 1, got a least of {weights.min():.3g} and a sum of "
+            f"{weights.sum():.6g}; divide them by their sum."
+        )
+    return features, targets, weights

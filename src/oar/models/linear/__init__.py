@@ -1,0 +1,1 @@
+"""Models with linear outputs and a convex loss."""

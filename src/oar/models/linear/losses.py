@@ -1,0 +1,348 @@
+"""Models whose outputs are linear in the features: z = W x + b, with a convex loss φ(z, y).
+
+With a = ∂φ/∂z and B = ∂²φ/∂z² everything that planning needs has a closed form. Write V, c for the blocks of a
+direction v in parameter space that belong to W, b, and u = V x + c:
+
+    ∇_θ ℓ = a ⊗ (x, 1)          vᵀ∇_θ ℓ = aᵀu          H = Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ          ∇_x (aᵀu) = Vᵀa + Wᵀ B u
+
+With a free intercept these models are translation-equivariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import with_near_names
+from oar.models.autodiff.array_library import library_of
+from oar.models.differentiable import Differentiable, need_jax
+from oar.models.linear.dependence import dependent
+from oar.models.linear.hinge_search import least_along
+from oar.models.linear.separation import separates
+from oar.models.linear.training import LinearTraining
+from oar.models.settings import check_flag, check_not_negative
+from oar.people import Population
+
+Array = NDArray[np.float64]
+AT_MARGIN = 1e-12  # nearer to a margin than this share of the output is at it
+SHORT = 1e-9  # who is short of a margin by less than this may as well have met it
+
+
+class Linear(Differentiable):
+    """z = W x + b. Parameters are one array (o, d + 1): the last column is the intercept.
+
+    The functions below take outputs and targets as (o, ...): one column a person.
+    """
+
+    convex = True
+    linear = True
+    quadratic = False
+    penalise_intercept = False
+    intercept: bool = True
+    """Whether there is one; without, the last column of the parameters stays 0."""
+    l2: float
+    steepest: float
+    """β with B ≤ β I, whatever the outputs."""
+
+    def initial(self, dimensions: int, outputs: int) -> Any:
+        """Start every refit from zero."""
+        return np.zeros((outputs, dimensions + 1))
+
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return z (o,)."""
+        return parameters[:, :-1] @ features + parameters[:, -1]
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return φ, shape (...)."""
+        raise NotImplementedError
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return a = ∂φ/∂z, shape (o, ...)."""
+        raise NotImplementedError
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return B u for directions u, shape (o, ...)."""
+        raise NotImplementedError
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return B, shape (o, o, ...)."""
+        raise NotImplementedError
+
+    def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return φ(W x + b, y)."""
+        return self.output_loss(self.outputs(parameters, features), target)
+
+    @property
+    def intercept_share(self) -> float:
+        """How much of the penalty is on the intercept: l2/2 · share · ‖b‖²."""
+        return 1.0 if self.penalise_intercept else 0.0
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether there is an intercept that nothing holds: then features may be measured from anywhere."""
+        return self.intercept and self.intercept_share == 0
+
+    @property
+    def judge(self) -> Linear:
+        """The model by whose loss a query's outputs are judged."""
+        return self
+
+    def penalty(self, parameters: Any) -> Any:
+        """Return l2/2 ‖W‖², and b's share of it where the intercept is penalised too."""
+        on_intercept = self.intercept_share * (parameters[:, -1] ** 2).sum()
+        return 0.5 * self.l2 * ((parameters[:, :-1] ** 2).sum() + on_intercept)
+
+    def fixes_gauge(self, outputs: int) -> bool:
+        """Report whether adding a constant to all intercepts moves no prediction, so that it must be ruled out."""
+        return False
+
+    def gauge(self, parameters: Any) -> Any:
+        """Return ½ (Σ b / o)² where that is needed: no stiffer than the rest of the risk, so that series converge.
+
+        Without a penalty the same goes for every column of W.
+        """
+        if not self.fixes_gauge(len(parameters)):
+            return 0.0
+        free = parameters[:, -1:] if self.l2 > 0 else parameters
+        return 0.5 * ((free.sum(axis=0) / len(parameters)) ** 2).sum()
+
+    knows_lengths = False
+    """Whether `best_lengths` can be asked."""
+
+    def best_lengths(
+        self,
+        outputs: tuple[Array, Array],
+        people: tuple[Array, Array],
+        penalty: tuple[Array, Array],
+    ) -> Array:
+        """Return the t (o,) at which the risk is least along each output's own direction.
+
+        `outputs` are z and their direction u, both (o, n); `people` are targets (o, n) and weights (n,); `penalty` is
+        its slope and its curvature along the directions, both (o,).
+        """
+        raise NotImplementedError
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Return why the fit without a regulariser that ended here is none, although features are independent; or "".
+
+        Parameters (o, d + 1) apply to rows (n, d), people of some weight; `slope` is the norm of the gradient there,
+        `flattest()` H's least eigenvalue, or 0 where it cannot be had.
+        """
+        return ""
+
+    def training(self, people: Population) -> LinearTraining:
+        """Bind the model to people: passes over their data, refits, and Hessian solves."""
+        need_jax(self.name)
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        features = np.ascontiguousarray(people.features, dtype=np.float64)
+        return LinearTraining(self, features, self.targets(people), weights / weights.sum())
+
+
+@with_near_names
+@dataclass(frozen=True)
+class SoftmaxRegression(Linear):
+    """Multinomial logistic regression: mean cross-entropy + l2/2 ‖W‖², free intercept.
+
+    The same as scikit-learn's `LogisticRegression(C=1/(n·l2))`, which for two classes has a single logit.
+    """
+
+    l2: float = 1e-2
+    name = "softmax-regression"
+    steepest = 0.5
+    equivariant = True
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        check_not_negative("l2", self.l2)
+
+    def fixes_gauge(self, outputs: int) -> bool:
+        """Softmax over several logits does not see a common constant."""
+        return outputs > 1
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Look for a direction V along which the risk falls for ever: one that separates.
+
+        V separates if (V_y − V_c)·x̃ ≥ 0 for everybody's class y and every class c, with > somewhere; x̃ = (x, 1). There
+        every p_c (V_y − V_c)·x̃ is at most what the gradient says, so VᵀHV = Σ w̄ Var_p(V x̃) ≤ |gᵀV| max |(V_y − V_c)·x̃|
+        ≤ 2 ‖g‖ ‖V‖² max ‖x̃‖. Where H bends more than that there is none.
+        """
+        longest = float(np.sqrt(1 + (rows**2).sum(axis=1).max()))
+        if flattest() > 2 * slope * longest:
+            return ""
+        shares = targets if targets.shape[1] > 1 else np.column_stack([1 - targets, targets])
+        matrix = parameters if len(parameters) > 1 else np.vstack([np.zeros_like(parameters), parameters])
+        if not separates(matrix, rows, shares, self.intercept):
+            return ""
+        return "separates some of these people from the others perfectly, so its optimum is at infinity"
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return all columns, but for two classes only the second's: a single logit."""
+        return targets[:, 1:] if targets.shape[1] == 2 else targets
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return log Σ e^z − yᵀz, for targets y on the simplex."""
+        library, highest = library_of(outputs), _highest(outputs)
+        total = library.exp(outputs - highest).sum(axis=0) + _reference(outputs, highest)
+        return highest + library.log(total) - (target * outputs).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return p − y."""
+        return softmax(outputs) - target
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return (diag p − p pᵀ) u."""
+        shares = softmax(outputs)
+        return shares * (direction - (shares * direction).sum(axis=0))
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return diag p − p pᵀ."""
+        shares = softmax(outputs)
+        return library_of(shares).eye(len(shares))[..., None] * shares - shares[:, None] * shares[None]
+
+
+@with_near_names
+@dataclass(frozen=True)
+class Ridge(Linear):
+    """Linear regression on real vectors: mean ½‖z − y‖² + l2/2 ‖W‖², free intercept.
+
+    The same as scikit-learn's `Ridge(alpha=n·l2)`.
+    """
+
+    l2: float = 1e-2
+    name = "ridge"
+    quadratic = True
+    steepest = 1.0
+    equivariant = True
+    regresses = True
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        check_not_negative("l2", self.l2)
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return ½‖z − y‖²."""
+        return 0.5 * ((outputs - target) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return z − y."""
+        return outputs - target
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return u: the curvature is the identity."""
+        return direction
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return the identity for everyone."""
+        library = library_of(outputs)
+        return library.broadcast_to(library.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
+
+
+@with_near_names
+@dataclass(frozen=True)
+class LinearSVM(Linear):
+    """Linear support vector machine with the squared hinge, one against the rest: differentiable everywhere.
+
+    Mean Σ_o max(0, 1 − t_o z_o)² + l2/2 ‖W‖² with t = 2y − 1: ±1 for labels, less for soft ones. With
+    `penalise_intercept` it is scikit-learn's `LinearSVC(C=1/(n·l2))`, which penalises its intercept and so is not
+    translation-equivariant.
+    """
+
+    l2: float = 1e-2
+    penalise_intercept: bool = False
+    name = "linear-svm"
+    steepest = 2.0
+    smooth = False
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        check_not_negative("l2", self.l2)
+        check_flag("penalise_intercept", self.penalise_intercept)
+
+    knows_lengths = True
+
+    def best_lengths(
+        self, outputs: tuple[Array, Array], people: tuple[Array, Array], penalty: tuple[Array, Array]
+    ) -> Array:
+        """Search each machine's line exactly: machines share nothing, and along a line each is a piecewise parabola.
+
+        With Newton directions that ends after finitely many steps (Keerthi and DeCoste 2005); without, active margins
+        can go round in circles.
+        """
+        (at, ahead), (targets, weights) = outputs, people
+        signs = 2 * targets - 1
+        lines = zip(1 - signs * at, signs * ahead, *penalty, strict=True)
+        return np.array([least_along(*line, weights) for line in lines])
+
+    def why_no_minimum(
+        self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
+    ) -> str:
+        """Look at those short of their margins: they alone bend the risk, so they must settle every parameter."""
+        outputs = parameters[:, :-1] @ rows.T + parameters[:, -1:]
+        short = _shortfall(outputs, targets.T) * np.abs(2 * targets.T - 1) > SHORT
+        if not any(dependent(rows[some], self.intercept) for some in short):
+            return ""
+        return (
+            "has no unique fit to these people, because those who are short of their margins are too few to settle it"
+        )
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return all columns, but for two classes only the second's: a single machine."""
+        return targets[:, 1:] if targets.shape[1] == 2 else targets
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether shifting everyone changes nothing: only with a free intercept."""
+        return not self.penalise_intercept
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return Σ max(0, 1 − t z)² for targets that are 0 or 1 (t = 2y − 1)."""
+        return (_shortfall(outputs, target) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return −2 t max(0, 1 − t z)."""
+        return -2 * (2 * target - 1) * _shortfall(outputs, target)
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return 2 t² u where the margin is violated, 0 elsewhere."""
+        return _hinge_curvature(outputs, target) * direction
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return the diagonal 2 t² [margin violated]."""
+        return library_of(outputs).eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
+
+
+def _shortfall(outputs: Any, target: Any) -> Any:
+    return library_of(outputs).maximum(1 - (2 * target - 1) * outputs, 0.0)
+
+
+def _hinge_curvature(outputs: Any, target: Any) -> Any:
+    """Return 2 t² where the margin is violated, or met to rounding: support vectors of little weight stand there.
+
+    Without these a Newton step would leave them out, and end before it has begun.
+    """
+    signs = 2 * target - 1
+    return 2 * signs**2 * (1 - signs * outputs > -AT_MARGIN * (1 + abs(outputs)))
+
+
+def softmax(outputs: Any) -> Any:
+    """Return e^z / Σ e^z over the first axis, safely; a single logit is measured against a second one that is 0."""
+    highest = _highest(outputs)
+    exponentials = library_of(outputs).exp(outputs - highest)
+    return exponentials / (exponentials.sum(axis=0) + _reference(outputs, highest))
+
+
+def _highest(outputs: Any) -> Any:
+    return outputs.max(axis=0) if len(outputs) > 1 else library_of(outputs).maximum(outputs[0], 0.0)
+
+
+def _reference(outputs: Any, highest: Any) -> Any:
+    """Return e^(0 − highest) for the logit that is not there where there is a single one."""
+    return 0.0 if len(outputs) > 1 else library_of(outputs).exp(-highest)

@@ -1,0 +1,575 @@
+"""A linear model bound to data: chunked passes, and refits by Newton steps on curvature that is kept.
+
+**Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
+sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
+is a column and every reduction runs along memory. Few people are one chunk (`FEW`).
+
+**Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
+"a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
+their units, and gradients are measured by the values' spread.
+
+**Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
+for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
+little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
+to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
+(`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
+
+**No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
+why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from oar.errors import NumericsError
+from oar.models.fit.conjugate_gradients import conjugate_gradients, in_range
+from oar.models.fit.inverse_curvature import InverseCurvature
+from oar.models.fit.one_thread import one_thread
+from oar.models.linear.dependence import dependent
+from oar.models.linear.passes import at_once, compiled
+from oar.models.linear.units import spread_of_values, units_of
+from oar.models.training import Array, Columns, Fit
+
+if TYPE_CHECKING:
+    from oar.models.linear.losses import Linear
+
+CHUNK = 1_000
+FEW = 4_000  # outputs of all people together, up to which NumPy is quicker than calling compiled code
+QUICK = 1_000_000  # people times squared parameters, up to which looking at H costs no more than a look at the risk
+ONE_THREAD = 64  # parameters up to which nobody would factor H on several threads
+SMALL = 600  # parameters up to which H itself is factored
+SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
+MANY_CHUNKS = 8  # from here on the first fit begins with fewer people,
+FEWER = 10  # one in so many,
+COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
+EASY_STEPS = 5  # a fit that takes more may be hard because people have moved far
+MOST_STEPS = 200  # with H itself,
+MOST_BOUND_STEPS = 1_000  # and with a bound for it
+MOST_HALVINGS = 40
+FEW_HALVINGS = 6  # where values cannot tell a better point from a worse one
+MOST_PRODUCTS = 500
+MOST_REFINEMENTS = 10
+FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' units: it could not be
+ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
+UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
+FAR = 10.0  # a feature of this size in our units has moved far
+CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
+
+
+def _runs(columns: Columns) -> list[tuple[int, int]]:
+    """Return where runs of consecutive columns begin and end."""
+    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
+    ends = [0, *breaks.tolist(), columns.size]
+    return list(pairwise(ends)) if columns.size else []
+
+
+class _Point(NamedTuple):
+    """Parameters, the risk there, its gradient, and the gradient's norm in the values' units."""
+
+    parameters: Array
+    risk: float
+    gradient: Array
+    size: float
+
+
+class LinearTraining:
+    """Implements `Training` for z = W x + b with features (n, d), targets (n, o) and weights (n,) that sum to 1."""
+
+    held_by = "l2 > 0"  # what to use where there is no regulariser, in words
+
+    def __init__(
+        self,
+        model: Linear,
+        features: Array,
+        targets: Array,
+        weights: Array,
+        units: tuple[Array, Array] | None = None,
+    ) -> None:
+        """Lay the data out in chunks, the last one padded with people of no weight.
+
+        `units`, the centre and scale (d,) of features, are those of the data unless given.
+        """
+        self.model, self.weights, self.passes = model, weights, 0
+        self._passing = model  # what passes are compiled for, which see no penalty
+        self.masses = self._masses(targets, weights)
+        self.size, self.dimensions = features.shape
+        self.shape = (targets.shape[1], self.dimensions + 1)
+        self.parameter_count = self.shape[0] * self.shape[1]
+        self.targets = targets
+        self._centre, self._scale = units or units_of(features, weights, model)
+        self._unit = spread_of_values(targets, weights) if model.regresses else 1.0
+        self._few = self.size * self.shape[0] <= FEW
+        self._rows = self.size if self._few else min(CHUNK, self.size)
+        self._chunks = -(-self.size // self._rows)
+        self._packed = self._pack(features)
+        self._features = self._rows_of(self._packed)  # (n, d), the same memory
+        self._features -= self._centre
+        self._features /= self._scale
+        self._targets = self._pack(targets)
+        self._weights = self._pack(self.masses[:, None])[..., 0]
+        self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
+        # This thread works too: one that has to be woken up may have to wait for a core.
+        self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
+        self._small = self.parameter_count <= SMALL
+        self._quick = self._few and self.size * self.parameter_count**2 <= QUICK
+        self._sizes: Array | None = None  # of the features, where a fit had to look
+        self._inverse: InverseCurvature | None = None
+        self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
+        self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
+
+    def _pack(self, array: Array) -> Array:
+        padded = np.zeros((self._chunks * self._rows, array.shape[1]))
+        padded[: self.size] = array
+        return padded.reshape(self._chunks, self._rows, array.shape[1])
+
+    def _masses(self, targets: Array, weights: Array) -> Array:
+        """Return how much each person's loss counts (n,): its weight, unless its class counts more than others."""
+        return weights
+
+    @property
+    def name(self) -> str:
+        """Under which messages know the model."""
+        return self.model.name
+
+    @property
+    def factors(self) -> bool:
+        """Whether `solve` factors H, so that a tolerance makes no difference."""
+        return self._quick
+
+    def start(self) -> Array:
+        """Start from zero."""
+        return np.zeros(self.parameter_count)
+
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+        """Return features in chunks, in this training's own units."""
+        if moves is None:
+            return self._packed
+        if columns is None:
+            packed = np.zeros((self._chunks, self._rows, self.dimensions))
+            rows = self._rows_of(packed)
+            np.divide(moves, self._scale, out=rows)
+            rows += self._features
+        else:
+            packed = self._packed.copy()
+            rows, moves = self._rows_of(packed), moves / self._scale[columns]
+            for first, last in _runs(columns):  # slices are quicker than lists of columns
+                rows[:, columns[first] : columns[last - 1] + 1] += moves[:, first:last]
+        return packed
+
+    def contributing(self, targets: Array, weights: Array) -> LinearTraining:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1; units stay as they are.
+
+        What is known of the curvature is kept: it only steers.
+        """
+        other = copy.copy(self)
+        other.targets, other.weights, other.passes = targets, weights, 0
+        other.masses = other._masses(targets, weights)
+        other._targets, other._weights = other._pack(targets), other._pack(other.masses[:, None])[..., 0]
+        other._fixed = other._last = None
+        return other
+
+    def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
+        """Return s = vᵀ∇_θ ℓ(θ; x, y) = aᵀu (n,) for everyone, if its target were that row of `targets` (n, o)."""
+        self.passes += 1
+        rows, theta, along = self._rows_of(features), parameters.reshape(self.shape), signal.reshape(self.shape)
+        slopes = self.model.slopes(theta[:, :-1] @ rows.T + theta[:, -1:], targets.T)
+        return (slopes * (along[:, :-1] @ rows.T + along[:, -1:])).sum(axis=0)
+
+    def in_given_units(self, vector: Array) -> Array:
+        """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
+        matrix = vector.reshape(self.shape).copy()
+        matrix[:, :-1] /= self._scale
+        matrix[:, -1] -= matrix[:, :-1] @ self._centre
+        return matrix.ravel()
+
+    def matrix(self, parameters: Array) -> Array:
+        """Return (W, b), (o, d + 1), as they apply to features in the units they were given in."""
+        return self.in_given_units(parameters).reshape(self.shape)
+
+    def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
+        """Run one pass on all cores; return a result for each of them."""
+        self.passes += 1
+        if self._few:
+            chunk = features[0], self._targets[0], self._weights[0]
+            return [at_once(self._passing, kind, chunk, *arguments)]
+        run = compiled(self._passing, kind)
+
+        def part(data: tuple[Any, Any, Any]) -> Any:
+            import jax
+
+            with jax.enable_x64(True):
+                return jax.tree.map(np.asarray, run(*data, *arguments))
+
+        first, *others = self._placed(features)
+        under_way = [self._pool.submit(part, shard) for shard in others] if self._pool is not None else []
+        return [part(first), *(one.result() for one in under_way)]
+
+    def _placed(self, features: Array) -> list[tuple[Any, Any, Any]]:
+        """Return every shard's arrays where XLA wants them; copied once for each `moved`, not once a pass."""
+        import jax
+
+        if self._last is None or self._last[0] is not features:
+            parts = [slice(numbers[0], numbers[-1] + 1) for numbers in self._shards]
+            with jax.enable_x64(True):
+                if self._fixed is None:
+                    self._fixed = [jax.device_put((self._targets[some], self._weights[some])) for some in parts]
+                rows = [jax.device_put(features[some]) for some in parts]
+            self._last = features, [(some, *fixed) for some, fixed in zip(rows, self._fixed, strict=True)]
+        return self._last[1]
+
+    def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
+        """Return the penalised risk and its gradient: one pass."""
+        matrix = parameters.reshape(self.shape)
+        parts = self._run("risk", features, matrix)
+        pressed = self._penalty_product(matrix)
+        value = float(sum(part[0] for part in parts)) + 0.5 * float((matrix * pressed).sum())
+        return value, (sum(part[1] for part in parts) + pressed).ravel()
+
+    def in_own_units(self) -> tuple[tuple[Array, Array, Array], Array, Array, Array]:
+        """Return people (features, targets, masses), where features are 0 and what 1 is (d,), and the penalty's P.
+
+        The penalty with its gauge is ½ θᵀPθ, for parameters that apply to features in these units.
+        """
+        return (self._features, self.targets, self.masses), self._centre, self._scale, self._penalty_hessian
+
+    def _penalty_product(self, matrix: Array) -> Array:
+        """Return the gradient of the quadratic l2/2 ‖W‖² + gauge, which is also its Hessian times `matrix`."""
+        product = np.zeros_like(matrix)
+        product[:, :-1] = self.model.l2 / self._scale**2 * matrix[:, :-1]
+        if self.model.intercept_share:
+            product[:, -1] = self.model.l2 * self.model.intercept_share * matrix[:, -1]
+        if self.model.fixes_gauge(self.shape[0]):
+            free = slice(-1 if self.model.l2 > 0 else 0, None)  # columns that nothing else holds
+            product[:, free] = matrix[:, free].sum(axis=0) / self.shape[0] ** 2
+        if not self.model.intercept:  # what is not there stays 0, and must not make H singular
+            product[:, -1] = matrix[:, -1]
+        return product
+
+    @cached_property
+    def _penalty_hessian(self) -> Array:
+        units = np.eye(self.parameter_count).reshape(-1, *self.shape)
+        return np.stack([self._penalty_product(unit).ravel() for unit in units])
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return H times a direction: one pass."""
+        matrix = direction.reshape(self.shape)
+        parts = self._run("product", features, parameters.reshape(self.shape), matrix)
+        return (sum(parts) + self._penalty_product(matrix)).ravel()
+
+    def hessian(self, parameters: Array, features: Array) -> Array:
+        """Return H (p, p): one (costlier) pass."""
+        total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
+        return total.reshape(self.parameter_count, self.parameter_count) + self._penalty_hessian
+
+    def score_gradients(
+        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i for everyone, in these columns: one pass."""
+        at, along = parameters.reshape(self.shape), signal.reshape(self.shape)
+        some = slice(self.dimensions) if columns is None else columns
+        scale = self._scale[some]
+        gradients, first = np.empty((self.size, scale.size)), 0
+        if not scale.size:
+            return gradients
+        parts = self._run("scores", features, at, along, at[:, some], along[:, some])
+        for part in parts:
+            rows = part.reshape(-1, scale.size)[: self.size - first]
+            np.divide(rows, scale, out=gradients[first : first + len(rows)])
+            first += len(rows)
+        return gradients
+
+    def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
+        """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
+        base = self._factor(self.hessian(parameters, features)) if self._small else self._bound(features)
+        self._inverse = InverseCurvature(base)
+        return self._inverse
+
+    def _factor(self, hessian: Array) -> Callable[[Array], Array]:
+        """Return H⁻¹ times a vector or matrix. It only steers, so where H is singular a little is added to it.
+
+        The little is a share of H's own diagonal, so that features of unlike sizes each get their own. Some is always
+        added: along directions flatter than that the gradient is rounding, and H⁻¹ would make a leap of it.
+        """
+        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve take longer to check than to do
+
+        diagonal = np.diag(hessian)
+        if not in_range(hessian):
+            raise self._not_fitted("has curvature that is not finite")
+        sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny + 1e-30 * diagonal.max()))
+        scaled = hessian / sizes / sizes[:, None]
+        for share in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
+            shifted = scaled + np.diag(np.full(len(scaled), share))
+            with one_thread() if len(scaled) > ONE_THREAD else nullcontext():
+                factor, failed = dpotrf(shifted, clean=False)
+            if not failed:
+                return lambda vector: (dpotrs(factor, (vector.T / sizes).T)[0].T / sizes).T
+        raise self._not_fitted("has no positive curvature")
+
+    def _not_fitted(self, what: str) -> NumericsError:
+        return NumericsError(
+            f"model: the training risk of {self.name} {what} here, so it cannot be refitted; "
+            "use a larger penalty, or check the data."
+        )
+
+    def _bound(self, features: Array) -> Callable[[Array], Array]:
+        """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: with B ≤ β I and G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
+        gram = sum(self._run("gram", features))
+        on_intercept = self.model.l2 * max(1.0, self.model.intercept_share) if self.model.intercept else 1.0
+        bound = self.model.steepest * gram + np.diag(np.append(self.model.l2 / self._scale**2, on_intercept))
+        factor = self._factor(bound)
+        return lambda vector: factor(vector.reshape(self.shape).T).T.ravel()
+
+    def _coarse(self, features: Array) -> Array:
+        """Return parameters fitted to some of many people, and keep what their curvature says about everyone's."""
+        few = np.sort(np.random.default_rng(0).choice(self.size, self.size // FEWER, replace=False))
+        weights = self.weights[few]
+        if not weights.sum() > 0:
+            return self.start()
+        rows = features.reshape(-1, self.dimensions)[few] * self._scale + self._centre
+        units = self._centre, self._scale
+        some = LinearTraining(self.model, rows, self.targets[few], self.masses[few] / weights.sum(), units)
+        try:
+            found = some.fit(some.moved(None), self.start(), COARSE)
+        except NumericsError:  # some may be separable where all are not
+            return self.start()
+        self.passes += -(-some.passes // FEWER)
+        self._inverse = some._inverse
+        return found.parameters
+
+    def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
+        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit.
+
+        Raises:
+            NumericsError: if there is no regulariser, and without one there is no minimum or more than one.
+        """
+        if self.model.l2 == 0:
+            self._check_features(features)
+        # A parabola's own Hessian leads to its minimum at once, from anywhere.
+        few_first = self._chunks >= MANY_CHUNKS and not (self.model.quadratic and self._small)
+        if self._inverse is None and few_first and not start.any():
+            start = self._coarse(features)
+        self._sizes = None
+        point = self._descended(start, features, self._enough(tolerance))
+        if point.size > tolerance and start.any():
+            # From an old fit, far-moved people can have outputs so large that their losses do not bend at all.
+            self._inverse = None
+            afresh = self._descended(self.start(), features, self._enough(tolerance))
+            point = min(point, afresh, key=lambda one: one.size)
+        if self.model.l2 == 0:
+            self._check_minimum(point, features)
+        return Fit(point.parameters, features, point.size, point.size <= tolerance)
+
+    def _enough(self, tolerance: float) -> float:
+        """Return the gradient to stop at: `tolerance` both in the values' units and as it is, as far as digits go."""
+        return max(min(tolerance, tolerance / self._unit), min(tolerance, FINEST))
+
+    def _descended(self, start: Array, features: Array, enough: float) -> _Point:
+        """Step until the gradient is small enough, or no step makes it smaller."""
+        point, extra = self._point(start, features), 0
+        inverse = None if self._quick else self._inverse
+        for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
+            if number == EASY_STEPS:
+                point = self._measured_afresh(point, features)
+            small = point.size <= enough
+            extra += small
+            if small and (extra > EASY_STEPS or not self._unbalanced(point)):
+                break
+            # Old curvature gets one try, then it is renewed; a bound does not grow old.
+            final = inverse is None or not self._small
+            inverse = inverse or self._renewed(point.parameters, features)
+            step = -inverse(point.gradient)
+            last, accepted = self._searched(point, step, features) if final else self._tried(point, step, features)
+            if final and not accepted:
+                break  # no progress even with the true Hessian: rounding is the limit
+            inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
+            slow = self._quick or not accepted or last.size > SLOW * point.size
+            point = last if accepted else point
+            if slow and self._small:
+                inverse = None
+        return point
+
+    def _point(self, parameters: Array, features: Array) -> _Point:
+        risk, gradient = self.risk_gradient(parameters, features)
+        return _Point(parameters, risk, gradient, self._norm(gradient))
+
+    def _unbalanced(self, point: _Point) -> bool:
+        """Report whether the penalty of some machine pulls, and people at its margins do not pull back as much.
+
+        However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
+        their margins to hold a free intercept, and H is singular.
+        """
+        if not self.model.knows_lengths or not self.model.free_intercept or self.model.l2 == 0:
+            return False
+        slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
+        pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
+        return bool((slopes > np.maximum(UNBALANCED * pulls, ROUNDING)).any())
+
+    def _norm(self, gradient: Array) -> float:
+        measured = gradient if self._sizes is None else gradient.reshape(self.shape) / self._sizes
+        return float(np.linalg.norm(measured)) / self._unit
+
+    def _measured_afresh(self, point: _Point, features: Array) -> _Point:
+        """Measure gradients in the units of people who have moved far, whose features are much larger than 1 in ours.
+
+        Their gradients are rounded at that size. Few refits are so hard that it pays to look.
+        """
+        if max(features.max(), -features.min()) <= FAR:
+            return point
+        sizes = np.sqrt(np.einsum("cn,cnd,cnd->d", self._weights, features, features))
+        self._sizes = np.append(np.where(sizes > FAR, sizes, 1.0), 1.0)
+        return point._replace(size=self._norm(point.gradient))
+
+    def _rows_of(self, features: Array) -> Array:
+        return features.reshape(-1, self.dimensions)[: self.size]
+
+    def _tried(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
+        """Take a step; return where it led to, and whether that is good enough."""
+        trial = self._point(point.parameters + step, features)
+        return trial, self._falls(point, trial, 1e-4 * float(point.gradient @ step))
+
+    def _falls(self, point: _Point, trial: _Point, promised: float) -> bool:
+        """Report whether the risk falls by what is promised (a number below 0), or if values cannot tell the gradient.
+
+        Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the gradient can
+        be small where the risk is not.
+        """
+        level = trial.risk <= point.risk + 1e-10 * self._size_of(point.risk)
+        return trial.risk <= point.risk + promised or (level and trial.size <= 0.9 * point.size)
+
+    def _size_of(self, risk: float) -> float:
+        """Return a size of risks beside which rounding is seen; risks of values are squares of these."""
+        return max(self._unit**2, abs(risk))
+
+    def _searched(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
+        """Go along a step as far as is best, where the model knows; else halve it until it is good enough."""
+        lengths = self._best_lengths(point, step, features)
+        if lengths is not None:
+            step = (lengths[:, None] * step.reshape(self.shape)).ravel()
+            trial, _ = self._tried(point, step, features)
+            return trial, trial.risk < point.risk or self._falls(point, trial, 0.0)
+        promised = float(point.gradient @ step)
+        for halvings in range(MOST_HALVINGS):
+            trial, accepted = self._tried(point, step, features)
+            unseen = -promised <= ROUNDING * self._size_of(point.risk)  # then only the gradient can tell
+            if accepted or (unseen and halvings >= FEW_HALVINGS):
+                break
+            step, promised = 0.5 * step, 0.5 * promised
+        return trial, accepted
+
+    def _best_lengths(self, point: _Point, step: Array, features: Array) -> Array | None:
+        """Return what share of the step is best for each output (o,); None where the model cannot tell."""
+        if not self.model.knows_lengths:
+            return None
+        self.passes += 1
+        rows, ahead, at = self._rows_of(features), step.reshape(self.shape), point.parameters.reshape(self.shape)
+        pressed = self._penalty_product(ahead)
+        return self.model.best_lengths(
+            (at[:, :-1] @ rows.T + at[:, -1:], ahead[:, :-1] @ rows.T + ahead[:, -1:]),
+            (self.targets.T, self.masses),
+            ((at * pressed).sum(axis=1), (ahead * pressed).sum(axis=1)),
+        )
+
+    def _check_features(self, features: Array) -> None:
+        """Refuse dependent features: only a penalty could choose among the many W with the same outputs."""
+        gram = sum(self._run("gram", features))
+        if not self.model.intercept:
+            gram = gram[:-1, :-1]
+        sizes = np.sqrt(np.diag(gram))
+        if sizes.all() and np.linalg.eigvalsh(gram / sizes / sizes[:, None])[0] > CLEAR:
+            return
+        if dependent(self._rows_of(features)[self.masses > 0], self.model.intercept):
+            raise NumericsError(
+                f"model: {self.name} with l2 = 0 has no unique fit to these people, because their features are "
+                f"linearly dependent (constant or duplicated columns, or fewer people than features); use "
+                f"{self.held_by}, or leave such columns out."
+            )
+
+    def _check_minimum(self, point: _Point, features: Array) -> None:
+        """Refuse an optimum at infinity, or one among many, that dependent features do not explain."""
+        some, at = self.masses > 0, point.parameters.reshape(self.shape)
+
+        def flattest() -> float:
+            if not self._small:
+                return 0.0
+            with one_thread():
+                return float(np.linalg.eigvalsh(self.hessian(point.parameters, features))[0])
+
+        rows = self._rows_of(features)[some]
+        reason = self.model.why_no_minimum(at, rows, self.targets[some], point.size, flattest)
+        if reason:
+            raise NumericsError(f"model: {self.name} without a regulariser {reason}; use {self.held_by}.")
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
+        size = float(np.linalg.norm(right))
+        direct = self._solved_directly(fit, right, tolerance * size) if self._quick else None
+        if direct is not None:
+            return direct
+        seen = []
+
+        def product(direction: Array) -> Array:
+            seen.append((direction, self.product(fit.parameters, fit.features, direction)))
+            return seen[-1][1]
+
+        solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
+        if not solved.residual <= max(tolerance, 1e-3) * size:
+            direct = self._solved_directly(fit, right, tolerance * size)
+            if direct is not None:
+                return direct
+            raise NumericsError(
+                f"signal: H v = g cannot be solved for {self.name} here, because the Hessian is singular in the "
+                "query's direction; use a larger penalty."
+            )
+        if self._inverse is not None:
+            for direction, image in seen:
+                self._inverse.learn(direction, image)
+        return solved.solution
+
+    def _solved_directly(self, fit: Fit, right: Array, enough: float) -> Array | None:
+        """Solve H v = right by factoring H, and refine; None where H is too large or too flat for that.
+
+        Where people have moved far, H's entries differ so much in size that conjugate gradients take some for rounding.
+        """
+        if not self._small:
+            return None
+        inverse, solution, residual = self._renewed(fit.parameters, fit.features), np.zeros_like(right), right
+        for _ in range(MOST_REFINEMENTS):
+            solution = solution + inverse(residual)
+            residual = right - self.product(fit.parameters, fit.features, solution)
+            if np.linalg.norm(residual) <= enough:
+                return solution
+        return None
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return L = φ(W x† + b, target) and its gradients, in closed form."""
+        matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
+        slopes = self.model.judge.slopes(outputs, target)
+        return (
+            float(self.model.judge.output_loss(outputs, target)),
+            np.outer(slopes, np.append((query - self._centre) / self._scale, float(self.model.intercept))).ravel(),
+            matrix[:, :-1].T @ slopes / self._scale,
+        )
+
+    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
+        matrix, seen = parameters.reshape(self.shape), (rows - self._centre) / self._scale
+        outputs = matrix[:, :-1] @ seen.T + matrix[:, -1:]
+        slopes = self.model.judge.slopes(outputs, targets.T)
+        by_parameters = slopes @ np.column_stack([seen, np.full(len(seen), float(self.model.intercept))]) / len(seen)
+        losses = np.asarray(self.model.judge.output_loss(outputs, targets.T))
+        return losses, by_parameters.ravel(), slopes.T @ matrix[:, :-1] / self._scale
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return W x† + b."""
+        matrix = parameters.reshape(self.shape)
+        return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]

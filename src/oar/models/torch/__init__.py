@@ -1,0 +1,1 @@
+"""PyTorch modules as models that are retrained and differentiated."""

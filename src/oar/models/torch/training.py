@@ -1,0 +1,214 @@
+"""A PyTorch model bound to data: everything that planning asks for, in float64, on everybody at once.
+
+Passes go over the data in chunks, so that memory is what one chunk needs. Without a `train` of the user's own, refits
+go by L-BFGS and Newton to a minimum (`Refitting`); with one, a refit is what that function returns, always from the
+module as it was given, and signals are implicit at its parameters: exact if they are at a minimum of the loss that was
+named, and otherwise as good as they are near one. `inexact` says which.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from oar.models.fit.curvature import MOST_DAMPING, Curvature
+from oar.models.fit.refitting import Refitting, checked_people
+from oar.models.torch.checks import check_functions
+from oar.models.torch.library import torch_library
+from oar.models.training import Array, Columns, Fit
+
+SETTLED = 1e-6  # a larger gradient at what `train` returns is not that of a minimum
+
+
+class TorchTraining(Refitting):
+    """Implements `Training` for a `TorchModel`.
+
+    Args:
+        model: what is trained.
+        features: (n, d).
+        targets: (n, o): one-hot or soft class labels, or real values.
+        weights: (n,), not negative, with sum 1.
+
+    Attributes:
+        witness: who retrains, for audits to tell.
+        inexact: a sentence, where the last refit is not at a minimum and signals there are approximate; "" otherwise.
+    """
+
+    def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
+        """Check everything, and cut the data into chunks."""
+        self.model, self.passes, self.inexact = model, 0, ""
+        self._features, self.targets, self.weights = checked_people(features, targets, weights)
+        self.size, self.dimensions = self._features.shape
+        self.output_count = self.targets.shape[1]
+        self._run = model.passes
+        self._start = model.passes.module.start
+        self.parameter_count = self._start.size
+        check_functions(model, self._features, self.targets)
+        self.witness = model.witness
+        self._bind()
+
+    def _bind(self) -> None:
+        """Lay targets and weights out, and forget what was known for others."""
+        self._targets, self._weights = self._cut(self.targets), self._cut(self.weights)
+        most = MOST_DAMPING if self.model.train is None else np.inf
+        self._curvature = Curvature(self.product, self.hessian, self.parameter_count, most)
+        self._trained: tuple[Any, Fit, str] | None = None
+
+    def _cut(self, array: Array) -> list[Any]:
+        """Return an array's rows in chunks, as tensors."""
+        rows = self.model.chunk
+        return [self._run.module.tensor(array[begin : begin + rows]) for begin in range(0, self.size, rows)]
+
+    def _tensor(self, array: Any) -> Any:
+        return self._run.module.tensor(array)
+
+    def _parts(self, features: Any, weights: Any = None) -> Iterator[tuple[Any, ...]]:
+        """Yield what adds up to the risk: a function of θ, and its other arguments; extras go with the first chunk."""
+        chunks = zip(features, self._targets, self._weights if weights is None else weights, strict=True)
+        for number, chunk in enumerate(chunks):
+            yield self._run.weighed if number else self._run.risk, chunk
+
+    # -- what planning asks for --------------------------------------------------------------------------------------
+
+    def parameters(self, flat: Array) -> dict[str, Array]:
+        """Return θ by the names of the module's parameters."""
+        return self._run.module.arrays(flat)
+
+    def flat(self, parameters: Any) -> Array:
+        """Return parameters by name as one vector θ."""
+        return self._run.module.flat(parameters)
+
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
+        """Return features in chunks, as tensors."""
+        if columns is None:
+            return self._cut(self._features if moves is None else self._features + moves)
+        features = self._features.copy()
+        if moves is not None:
+            features[:, columns] += moves
+        return self._cut(features)
+
+    def contributing(self, targets: Array, weights: Array) -> TorchTraining:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
+        other = copy.copy(self)
+        other.targets, other.weights, other.passes = targets, weights, 0
+        other._bind()
+        return other
+
+    def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
+        """Return the risk, regulariser and gauge included, and its gradient: one pass."""
+        value, gradient = self._risk(parameters, features)
+        return float(value), _numbers(gradient)
+
+    def _risk(self, parameters: Array, features: Any, weights: Any = None) -> tuple[Any, Any]:
+        self.passes += 1
+        theta = self._tensor(parameters)
+        found = [self._run.value_gradient(part, theta, *chunk) for part, chunk in self._parts(features, weights)]
+        return sum(value for value, _ in found), sum(gradient for _, gradient in found)
+
+    def product(self, parameters: Array, features: Any, direction: Array) -> Array:
+        """Return H times a direction: one pass."""
+        self.passes += 1
+        theta, along = self._tensor(parameters), self._tensor(direction)
+        return _numbers(sum(self._run.bend(part, theta, along, *chunk) for part, chunk in self._parts(features)))
+
+    def hessian(self, parameters: Array, features: Any) -> Array:
+        """Return H (p, p): as much work as p products."""
+        self.passes += 1
+        theta = self._tensor(parameters)
+        found = _numbers(sum(self._run.hessian(part, theta, *chunk) for part, chunk in self._parts(features)))
+        return 0.5 * (found + found.T)
+
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
+        """Return ∇_x s_i for everyone, in these columns: one pass."""
+        gradients = self._each(self._run.scores, parameters, features, signal, self._targets)
+        self._check_scores(gradients)
+        return gradients if columns is None else gradients[:, columns]
+
+    def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
+        """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""
+        return self._each(self._run.values, parameters, features, signal, self._cut(targets))
+
+    def _each(self, run: Any, parameters: Array, features: Any, signal: Array, targets: Any) -> Array:
+        self.passes += 1
+        at = self._tensor(parameters), self._tensor(signal)
+        return np.concatenate([_numbers(run(*at, *chunk)) for chunk in zip(features, targets, strict=True)])
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return the model's query loss and its gradients."""
+        rows, targets = (np.asarray(one, dtype=np.float64)[None] for one in (query, target))
+        losses, by_parameters, by_features = self._goals(parameters, rows, targets)
+        return self._checked_goal(float(losses[0]), by_parameters, by_features[0])
+
+    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
+        losses, by_parameters, by_features = self._goals(parameters, rows, targets)
+        return losses, by_parameters / len(rows), by_features
+
+    def _goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        theta, most = self._tensor(parameters), self.model.chunk
+        parts = [
+            self._run.goals(
+                theta, self._tensor(rows[begin : begin + most]), self._tensor(targets[begin : begin + most])
+            )
+            for begin in range(0, len(rows), most)
+        ]
+        losses, by_parameters, by_features = zip(*parts, strict=True)
+        values, slopes = (np.concatenate([_numbers(part) for part in those]) for those in (losses, by_features))
+        return values, _numbers(sum(by_parameters)), slopes
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return f_θ(x†)."""
+        found = self._run.outputs(self._tensor(parameters), self._tensor(query)[None])
+        return self._checked_outputs(_numbers(found)[0])
+
+    # -- refits ------------------------------------------------------------------------------------------------------
+
+    def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
+        """Refit: by the user's own `train` if there is one, from scratch; otherwise by L-BFGS and Newton from `start`.
+
+        What `train` returns is the refit, wherever that is: nothing is left of it to converge, so its residual is 0.
+        How far it is from a minimum of the risk, `inexact` tells.
+        """
+        if self.model.train is None:
+            return super().fit(features, start, tolerance)
+        if self._trained is None or not _same(self._trained[0], features):
+            self.passes += 1
+            rows = np.concatenate([_numbers(chunk) for chunk in features])
+            parameters = self.model.trained(rows, self.targets, self.weights)
+            left = float(np.linalg.norm(self.risk_gradient(parameters, features)[1]))
+            inexact = (
+                f" What `train` returned is not at a minimum (its gradient has a norm of {left:.1e}), so the gradient "
+                "is approximate."
+            )
+            found = Fit(parameters, features, 0.0, True)
+            self._trained = features, found, "" if left <= SETTLED else inexact
+        _, found, self.inexact = self._trained
+        return found
+
+    def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
+        nobody = [0.0 * weights for weights in self._weights]
+        return _numbers(self._risk(parameters, features, nobody)[1])
+
+    def _penalty_at(self, parameters: Array) -> float:
+        return float(self._run.penalty(self._tensor(parameters)))
+
+    def _unsound(self, parameters: Array) -> str:
+        run, theta = self._run, self._tensor(parameters)
+        for argument, function in (("penalty", run.penalty), ("gauge", run.gauge)):
+            value, gradient = run.value_gradient(function, theta)
+            if not (np.isfinite(float(value)) and np.isfinite(_numbers(gradient)).all()):
+                return argument
+        return "loss"
+
+
+def _numbers(tensor: Any) -> Array:
+    return tensor.detach().cpu().numpy()
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Report whether features are the same numbers: a refit from elsewhere would only be done once more."""
+    equal = torch_library().equal
+    return all(equal(one, other) for one, other in zip(first, second, strict=True))

@@ -1,0 +1,1 @@
+"""Models around models: scalers, ensembles, moves in units of cost."""

@@ -1,0 +1,1 @@
+"""Update rules: how parameters move on when a batch arrives."""

@@ -1,0 +1,1 @@
+"""A model bound to the people of a round."""

@@ -1,0 +1,1 @@
+"""People who are not in memory, read part by part."""

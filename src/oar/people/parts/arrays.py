@@ -1,0 +1,115 @@
+"""People in arrays that can be sliced, memory-mapped `.npy` files above all: a part for each so many rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+from oar.opening import regular
+from oar.people.parts.part import Rows, as_numbers, checked_weights, sliced
+from oar.people.parts.population import StreamedPopulation
+
+PART_ROWS = 1 << 18  # of arrays that come without parts of their own
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart:
+    """Some rows of arrays that can be sliced: memory-mapped files, or anything like them."""
+
+    features: Any
+    labels: Any
+    weights: Any
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many people it holds."""
+        return self.stop - self.start
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"rows {self.start:,} to {self.stop - 1:,}"
+
+    def stamp(self) -> None:
+        """Nobody can tell whether an array has changed."""
+        return
+
+    def content(self) -> None:
+        """Nobody looks: people in files alone are known by what is in them."""
+        return
+
+    def known_as(self, content: str | None) -> ArrayPart:
+        """Return the part as it is."""
+        return self
+
+    def read(self) -> Rows:
+        """Read them into memory."""
+        some = self.features[self.start : self.stop]
+        return Rows(as_numbers(some, self.name), *self._others(), self.name)
+
+    def read_labels(self) -> Rows:
+        """Read labels and weights alone."""
+        return Rows((), *self._others(), self.name)
+
+    def _others(self) -> tuple[NDArray, NDArray[np.float64] | None]:
+        some = slice(self.start, self.stop)
+        weights = None if self.weights is None else checked_weights(np.asarray(self.weights[some]), self.name)
+        return np.asarray(self.labels[some]), weights
+
+
+def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
+    """Cut arrays that can be sliced into parts; nothing is read."""
+    shape = getattr(features, "shape", None)
+    if shape is None or len(shape) != 2:
+        found = f"an object of type {type(features).__name__}" if shape is None else f"shape {tuple(shape)}"
+        raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
+    for argument, values in (("labels", labels), ("weights", weights)):
+        if values is not None and tuple(np.shape(values)) != (shape[0],):
+            raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
+    return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]
+
+
+def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
+    """Return people who stay in arrays that can be sliced, or in `.npy` files."""
+    given = {"features": features, "labels": labels, "weights": weights}
+    opened = [_on_disk(values, argument) for argument, values in given.items()]
+    parts, width = array_parts(*opened), int(opened[0].shape[1])
+    if isinstance(names, str):
+        raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
+    known = None if names is None else tuple(names)
+    if known is not None and len(known) != width:
+        raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
+    if known is not None and len(set(known)) != width:
+        raise DataError(f"names: must differ, got {list(known)}.")
+    return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
+
+
+def _on_disk(values: Any, argument: str) -> Any:
+    """Open a `.npy` file without reading it; anything else is as it is."""
+    if not isinstance(values, str | Path):
+        return values
+    try:
+        with open(regular(values), "rb") as file:
+            first = file.read(len(MAGIC_PREFIX))
+    except OSError as error:
+        raise DataError(f"{argument}: must be a .npy file, got {str(values)!r} ({error}).") from None
+    if first != MAGIC_PREFIX:
+        raise DataError(
+            f"{argument}: must be a .npy file, as numpy.save writes it, got {str(values)!r}, which is of another kind; "
+            "open a file of bare numbers with numpy.memmap(path, dtype, shape=…), and give that."
+        )
+    try:
+        return np.load(values, mmap_mode="r", allow_pickle=False)
+    except Exception:  # a head is read as Python's own text, and damaged ones fail in as many ways as that can
+        raise DataError(
+            f"{argument}: must be a .npy file of numbers or texts of one length, got {str(values)!r}, which cannot be "
+            "mapped into memory; save it again with astype(float), or astype(str) for labels."
+        ) from None

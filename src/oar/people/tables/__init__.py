@@ -1,0 +1,1 @@
+"""Tables as they come in: schemas, coordinates, missing values, files."""

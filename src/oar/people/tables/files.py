@@ -1,0 +1,404 @@
+"""Tables from files: CSV and Parquet, with errors that say what is wrong with the file."""
+
+from __future__ import annotations
+
+import codecs
+import inspect
+import lzma
+import os
+import re
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from oar.errors import DataError, OARError, OptionError, StorageError, choose
+from oar.opening import regular
+from oar.opening.memory import available
+from oar.opening.unpacking import check_unpacked
+from oar.people.tables.compressed import unpacked
+from oar.people.wording import nearest, repeated, shown
+
+LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
+BLOCK = 1 << 20  # bytes
+# What pandas, and those who unpack for it, say of a text that is damaged; RuntimeError where it needs a password.
+UNREADABLE = (
+    OSError,
+    EOFError,
+    LookupError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+)
+DELIMITERS = (";", "\t", "|", ",", " ")
+LETTERS = 4_096  # bytes in which a header's first letters are
+WHOLE, LONG = r"[+-]?\d+", r"[+-]?\d{19,}"
+FOUND = (";", "\t", "|")  # those that are found without being named: a blank may be within a name
+LOOKED_AT = 100  # lines
+# What says where a line and a cell end: the header is read once more with these, and nothing else.
+LAYOUT = (
+    "sep",
+    "delimiter",
+    "encoding",
+    "encoding_errors",
+    "compression",
+    "quotechar",
+    "quoting",
+    "escapechar",
+    "doublequote",
+    "comment",
+    "skiprows",
+    "skip_blank_lines",
+    "skipinitialspace",
+    "engine",
+)
+BYTE_ORDER_MARKS = {  # the longer ones first
+    b"\xff\xfe\x00\x00": "utf-32",
+    b"\x00\x00\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+
+
+def read_table(path: str | Path, *, by_place: bool = False, **options: Any) -> Any:
+    """Return a DataFrame from a .csv (also compressed: .csv.gz), .tsv, .parquet or .xlsx file.
+
+    Args:
+        path: the file.
+        by_place: whether a column without a name is called "column 1", by its place, rather than refused.
+        options: go to pandas' reader. Without `sep`, a delimiter other than a comma is found where every line that is
+            looked at has it equally often, and the header has no comma.
+    """
+    path = Path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if not os.path.exists(path):
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise StorageError(f"path: {path} does not exist.{nearest(path.name, siblings)}")
+    if suffixes[-1:] in ([".parquet"], [".pq"]):
+        return _parquet(path, options)
+    if os.path.isdir(path):
+        raise StorageError(f"path: must be a file, got the folder {path}; name one file in it.")
+    regular(path, "path")
+    if suffixes[-1:] in ([".xlsx"], [".xlsm"]):
+        return _named(_book(path, options), path, by_place)
+    if not {".csv", ".tsv", ".txt", ".data"} & set(suffixes):
+        raise OptionError(f"path: must end in .csv, .tsv, .parquet or .xlsx (text also compressed), got {path.name!r}.")
+    if not {"sep", "delimiter"} & set(options):
+        options["sep"] = "\t" if ".tsv" in suffixes else _found_delimiter(path, options) or ","
+    # Told nothing about an index, pandas would make one of what a row has too much, and shift all its other cells.
+    if options.get("encoding") is None:
+        _check_letters(path, options)
+    frame = _as_numbers(_csv(path, {"index_col": False} | options), options.get("dtype"))
+    frame = _in_percent(frame, options)
+    _check_delimiter(frame.columns, path)
+    if not {"header", "names"} & set(options):
+        layout = {name: value for name, value in options.items() if name in LAYOUT}
+        first = _csv(path, layout | {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False})
+        _check_header(list(first.iloc[0]), path, bool({"index_col", "usecols"} & set(options)) or by_place)
+        frame = _named(frame, path, by_place)
+    return _checked(frame, path)
+
+
+def _check_header(names: list[str], path: Path, nameless: bool) -> None:
+    """Raise for what pandas would mend without a word: names that occur twice, or none at all."""
+    twice = repeated(name for name in names if name)
+    if twice is not None:
+        raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
+    if "" in names and not nameless:
+        place = names.index("")
+        remedy = "if it is an index, read it with index_col=0" if place == 0 else "name it or remove it"
+        raise DataError(f"{path.name}: every column must have a name, got none for column {place + 1}; {remedy}.")
+
+
+def _named(frame: Any, path: Path, by_place: bool) -> Any:
+    """Return the frame with columns that pandas calls unnamed called by their places, if they are to be."""
+    if not by_place:
+        return frame
+    called = {f"Unnamed: {place}": f"column {place + 1}" for place in range(len(frame.columns))}
+    renamed = frame.rename(columns=called)
+    twice = repeated(renamed.columns)
+    if twice is not None:
+        raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
+    return renamed
+
+
+def called_by_place(name: str) -> tuple[str, ...]:
+    """Return what pandas calls a column that has no name, of which `name` is the place, or nothing.
+
+    >>> called_by_place("column 1"), called_by_place("income")
+    (('Unnamed: 0',), ())
+    """
+    place = re.fullmatch(r"column ([1-9]\d*)", name)
+    return () if place is None else (f"Unnamed: {int(place[1]) - 1}",)
+
+
+def _found_delimiter(path: Path, options: dict[str, Any]) -> str | None:
+    """Return what every line of a file's beginning has equally often where the header has no comma; None if unsure."""
+    layout = {name: value for name, value in options.items() if name in LAYOUT}
+    raw = layout | {"header": None, "nrows": LOOKED_AT, "dtype": str, "keep_default_na": False}
+    try:
+        if _csv(path, raw | {"sep": ",", "nrows": 1}).shape[1] > 1:
+            return None
+    except OARError:
+        return None  # whatever it is, reading it says so
+    for delimiter in FOUND:
+        try:
+            cells = _csv(path, raw | {"sep": delimiter})
+        except OARError:
+            continue  # a line with more cells than the header
+        if cells.shape[1] > 1 and not cells.isna().to_numpy().any():
+            return delimiter
+    return None
+
+
+def _book(path: Path, options: dict[str, Any]) -> Any:
+    """Return a sheet of a workbook, the first one unless `sheet_name` says otherwise."""
+    import pandas
+
+    for name in options:
+        choose("options", name, list(inspect.signature(pandas.read_excel).parameters)[1:])
+    if isinstance(options.get("sheet_name", 0), list | type(None)):
+        raise OptionError("options: sheet_name must be one sheet, got several; name one.")
+    usual: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # openpyxl's, about styles and validation that nobody needs
+            _check_parts(path)
+            _check_sheet(path, usual | options)
+            header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
+            frame: Any = pandas.read_excel(path, **usual | options)
+    except ImportError:
+        raise OptionError(
+            "path: workbooks need openpyxl, which is not installed; pip install 'oar-recourse[excel]', or save the "
+            "sheet as .csv."
+        ) from None
+    except OARError:
+        raise
+    except MemoryError:
+        raise StorageError(f"path: {path} does not fit into memory; save its sheet as .csv.") from None
+    except Exception as error:  # a workbook is packed XML, and openpyxl says of a damaged one what comes to its parser
+        raise StorageError(f"path: {path} cannot be read as a workbook: {_line(error)}") from None
+    names = [] if not len(header) else ["" if name != name else str(name) for name in header.iloc[0]]
+    _check_header(names, path, nameless=True)
+    return _checked(frame.rename(columns=str), path)
+
+
+def _check_sheet(path: Path, options: dict[str, Any]) -> None:
+    """Raise for a sheet that the workbook has not; the first one is always there."""
+    import pandas
+
+    wanted = options["sheet_name"]
+    if not wanted:
+        return
+    with pandas.ExcelFile(path, engine=options["engine"]) as book:
+        sheets = book.sheet_names
+    if wanted not in (sheets if isinstance(wanted, str) else range(len(sheets))):
+        listed = ", ".join(shown(name) for name in sheets[:30])
+        raise OptionError(
+            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are {listed}."
+            f"{nearest(wanted, sheets)}"
+        )
+
+
+def _check_letters(path: Path, options: dict[str, Any]) -> None:
+    """Raise for letters of two bytes that nothing marks: older pandas take the first NUL for the end of a name."""
+    try:
+        with unpacked(path, options) as (source, _):
+            if source is not path:
+                start = source.read(LETTERS)
+            else:
+                with open(path, "rb") as file:
+                    start = file.read(LETTERS)
+    except (*UNREADABLE, OARError):
+        return  # whatever it is, reading it says so
+    if b"\0" in start.split(b"\n")[0] and not start.startswith(tuple(BYTE_ORDER_MARKS)):
+        raise StorageError(
+            f"{path.name}: column names must be text, got bytes of 0 among them; name the file's encoding, such as "
+            "encoding='utf-16-le'."
+        )
+
+
+def _as_numbers(frame: Any, told: Any) -> Any:
+    """Return the frame with whole numbers of many digits as numbers, which older pandas leave as texts."""
+    kept = told if isinstance(told, dict) else dict.fromkeys(frame.columns if told is not None else ())
+    for name in frame.columns:
+        if name not in kept and frame[name].dtype == object:
+            present = frame[name].dropna()
+            texts = present[present.map(lambda value: isinstance(value, str)).astype(bool)]
+            if len(texts) == len(present) > 0 and texts.str.fullmatch(LONG).any() and texts.str.fullmatch(WHOLE).all():
+                frame = frame.assign(**{name: frame[name].astype(float)})
+    return frame
+
+
+def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
+    """Return the frame with texts such as 5% as numbers, 5; `frame.attrs["percent"]` names these columns."""
+    from oar.people.tables.schema import PERCENT
+
+    kept = options.get("dtype")
+    kept = kept if isinstance(kept, dict) else dict.fromkeys(frame.columns if kept is not None else ())
+    found = []
+    for name in frame.select_dtypes(include=["object", "string"]).columns:
+        present = frame[name].dropna()
+        if name in kept or not len(present) or not all(isinstance(value, str) for value in present):
+            continue
+        texts = present.str.strip()
+        if texts.str.fullmatch(PERCENT.pattern).all() and texts.str.contains(",").any() <= (
+            options.get("decimal") == ","
+        ):
+            numbers = texts.str.rstrip("% \u00a0\u202f").str.replace(",", ".").astype(float)
+            frame = frame.assign(**{name: numbers.reindex(frame.index)})
+            found.append(name)
+    frame.attrs["percent"] = found
+    return frame
+
+
+def _check_parts(path: Path) -> None:
+    """Raise where a workbook's parts unpack to far more than they are."""
+    with zipfile.ZipFile(path) as archive:
+        for part in archive.infolist():
+            check_unpacked(str(path), part.compress_size, part.file_size)
+
+
+def _exactly(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with which numbers are read to the last bit, as pandas does by itself from version 3 on."""
+    import pandas
+
+    old = pandas.__version__ < "3" and options.get("engine", "c") == "c"
+    return ({"float_precision": "round_trip"} if old else {}) | options
+
+
+def _csv(path: Path, options: dict[str, Any]) -> Any:
+    import pandas
+
+    for name in options:
+        if name in ("chunksize", "iterator"):
+            raise OptionError(f"options: {name} gives pieces, and a table must be read whole; leave it out.")
+        choose("options", name, list(inspect.signature(pandas.read_csv).parameters)[1:])
+    sep = options.get("sep") or options.get("delimiter")
+    if isinstance(sep, str) and sep != r"\s+" and len(sep.encode(errors="surrogateescape")) > 1:
+        options = {"engine": "python"} | options  # which pandas would take in the end, with a warning
+    options = _exactly(options)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
+            with unpacked(path, options) as (source, how):
+                return pandas.read_csv(source, **how)
+    except pandas.errors.ParserWarning:
+        with unpacked(path, options) as (source, how):
+            header = list(pandas.read_csv(source, **how | {"nrows": 0}).columns)
+        _check_delimiter(header, path)
+        raise DataError(
+            f"{path.name}: rows must have as many cells as the header has names ({len(header)}), got more; a comma "
+            "within a number may have been taken for a delimiter (quote such cells, or read it with sep=…), or the "
+            "first cells are an index (read it with index_col=0)."
+        ) from None
+    except pandas.errors.EmptyDataError:
+        raise StorageError(f"path: must be a file with a header and rows, but {path} is empty.") from None
+    except UnicodeDecodeError as error:
+        with open(path, "rb") as file:
+            start = file.read(4)
+        likely = next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "latin-1")
+        raise StorageError(
+            f"path: {path} is not {error.encoding}: byte {error.object[error.start]:#04x}{_place(path, error)}; "
+            f"name its encoding, such as encoding={likely!r}."
+        ) from None
+    except OARError:
+        raise
+    except MemoryError:
+        raise StorageError(f"path: {path} does not fit into memory; as Parquet it is read in parts.") from None
+    except UNREADABLE as error:
+        raise StorageError(f"path: {path} cannot be read as a table: {_line(error)}") from None
+
+
+def _place(path: Path, error: UnicodeDecodeError) -> str:
+    """Return where in the file a byte is that cannot be decoded: pandas only knows where in the block that it read.
+
+    Nothing is said of a compressed file, of which nobody could look up the place.
+    """
+    decoder, before = codecs.getincrementaldecoder(error.encoding)(), 0
+    with open(path, "rb") as file:
+        while True:
+            block = file.read(BLOCK)
+            waiting = len(decoder.getstate()[0])  # bytes of a letter that the last block began
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as found:
+                if found.object[found.start] != error.object[error.start]:
+                    return ""
+                return f" at position {before - waiting + found.start:,}"
+            if not block:
+                return ""
+            before += len(block)
+
+
+def _parquet(path: Path, options: dict[str, Any]) -> Any:
+    import pandas
+
+    try:
+        if not path.is_dir():
+            _check_claims(path)
+        return pandas.read_parquet(path, **options)
+    except ImportError:
+        raise OptionError(
+            "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
+        ) from None
+    except OARError:
+        raise
+    except MemoryError:
+        raise StorageError(f"path: {path} does not fit into memory; Population.from_parquet reads parts.") from None
+    except Exception as error:  # what is said of damaged bytes, and of notes that nobody understands, is of any kind
+        raise StorageError(f"path: {path} cannot be read as Parquet: {_line(error)}") from None
+
+
+def _check_claims(path: Path) -> None:
+    """Raise where a file claims more people than there is memory for."""
+    from pyarrow.parquet import read_metadata
+
+    about = read_metadata(regular(path, "path"))
+    if 8 * about.num_rows * about.num_columns > available():
+        raise MemoryError
+
+
+def _line(error: Exception) -> str:
+    """Return what somebody else's error says, on one line."""
+    return " ".join(str(error).split())[:500] or type(error).__name__
+
+
+def _check_delimiter(columns: Any, path: Path) -> None:
+    """Raise where the only column's name is a whole header."""
+    if len(columns) != 1:
+        return
+    header = str(columns[0])
+    for delimiter in DELIMITERS:
+        if delimiter in header:
+            raise DataError(
+                f"{path.name}: has one column, {shown(header)}, as if its delimiter were {delimiter!r}; "
+                f"read it with sep={delimiter!r}."
+            )
+
+
+def _checked(frame: Any, path: Path) -> Any:
+    """Return the frame; raise where it is plain that the file is not what it was taken for."""
+    for name in map(str, frame.columns):
+        if "\0" in name:
+            raise StorageError(
+                f"{path.name}: column names must be text, got {shown(name)}; name the file's encoding, such as "
+                "encoding='utf-16-le'."
+            )
+        if len(name) > LARGEST_CELL:
+            raise DataError(f"{path.name}: column names must be short, got {shown(name)}; rename it, or name sep=….")
+    if not len(frame):
+        raise DataError(f"{path.name}: has a header but no rows; at least one person is needed.")
+    for name in frame.select_dtypes(include=["object", "string"]).columns:
+        lengths = frame[name].dropna().astype(str).str.len()
+        if len(lengths) and lengths.max() > LARGEST_CELL:
+            raise DataError(
+                f"{path.name}: column {shown(name)} has a cell of {lengths.max():,} characters in row "
+                f"{shown(lengths.idxmax())}; a quote may never have been closed, or the column holds documents, which "
+                "are no features: leave it out with usecols."
+            )
+    return frame

@@ -1,0 +1,82 @@
+"""What of a card is so fine that one person shows in it, for whoever has another one without this person."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from oar.actions.limits.limit import Limit
+from oar.actions.limits.round_steps import ALMOST, bound_step, is_multiple
+from oar.plans.cards.card import Card
+from oar.plans.cards.digits import averages, dearer
+from oar.plans.cards.publish_table import FREE, told_values
+from oar.plans.cards.table.terms import ColumnTerms
+from oar.problem import Problem
+
+THIRD = 3.0
+
+
+def telling(card: Card, problem: Problem) -> tuple[str, ...]:
+    """Say what of a card for this problem tells on one person; nothing where nothing does.
+
+    * Numbers: one who is a standard deviation from its class's mean moves it by 1/n of one; on a grid as coarse as
+      that, two cards with and without this person differ by a step or not at all, which does not tell its values.
+      Grids are powers of ten, so k digits are of a third of a standard deviation by 10^(k − 1), more or less.
+    * Costs: on steps that are finer than those of `dearer`, two of them tell a distance from the mean.
+    * Bounds within the people's range that have more digits than anybody would declare: a quantile, say, is made of one
+      or two people's values.
+    """
+    people = max(smallest_class(problem), THIRD)
+    found = []
+    if card.digits is None or card.digits > 1 + math.floor(math.log10(people / THIRD)):
+        found.append("numbers of many digits" if card.digits is None else f"numbers of {card.digits} digits")
+    priced, bounded = _fine_costs(card, problem), _fine_bounds(card, problem)
+    if priced:
+        found.append(f"fine costs of {', '.join(priced)}")
+    if bounded:
+        found.append(f"bounds of many digits of {', '.join(bounded)}")
+    return tuple(found)
+
+
+def smallest_class(problem: Problem) -> float:
+    """Return how many people the smallest class has, or all where values are predicted."""
+    people = problem.people
+    return float(people.size if problem.regresses else people.class_rows().sum(axis=0).min())
+
+
+def _fine_costs(card: Card, problem: Problem) -> list[str]:
+    """Return the columns whose costs are rounded by less than is safe."""
+    encoding = problem.people.encoding
+    if card.table is None or encoding is None:
+        return []
+    spreads = averages(problem.people)[1]
+    exact = tuple(
+        each if each.per_spread is None else replace(each, cost=each.per_spread / float(spreads[place.start]))
+        for each, place in ((each, encoding.places[each.column.name]) for each in card.table.columns)
+    )
+    safe = dearer(replace(card.table, columns=exact), problem.people).columns
+    pairs = zip(card.table.columns, safe, strict=True)
+    return [str(each.column.name) for each, other in pairs if each.cost < other.cost * (1 - ALMOST)]
+
+
+def _fine_bounds(card: Card, problem: Problem) -> list[str]:
+    """Return the columns of which a bound has so many digits that it may be made of people's values."""
+    if card.table is None or problem.limits is None:
+        return []
+    limits = ((each, problem.limits.columns.get(each.column.name, FREE)) for each in card.table.columns)
+    return [str(each.column.name) for each, limit in limits if _is_fine(each, limit, problem)]
+
+
+def _is_fine(terms: ColumnTerms, limit: Limit, problem: Problem) -> bool:
+    if not terms.movable or terms.column.kind not in ("number", "integer"):
+        return False
+    values = np.sort(told_values(terms.column, limit, problem.people))
+    step = bound_step(values, terms.column.whole)
+    within = [bound for bound in (terms.lower, terms.upper) if bound is not None and values[0] < bound < values[-1]]
+    if not step or not within:
+        return False
+    unit = 10.0 ** math.floor(math.log10(step / 2) + ALMOST)
+    unit = max(unit, 1.0) if terms.column.whole else unit
+    return not all(is_multiple(bound, unit) for bound in within)

@@ -1,0 +1,252 @@
+"""Cards as JSON, in kilobytes. Version 1 holds directions, version 2 a signal besides, version 3 a table's terms.
+
+    {"format": "oar-card", "version": 1, "model": "nearest-centroid", "norm": "2", "budget": 0.5,
+     "goal": "yes", "participants": "everyone", "classes": ["no", "yes"], "features": null,
+     "directions": [[…], […]], "digits": 2, "oar": "0.1.0"}
+
+    {…, "version": 2, "model": {"name": "softmax-regression", "l2": 0.01}, "outputs": 0, "pull": 0.08,
+     "parameters": […], "signal": […]}
+
+Labels are JSON strings, numbers, booleans, or {"tuple": [...]}. Where values are predicted `classes` is null, `outputs`
+says how many, and `goal` is a number or such a tuple. A goal of another kind is in words,
+{"wanted": "…"}. `usual` is null, or for each feature (or column) null or a range in which most people are, [0, 30000].
+`file` says what version 3 is.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oar.actions.perturb import check_budget
+from oar.actions.sets.norms import Norm
+from oar.errors import DataError, OARError, StorageError, choose
+from oar.files import replace_atomically
+from oar.goals import Wanted
+from oar.models import Differentiable
+from oar.models.serialize import drawn_count, parameter_count
+from oar.opening import Fields, read_json
+from oar.opening.documents import DEEP
+from oar.opening.fields import is_number, said
+from oar.plans.cards.card import Broadcast, Card
+from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
+from oar.plans.cards.table.score import linear_in_features
+from oar.plans.moves.labels_file import label_from_json, label_to_json
+from oar.version import __version__
+
+FORMAT, DIRECTIONS, SIGNAL, TABLE = "oar-card", 1, 2, 3
+MOST_DRAWN = 10_000_000  # weights that a card may have everybody draw from a seed
+MOST_DIGITS = 20
+MOST_SAID = 300  # characters of what is wrong
+PARTICIPANTS = ("everyone", "selected")
+MODELS = ("nearest-centroid",)
+
+
+def write(card: Card, path: Path) -> None:
+    """Write the card as JSON; the file is replaced whole or not at all."""
+    text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    with replace_atomically(path) as file:
+        file.write(text.encode())
+
+
+def as_json(card: Card) -> dict[str, Any]:
+    """Return what is written: made of dicts, lists, strings, numbers, booleans and None only."""
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "version": DIRECTIONS,
+        "oar": __version__,
+        "model": card.model,
+        "norm": f"{card.norm.p:g}",
+        "budget": card.budget,
+        "goal": _goal_to_json(card.goal),
+        "participants": card.participants,
+        "classes": None if card.classes is None else [label_to_json(label) for label in card.classes],
+        "features": None if card.features is None else [str(name) for name in card.features],
+        "directions": card.directions.tolist(),
+        "digits": card.digits,
+        "usual": None if card.usual is None else [None if one is None else list(one) for one in card.usual],
+    }
+    if card.broadcast is not None:
+        if drawn_count(card.broadcast.model, card.directions.shape[1]) > MOST_DRAWN:
+            raise DataError(
+                f"model: an embedding on a card must have at most {MOST_DRAWN:,} weights, which every member draws "
+                "from its seed; give smaller widths, or hand members their rows of plan.moves()."
+            )
+        content |= {
+            "version": SIGNAL,
+            "model": model_to_json(card.model, card.broadcast.model),
+            "outputs": card.outputs,
+            "pull": card.broadcast.pull,
+            "parameters": card.broadcast.parameters.tolist(),
+            "signal": card.broadcast.signal.tolist(),
+        }
+    if card.table is not None:
+        assert card.broadcast is not None
+        content |= {"version": TABLE, "model": model_to_json(card.model, card.broadcast.model)}
+        content |= table_to_json(card.table)
+        for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
+            del content[idle]
+    return content
+
+
+def read(path: Path) -> Card:
+    """Read a card; a damaged, foreign or newer file raises and says so."""
+    content = read_json(path, "card")
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise StorageError(f"card: {path} is not an OAR card.")
+    if content.get("version") not in (DIRECTIONS, SIGNAL, TABLE):
+        raise StorageError(
+            f"card: {path} has version {said(content.get('version'))}, and this oar ({__version__}) reads versions "
+            f"{DIRECTIONS} to {TABLE}; install the oar that wrote it ({said(content.get('oar'))})."
+        )
+    try:
+        return (_table_card if content["version"] == TABLE else _from_json)(Fields(content))
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError, OARError) as error:
+        reason = DEEP if isinstance(error, RecursionError) else str(error)
+        reason = reason if len(reason) <= MOST_SAID else f"{reason[:MOST_SAID]}…"
+        raise StorageError(f"card: {path} is damaged ({reason}); ask for a fresh copy.") from None
+
+
+def _from_json(content: Fields) -> Card:
+    with_signal = content.any("version") == SIGNAL
+    goal = _goal_from_json(content.any("goal"))
+    norm = _norm(content)
+    if not with_signal and content.any("model") not in MODELS:
+        raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {', '.join(MODELS)}")
+    classes, outputs = _classes(content, goal, with_signal)
+    directions = content.rows("directions", 1 if classes is None else len(classes))
+    features = None if content.any("features") is None else tuple(content.texts("features"))
+    if features is not None and len(features) != directions.shape[1]:
+        raise ValueError(f"{len(features)} feature names for {directions.shape[1]} features")
+    if features is not None and len(set(features)) != len(features):
+        raise ValueError("a feature is named twice")
+    if norm.length(directions).max(initial=0.0) > 1 + 1e-9:
+        raise ValueError("a direction is longer than the budget allows")
+    if with_signal:
+        name, model = model_from_json(content.any("model"), None)
+        broadcast = _broadcast(content, model, directions.shape, outputs, content.number("pull", 0.0))
+    else:
+        name, broadcast = content.text("model"), None
+    return Card(
+        model=name,
+        norm=norm,
+        budget=_budget(content),
+        goal=goal,
+        participants=choose("participants", content.any("participants"), PARTICIPANTS),
+        classes=classes,
+        features=features,
+        directions=directions,
+        broadcast=broadcast,
+        outputs=outputs,
+        digits=_digits(content),
+        usual=_usual(content, directions.shape[1]),
+    )
+
+
+def _table_card(content: Fields) -> Card:
+    goal = _goal_from_json(content.any("goal"))
+    table = table_from_json(content)
+    name, model = model_from_json(content.any("model"), table.scaled)
+    classes, outputs = _classes(content, goal, with_signal=True)
+    if content.any("outputs") != outputs:
+        raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
+    shape = 1 if classes is None else len(classes), table.encoding.dimensions
+    broadcast = _broadcast(content, model, shape, outputs, pull=0.0)
+    return Card(
+        model=name,
+        norm=_norm(content),
+        budget=_budget(content),
+        goal=goal,
+        participants=choose("participants", content.any("participants"), PARTICIPANTS),
+        classes=classes,
+        features=table.encoding.names,
+        directions=np.zeros(shape),
+        broadcast=broadcast,
+        outputs=outputs,
+        table=table,
+        digits=_digits(content),
+        usual=_usual(content, len(table.columns)),
+    )
+
+
+def _norm(content: Fields) -> Norm:
+    norm = content.text("norm")
+    return Norm.of(float(norm) if norm in ("1", "2") else norm)
+
+
+def _budget(content: Fields) -> float | None:
+    return None if content.any("budget") is None else check_budget(content.number("budget", 0.0), "budget")
+
+
+def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...] | None:
+    """Return the ranges in which most people are; a card of an earlier version has none."""
+    if content.get("usual") is None:
+        return None
+    ranges = content.listed("usual")
+    if len(ranges) != size or not all(one is None or _is_range(one) for one in ranges):
+        raise ValueError(f"usual must be [low, high], or null, for each of the {size} columns")
+    return tuple(None if one is None else (float(one[0]), float(one[1])) for one in ranges)
+
+
+def _is_range(one: Any) -> bool:
+    return isinstance(one, list) and len(one) == 2 and all(map(is_number, one)) and one[0] <= one[1]
+
+
+def _goal_to_json(goal: Any) -> Any:
+    return {"wanted": goal.text} if isinstance(goal, Wanted) else label_to_json(goal)
+
+
+def _goal_from_json(goal: Any) -> Any:
+    if not isinstance(goal, dict) or "wanted" not in goal:
+        return label_from_json(goal)
+    if not isinstance(goal["wanted"], str):
+        raise ValueError("a goal in words must be text")
+    return Wanted(goal["wanted"])
+
+
+def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | None, int]:
+    """Return the classes, or None and the number of values."""
+    if with_signal and content.any("classes") is None:
+        outputs = content.any("outputs")
+        values = goal if isinstance(goal, tuple) else (goal,)
+        known = isinstance(goal, Wanted) or all(map(is_number, values))
+        if type(outputs) is not int or outputs < 1 or not (isinstance(goal, Wanted) or len(values) == outputs):
+            raise ValueError(f"outputs must be as many as the goal's values, got {said(outputs)} for {len(values)}")
+        if not known:
+            raise ValueError("a goal must be a number, or several, where values are predicted")
+        return None, outputs
+    classes = tuple(label_from_json(label) for label in content.listed("classes"))
+    if not classes:
+        raise ValueError("there must be classes")
+    if len(set(classes)) != len(classes):
+        raise ValueError("a class is named twice")
+    if not isinstance(goal, Wanted) and goal not in classes:
+        raise ValueError(f"goal {said(goal)} is not one of the classes")
+    return classes, 0
+
+
+def _digits(content: Fields) -> int | None:
+    return None if content.get("digits") is None else content.whole("digits", 1, MOST_DIGITS)  # not on older cards
+
+
+def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], outputs: int, pull: float) -> Broadcast:
+    """Return the signal for so many classes and features; sizes are compared before anything of that size is made."""
+    if model.regresses != (outputs > 0):
+        raise ValueError(
+            f"{model.name} with these settings {'predicts' if model.regresses else 'does not predict'} values"
+        )
+    classes, dimensions = shape
+    width = outputs or model.target_rows(np.empty((0, classes))).shape[1]
+    count = parameter_count(model, dimensions, width)
+    if drawn_count(model, dimensions) > MOST_DRAWN:
+        raise ValueError(f"an embedding must have at most {MOST_DRAWN:,} weights")
+    known = 0 if content.any("version") == TABLE and linear_in_features(model) else count  # scores do without θ there
+    sizes = f"{count:,} finite numbers each" if known else f"none and {count:,} finite numbers"
+    try:
+        parameters, signal = content.vector("parameters", known), content.vector("signal", count)
+    except OARError as error:
+        raise ValueError(f"parameters and signal must be {sizes}: {error}") from None
+    return Broadcast(model, parameters, signal, pull)

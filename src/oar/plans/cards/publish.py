@@ -1,0 +1,285 @@
+"""From a plan with a move for each person to a card from which each person finds its own.
+
+A card's average direction of class c, in units of the budget, and the pull κ towards it are
+
+    D_c = Σ_i w_i y_ic δ_i / Σ_i w_i y_ic r_i   (of norm at most 1)        κ = PULL · Σ_i ‖∇_x s_i‖₂ / Σ_i r_i
+
+With the first PULL, 10⁻⁴, the pull on a typical member at the end of its budget is a ten-thousandth of that of its
+score: enough to decide where the score is level, and too little to matter elsewhere. Everyone's answers are then tried
+by a refit. Where they lose more than a hundredth of the plan's gain (the signal is nearly nothing, or that of a kink)
+stronger pulls are tried, up to one that leaves little but the directions, and the best card counts. Unless it keeps
+nine tenths of the gain there is none. At last its costs are rounded up as coarsely as leaves it that much and its
+success, if it has any, and its numbers to the fewest digits that keep ENOUGH of what it gains then (`digits`): the more
+digits, the more is told of single people.
+
+These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oar.errors import DataError
+from oar.estimators import BlackBox
+from oar.estimators.twin import Twin
+from oar.models import Differentiable, NearestCentroid
+from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.score import score_of
+from oar.models.serialize import to_spec
+from oar.models.wrap.scaled import Scaled
+from oar.plans.cards.card import Array, Broadcast, Card
+from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
+from oar.plans.cards.usual_values import usual_ranges
+
+if TYPE_CHECKING:
+    from oar.plans.plan import MemberPlan, Plan
+    from oar.plans.refits import Verdict
+
+FEWEST = 5  # people behind any average that is published
+MORE_ROOM = (
+    ", which would tell what single people's data change in it, so it has no card; plan with a little more budget than "
+    "is just enough, or hand members their rows of plan.moves()."
+)
+PULLS = (1e-4, 1.0, 100.0)
+ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
+
+
+def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
+    """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
+    problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
+    model = problem.model
+    if not plan.each.any():
+        who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
+        raise DataError(f"plan: {who}, so there is no card to publish.")
+    if isinstance(model, BlackBox):
+        raise DataError(
+            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
+            "of plan.moves()."
+        )
+    if plan.parameters is None or plan.signal is None:
+        raise DataError(
+            "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "
+            "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
+            "rows of plan.moves()."
+        )
+    if problem.limits is not None:
+        from oar.plans.cards.publish_table import grown_cards, table_cards
+
+        return _best(plan, table_cards(plan), grown_cards(plan))
+    if isinstance(model, Scaled):
+        raise DataError(
+            "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
+            "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
+        )
+    model = table_model(plan)
+    to_spec(model)
+    targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
+    refuse_small_classes(plan)
+    shares = np.ones((people.size, 1)) if problem.regresses else targets
+    radii = allowance.everyones(people.size)
+    broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
+    card = Card(
+        model=problem.model.name if isinstance(problem.model, NearestCentroid) else model.name,
+        directions=_directions(plan.each, weights[:, None] * shares, radii),
+        broadcast=broadcast,
+        **common_fields(plan),
+    )
+    cards = (replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS)
+    return _best(plan, cards)
+
+
+def table_model(plan: MemberPlan) -> Differentiable:
+    """Return the model that a plan was made with: nearest centroid that is differentiated is a prototype network."""
+    model = plan.problem.model
+    if isinstance(model, BlackBox):
+        raise DataError(
+            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
+            "of plan.moves()."
+        )
+    return PrototypeNetwork() if isinstance(model, NearestCentroid) else _written(plan, model)
+
+
+def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
+    """Return a model as a card can hold it: of an estimator's twin, the one of ours that it is."""
+    return model.written_down(plan.problem.people) if isinstance(model, Twin) else model
+
+
+def common_fields(plan: Plan) -> dict[str, Any]:
+    """Return what every card says."""
+    problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
+    return {
+        "norm": allowance.norm,
+        "budget": float(allowance.budget) if allowance.single else None,
+        "goal": problem.published_goal,
+        "participants": "everyone" if problem.everyone_acts else "selected",
+        "classes": None if problem.regresses else people.classes,
+        "features": people.names,
+        "outputs": people.value_rows().shape[1] if problem.regresses else 0,
+        "usual": usual_ranges(people, problem.limits),
+    }
+
+
+def given_targets(plan: MemberPlan) -> Array:
+    """Return everyone's class shares (n, k), or values (n, m)."""
+    people = plan.problem.people
+    return people.value_rows() if plan.problem.regresses else people.class_rows()
+
+
+def _directions(moves: Array, shares: Array, radii: Array) -> Array:
+    """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
+    spent = shares * radii[:, None]
+    enough = effective_number(spent) > FEWEST - 1e-6
+    totals = np.where(enough, spent.sum(axis=0), 1.0)
+    return np.where(enough[:, None], (shares.T @ moves) / totals[:, None], 0.0)
+
+
+def effective_number(shares: Array) -> Array:
+    """Return (Σ a)² / Σ a² by column: how many people stand behind an average, if they counted equally."""
+    squares = (shares**2).sum(axis=0)
+    return np.where(squares > 0, shares.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+
+
+def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
+    """Return Σ ‖∇_x s‖₂ / Σ r over those who move."""
+    assert plan.parameters is not None
+    assert plan.signal is not None
+    rows = np.asarray(plan.problem.people.features, dtype=np.float64) + plan.each
+    targets = np.ascontiguousarray(model.target_rows(given_targets(plan)))
+    slopes = score_of(model, plan.parameters, plan.signal)(rows, targets)[1]
+    moving = radii > 0
+    return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
+
+
+def refuse_small_classes(plan: MemberPlan) -> None:
+    """Raise where what a card says of a class, or of everyone, would be that of fewer than FEWEST people."""
+    people = plan.problem.people
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    shares = weights[:, None] * (np.ones((people.size, 1)) if plan.problem.regresses else given_targets(plan))
+    refuse_few(None if plan.problem.regresses else people.classes, shares.sum(axis=0), (shares**2).sum(axis=0))
+
+
+def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:
+    """Raise where fewer than FEWEST people stand behind sums (k,) of weights, by those of their squares."""
+    numbers = sums**2 / np.where(squares > 0, squares, 1.0)
+    least = int(np.argmin(numbers))
+    if numbers[least] < FEWEST - 1e-6:
+        where, merge = ("", "") if classes is None else (f" in class {classes[least]!r}", "merge small classes, or ")
+        raise DataError(
+            f"plan: its card says what is learned from {'everyone' if classes is None else 'the people of a class'}, "
+            f"and needs at least {FEWEST} people who count alike so that it is nobody's own data, got "
+            f"{numbers[least]:.3g}{where}; {merge}hand members their rows of plan.moves()."
+        )
+
+
+def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> tuple[Card, Verdict]:
+    """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept.
+
+    If the plan succeeds, a card that does, too, is better than one that does not. The last resort is for when none of
+    the cards keeps enough.
+    """
+    from oar.plans.cards.publish_table import without_answer  # which needs this file's averages
+    from oar.plans.refits import Refits  # which reads plans, as plans publish cards
+
+    refits = Refits(plan)
+
+    def told(moves: Array) -> Verdict:
+        return refits.verdict(refits.planned._replace(moves=moves))
+
+    # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
+    able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
+    before, planned = refits.verdict(refits.before, query_moves=False).loss, told(able)
+    found: list[tuple[bool, float, Card, Verdict]] = []
+
+    def best() -> tuple[bool, float, Card, Verdict]:
+        return min(found, key=lambda one: one[:2])
+
+    def kept(enough: float) -> bool:
+        """Report whether the best card keeps that much of the plan's gain, and its success."""
+        return bool(found) and not best()[0] and before - best()[1] >= enough * (before - planned.loss)
+
+    for some, enough in ((cards, ENOUGH), (last_resort, LEAST)):
+        for card in some:
+            if kept(enough):
+                break
+            worth = told(plan.followed(card).each)
+            if np.isfinite(worth.loss):
+                found.append((planned.success and not worth.success, worth.loss, card, worth))
+    reached = best()[1] if found else np.inf
+    if not before - reached >= LEAST * (before - planned.loss):
+        raise DataError(
+            f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
+            f"goal loss from {before:.4g} to {reached:.4g}, where the plan reaches {planned.loss:.4g}. Where the goal "
+            "is reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
+            f"early, allow more steps. {_to_rare(plan)}Or hand members their rows of plan.moves()."
+        )
+    _, _, card, worth = best()
+    harm = _harm(plan, card, worth)
+    if harm:
+        raise DataError(
+            "plan: it has no card, because members who answer one do not keep the limits on what may change for "
+            f"others ({harm}); hand members their rows of plan.moves(), or allow more."
+        )
+    return _as_coarse_as_may_be(plan, card, worth, LEAST * (before - planned.loss), before, told)
+
+
+def _to_rare(plan: MemberPlan) -> str:
+    """Say where the plan has people switch to levels that a card must not name."""
+    from oar.plans.cards.rare_levels import rare_levels  # which needs this file's FEWEST
+
+    people = plan.problem.people
+    rare = [] if people.encoding is None else [one.coordinates for one in rare_levels(people) if one.pool.size]
+    if not rare or not (plan.each[:, np.concatenate(rare)] > 0).any():
+        return ""
+    return (
+        f"The plan has people switch to levels that fewer than {FEWEST} have, which a card does not name: leave them "
+        "out of the limits' `levels`. "
+    )
+
+
+def _as_coarse_as_may_be(
+    plan: MemberPlan, card: Card, worth: Verdict, least: float, before: float, told: Callable[[Array], Verdict]
+) -> tuple[Card, Verdict]:
+    """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
+    people, table = plan.problem.people, card.table
+    priced = table is not None and any(each.per_spread is not None for each in table.columns)
+    for finer in COARSEST_FIRST if priced else (1.0,):
+        dear, found = card, worth
+        if table is not None and priced:
+            dear = replace(card, table=dearer(table, people, finer))
+            found = told(plan.followed(dear).each)
+        if found.success < worth.success or not before - found.loss >= least:
+            continue
+        short = _fewest_digits(plan, dear, found, before, told)
+        if short is not None:
+            return short
+    raise DataError(f"plan: members' answers would need more than {FEWEST_FIRST[-1]} digits of its signal{MORE_ROOM}")
+
+
+def _fewest_digits(
+    plan: MemberPlan, card: Card, worth: Verdict, before: float, told: Callable[[Array], Verdict]
+) -> tuple[Card, Verdict] | None:
+    """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
+    encoding = plan.problem.people.encoding
+    places = None if card.table is None or encoding is None else card.table.places_in(encoding)
+    sizes = sizes_of(plan.problem, card, places)
+    for digits in FEWEST_FIRST:
+        short = rounded(card, digits, sizes)
+        found = told(plan.followed(short).each)
+        enough = before - found.loss >= ENOUGH * (before - worth.loss)
+        if enough and found.success >= worth.success and not _harm(plan, short, found):
+            return short, found
+    return None
+
+
+def _harm(plan: MemberPlan, card: Card, worth: Verdict) -> str:
+    """Say which of the plan's limits on what may change for others are broken by members who answer a card."""
+    from oar.plans.refits import effects
+
+    if plan.problem.keep is None or worth.success:
+        return ""
+    harm = effects(plan.followed(card))
+    return "the model cannot be refitted" if harm is None else "; ".join(harm.broken)

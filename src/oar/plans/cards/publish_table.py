@@ -1,0 +1,279 @@
+"""From a plan for a table to the cards that might be published for it: its columns' terms, and a few signals.
+
+The plan's own signal comes first. Where members' answers to it lose too much (it has vanished because the goal is
+reached, or leaves many people indifferent between columns) that of the people as they were is tried, and that at what
+members made of the first. Where none will do, budgets grow from a share of the common one: each signal is that of a
+refit on what members made of the one before, so that it is there while the goal is not reached yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.round_steps import below, bound_step
+from oar.actions.limits.rules import Ruled
+from oar.actions.sets.cost_region import spreads_of
+from oar.errors import DataError, NumericsError, OptionError
+from oar.models import Scaled
+from oar.models.naive_bayes.training import GaussianTraining
+from oar.models.serialize import to_spec
+from oar.models.wrap.scaled import unscaled
+from oar.people import Population
+from oar.people.tables.schema import Column, Schema
+from oar.plans.cards.card import Array, Broadcast, Card
+from oar.plans.cards.digits import averages
+from oar.plans.cards.parameter_layout import Sent, in_units, is_laid_out, kept
+from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, table_model
+from oar.plans.cards.rare_levels import Named, named, rare_levels, without_rare
+from oar.plans.cards.table.score import Scaler, linear_in_features
+from oar.plans.cards.table.terms import ColumnTerms, Room, TableTerms
+from oar.problem import Problem
+
+if TYPE_CHECKING:
+    from oar.plans.plan import MemberPlan
+
+TIGHT = 1e-8
+SHARES = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FREE = Limit()
+
+
+def table_cards(plan: MemberPlan) -> Iterator[Card]:
+    """Yield cards, the most likely one first; raise where nothing can be published."""
+    problem = plan.problem
+    assert problem.limits is not None
+    assert plan.parameters is not None
+    assert plan.signal is not None
+    if problem.limits.plausible is not None:
+        raise DataError(
+            "plan: its limits ask for plausible moves, which are judged by where other people are, and a card must not "
+            "hold their data; plan without `plausible`, or hand members their rows of plan.changes()."
+        )
+    model = table_model(plan)
+    to_spec(unscaled(model))
+    refuse_small_classes(plan)
+    training = _asked(plan).training()
+
+    first = _card(plan, training, plan.parameters, plan.signal)
+    yield first
+    with suppress(NumericsError):  # where it cannot be refitted there is no such signal
+        yield _card(plan, training, *_signal(plan, training, None))
+        yield _card(plan, training, *_signal(plan, training, plan.followed(first).each))
+
+
+def grown_cards(plan: MemberPlan) -> Iterator[Card]:
+    """Yield cards with growing shares of a common budget, each with the signal that the last ones led to."""
+    allowance = plan.problem.allowance
+    if not allowance.single:
+        return
+    training = _asked(plan).training()
+    with suppress(NumericsError):
+        found = _signal(plan, training, None)
+        for share in SHARES:
+            card = replace(_card(plan, training, *found), budget=share * float(allowance.budget))
+            yield card
+            found = _between(found, _signal(plan, training, plan.followed(card).each))
+
+
+def _asked(plan: MemberPlan) -> Problem:
+    """Return the plan's problem for the model that it was made with."""
+    return replace(plan.problem, model=table_model(plan))
+
+
+def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array, Array]:
+    """Return θ and v at a refit on moved people, as plans hold them."""
+    fit = training.fit(training.moved(moves), training.start(), TIGHT)
+    asked = _asked(plan)
+    _, pull, _ = training.goal(fit.parameters, asked.first_query + plan.query_move, asked.goal_target)
+    signal = training.solve(fit, pull, None, TIGHT)
+    given = getattr(training, "in_given_units", lambda vector: vector)
+    return given(fit.parameters), given(signal)
+
+
+def _between(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the mean of two signals, v at length 1, which changes no answer: so that answers do not swing."""
+    sizes = [float(np.linalg.norm(signal)) or 1.0 for _, signal in (one, other)]
+    return 0.5 * (one[0] + other[0]), 0.5 * (one[1] / sizes[0] + other[1] / sizes[1])
+
+
+def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> Card:
+    problem, model = plan.problem, table_model(plan)
+    people, scaler = problem.people, Scaler.none(problem.people.dimensions)
+    if isinstance(model, Scaled):
+        parameters, signal, *rest = training.published(parameters, signal)
+        scaler = Scaler(*rest)
+    scaler = _with_smoothing(training, parameters, signal, scaler)
+    inner, rare = unscaled(model), rare_levels(people)
+    sent = Sent(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
+    if is_laid_out(inner):
+        sent = in_units(inner, sent, *_round_units(people))
+    theta, along = (without_rare(inner, vector, people.dimensions, rare) for vector in sent[:2])
+    names = named(people, rare)
+    if not np.array_equal(names.coordinates, np.arange(people.dimensions)):
+        theta, along = (kept(inner, vector, people.dimensions, names.coordinates) for vector in (theta, along))
+    by = (getattr(sent.scaler, name)[names.coordinates] for name in ("centres", "scales", "shift", "spread"))
+    table = terms_of(problem, names, Scaler(*by))
+    return Card(
+        model=problem.model.name,
+        directions=np.zeros((1 if problem.regresses else len(people.classes), table.encoding.dimensions)),
+        broadcast=Broadcast(inner, theta, along, 0.0),
+        table=table,
+        **(common_fields(plan) | {"features": table.encoding.names}),
+    )
+
+
+def _with_smoothing(training: Any, parameters: Array, signal: Array, scaler: Scaler) -> Scaler:
+    """Return what members do through averages, through the ε of Gaussian naive Bayes too: a parabola in one coordinate.
+
+    ε counts people, whatever they weigh; a card takes everyone to weigh the same.
+    """
+    inner = getattr(training, "inner", training)
+    if not isinstance(inner, GaussianTraining):
+        return scaler
+    own = inner.parameters(parameters)
+    shares = np.exp(own["log_share"] - np.logaddexp.reduce(own["log_share"]))
+    means = shares @ own["mean"]
+    widest = int((shares @ (np.exp(own["log_variance"]) + own["mean"] ** 2) - means**2).argmax())
+    rate = inner.size * inner.widening(parameters, signal)
+    shift, spread = scaler.shift.copy(), scaler.spread.copy()
+    shift[widest] -= 2 * rate * means[widest]
+    spread[widest] += rate
+    return replace(scaler, shift=shift, spread=spread)
+
+
+def _round_units(people: Population) -> tuple[Array, Array]:
+    """Return centres and scales that are powers of ten, and multiples of them, near everyone's; 0 and 1 of levels."""
+    assert people.encoding is not None
+    means, spreads = averages(people)
+    places = np.rint(np.log10(spreads)).astype(int)
+    centres = [round(float(mean), -place) for mean, place in zip(means, places, strict=True)]
+    numbers = people.encoding.scaled
+    return np.where(numbers, centres, 0.0), np.where(numbers, [float(f"1e{place}") for place in places], 1.0)
+
+
+def terms_of(problem: Problem, names: Named, scaler: Scaler) -> TableTerms:
+    """Return what everybody may do to a table's columns."""
+    people, limits = problem.people, problem.limits
+    assert people.encoding is not None
+    assert limits is not None
+    weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+    spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
+    columns = tuple(
+        _terms(
+            column,
+            _common(column, limits.columns.get(column.name, FREE), people),
+            float(spreads[people.encoding.places[column.name].start]),
+            pooled=column != full,
+        )
+        for column, full in zip(names.columns, people.encoding.schema, strict=True)
+    )
+    model = problem.model
+    scaled = ("frozen" if model.frozen else "refitted") if isinstance(model, Scaled) else None
+    return TableTerms(columns, limits.parsed, _rules(limits, names), scaler, scaled)
+
+
+def _common(column: Column, limit: Limit, people: Population) -> Limit:
+    """Return a column's limit without bounds that are few people's own values, such as the largest of all.
+
+    Such a bound gives way to a round one that FEWEST people have reached, on steps of those who are within the bounds,
+    for those of a long tail beyond them may be wider than they are apart. It is narrower, so that whoever keeps it
+    keeps the other.
+    """
+    lower, upper = (None if bound is None else float(bound) for bound in (limit.lower, limit.upper))
+    if column.kind not in ("number", "integer") or (lower is None and upper is None):
+        return limit  # ordered levels are what whoever names them says they are
+    values = told_values(column, limit, people)
+    step = bound_step(np.sort(np.clip(values, lower, upper)), column.whole)
+    upper = None if upper is None else _shared_bound(values, upper, step)
+    lower = None if lower is None else -_shared_bound(-values, -lower, step) + 0.0
+    if lower is not None and upper is not None and lower > upper:
+        return replace(limit, immutable=True)
+    return replace(limit, lower=lower, upper=upper)
+
+
+def told_values(column: Column, limit: Limit, people: Population) -> Array:
+    """Return the values of a column that count for anything, and do not stand for a missing one."""
+    assert people.encoding is not None
+    values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
+    if people.weights is not None:
+        values = values[people.weights > 0]
+    return values[~np.isin(values, limit.missing)] if limit.missing else values
+
+
+def owned(values: Array, bound: float) -> bool:
+    """Report whether a bound is the own value of fewer than FEWEST people, and none that is natural.
+
+    That is 0 of what has one sign, and 1 of shares.
+    """
+    least, most = values.min(initial=0.0), values.max(initial=0.0)
+    natural = (bound == 0 and (least >= 0 or most <= 0)) or (abs(bound) == 1 and max(-least, most) <= 1)
+    return not natural and 0 < int((values == bound).sum()) < FEWEST
+
+
+def _shared_bound(values: Array, upper: float, step: float) -> float:
+    """Return an upper bound; a multiple of a step that FEWEST people are at or beyond if it is few people's own."""
+    if not step or not owned(values, upper):
+        return upper
+    return below(min(upper, float(np.sort(values)[-FEWEST:][0])), step)
+
+
+def _rules(limits: Limits, names: Named) -> tuple[Ruled, ...]:
+    """Return the rules for columns as the card names them; raise where one names what the card must not."""
+    try:
+        return limits.ruled(Schema(names.columns))
+    except OptionError as error:
+        raise DataError(
+            f"plan: a rule of its limits names a level that fewer than {FEWEST} people have, and a card must not "
+            f"({error}); state the rule without it, merge rare levels, or hand members their rows of plan.changes()."
+        ) from None
+
+
+def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnTerms:
+    """Return one column's terms; `limit` has been checked, so that its bounds are coordinates."""
+    missing = tuple(map(float, limit.missing or ()))
+    varies = column.kind in ("boolean", "category") or limit.unit is not None or spread > 0
+    if limit.immutable or not varies:  # of a column that never varies nothing says what a change would cost
+        return ColumnTerms(column, False, pooled=pooled, missing=missing)
+    if column.kind == "category":
+        told = column.levels[: -1 if pooled else None]
+        choices = [at for at, level in enumerate(told) if limit.levels is None or level in limit.levels]
+        return ColumnTerms(column, True, step=1.0, cost=float(limit.cost), choices=tuple(choices), pooled=pooled)
+    unit = 1.0 if column.kind == "boolean" else float(limit.unit or spread)
+    least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(column.kind, (None, None))
+    lower = max((bound for bound in (least, limit.lower) if bound is not None), default=None)
+    upper = min((bound for bound in (most, limit.upper) if bound is not None), default=None)
+    step = float(limit.step or column.whole)
+    per_spread = None if column.kind == "boolean" or limit.unit else float(limit.cost)
+    cost = float(limit.cost) / unit
+    return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread, missing=missing)
+
+
+def without_answer(problem: Problem) -> NDArray[np.bool_]:
+    """Return who of those who may move (n,) cannot answer a card, for it takes whole rows, and theirs was filled in."""
+    people = problem.people
+    if people.imputed is None:
+        return np.zeros(people.size, dtype=bool)
+    return people.imputed.any(axis=1) & (problem.allowance.everyones(people.size) > 0)
+
+
+def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:
+    """Return how far everyone, in the card's coordinates, may go: as it says, and within limits of their own.
+
+    Who has a gap goes nowhere: a median stands in for it in the training, and in no answer.
+    """
+    people, limits = problem.people, problem.limits
+    assert limits is not None
+    room = terms.room(rows)
+    positions = {} if people.index is None else {name: place for place, name in enumerate(people.index)}
+    for person, own in limits.own.items():
+        place = positions.get(person, person)
+        for name, limit in own.items():
+            room.narrow(terms, place, rows[place], name, limit)
+    room.keep(terms, np.repeat(without_answer(problem)[:, None], len(terms.columns), axis=1))
+    return room

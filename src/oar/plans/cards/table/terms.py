@@ -1,0 +1,256 @@
+"""What a card says of a table: its columns, what may be done to each, links and rules; and a member's answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits.limit import Limit
+from oar.actions.limits.links import Link
+from oar.actions.limits.rules import Ruled
+from oar.errors import choose
+from oar.people.labels import plain
+from oar.people.tables.arrays import is_frame, is_series
+from oar.people.tables.encoding import USUAL, Encoding
+from oar.people.tables.schema import Column, Schema
+from oar.pictures.notebook import ShownAsText
+from oar.plans.cards.table.score import Scaler
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+ALMOST = 1e-10  # of a step: what counts as a whole one
+ANOTHER = "(another)"  # stands on a card for all levels that too few people have for them to be named
+
+
+@dataclass(frozen=True)
+class ColumnTerms:
+    """What may be done to one column, by its coordinates: an ordinal's are ranks.
+
+    Attributes:
+        column: its name, kind and levels.
+        movable: whether anybody may change it.
+        lower, upper: bounds; None where there is none. Who is outside may not go further out.
+        direction: "up", "down" or None.
+        step: changes are multiples of it; 0 where any change will do. Of a category 1, which is a switch.
+        cost: of a change by 1; of a category, of a switch. 0 where it is not movable.
+        choices: of a category, positions of the levels that may be taken; else empty.
+        pooled: whether the last level stands for all that are not named.
+        per_spread: what a change by a standard deviation costs, where `cost` follows from that, rounded up; else None.
+        missing: values that stand for a missing one: who has one of them keeps it.
+    """
+
+    column: Column
+    movable: bool
+    lower: float | None = None
+    upper: float | None = None
+    direction: str | None = None
+    step: float = 0.0
+    cost: float = 0.0
+    choices: tuple[int, ...] = ()
+    pooled: bool = False
+    per_spread: float | None = None
+    missing: tuple[float, ...] = ()
+
+    def asked(self, budget: float | None) -> bool:
+        """Report whether a member may change this at all, and a budget pays for the smallest change of it."""
+        return self.movable and (budget is None or self.step * self.cost <= budget * (1 + ALMOST))
+
+    def known(self, value: Any) -> Any:
+        """Return a person's value as the card names it."""
+        own = plain(value)
+        usual = type(own) in USUAL and own == own  # anything else, and a gap, is for the encoding to refuse
+        return self.column.levels[-1] if self.pooled and usual and own not in self.column.levels else value
+
+
+@dataclass(frozen=True, eq=False)
+class TableTerms:
+    """All columns' terms, and what holds between them.
+
+    Attributes:
+        columns: in the table's order.
+        links: of the people's columns; each with `text`.
+        rules: as coordinates know them.
+        scaler: how the model sees coordinates.
+        scaled: "refitted" or "frozen" where there is a scaler, None where there is none.
+    """
+
+    columns: tuple[ColumnTerms, ...]
+    links: tuple[Link, ...]
+    rules: tuple[Ruled, ...]
+    scaler: Scaler
+    scaled: str | None
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """From rows to coordinates."""
+        return Encoding(Schema(tuple(each.column for each in self.columns)), (object,) * len(self.columns))
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Each column's coordinates."""
+        return tuple(self.encoding.places[each.column.name] for each in self.columns)
+
+    @cached_property
+    def bound(self) -> tuple[int, ...]:
+        """Positions of movable columns of which links or rules speak."""
+        names = {name for link in self.links for name in link.expression.names}
+        names |= {name for rule in self.rules for name in rule.names}
+        return tuple(at for at, each in enumerate(self.columns) if each.movable and each.column.name in names)
+
+    def encode_row(self, row: Any, argument: str) -> Array:
+        """Return the coordinates (d,) of one person; levels that the card does not name are the pooled one."""
+        pooled = [each for each in self.columns if each.pooled]
+        if not pooled or not (is_frame(row) or is_series(row) or isinstance(row, Mapping)):
+            return self.encoding.encode_row(row, argument)
+        given = row.iloc[0] if is_frame(row) and len(row) == 1 else row
+        if is_frame(given):
+            return self.encoding.encode_row(row, argument)
+        values = {name: value for name, value in given.items()}
+        for each in pooled:
+            if each.column.name in values:
+                values[each.column.name] = each.known(values[each.column.name])
+        return self.encoding.encode_row(values, argument)
+
+    def places_in(self, encoding: Encoding) -> NDArray[np.intp] | None:
+        """Return where on the card the coordinates (d,) of a table are; None where it is not a table of the card's."""
+        if tuple(each.column.name for each in self.columns) != encoding.schema.names:
+            return None
+        found: list[int] = []
+        for each, place, theirs in zip(self.columns, self.places, encoding.schema, strict=True):
+            column = each.column
+            if column.kind != theirs.kind or (column != theirs and not each.pooled):
+                return None
+            if column.kind != "category":
+                found.append(place.start)
+                continue
+            named = {level: place.start + at for at, level in enumerate(column.levels[: -1 if each.pooled else None])}
+            if not named.keys() <= set(theirs.levels):
+                return None
+            found += [named.get(level, place.stop - 1) for level in theirs.levels]
+        return np.array(found, dtype=np.intp)
+
+    def seen(self, rows: Array, places: NDArray[np.intp]) -> Array:
+        """Return rows (n, d) of a table as the card knows them: of levels that it does not name, the pooled one."""
+        found = np.zeros((len(rows), self.encoding.dimensions))
+        for theirs, ours in enumerate(places):
+            found[:, ours] += rows[:, theirs]
+        return found
+
+    def given_back(self, moves: Array, rows: Array, places: NDArray[np.intp]) -> Array:
+        """Return moves of the card's coordinates as those of a table: who leaves the pooled level leaves its own."""
+        found = moves[:, places]
+        for each, place in zip(self.columns, self.places, strict=True):
+            if each.pooled:
+                pooled = places == place.stop - 1
+                found[:, pooled] *= rows[:, pooled]
+        return found
+
+    def room(self, rows: Array, keep: Iterable[str] = ()) -> Room:
+        """Return how far people with coordinates (n, d) may go in each column; `keep` names columns that stay."""
+        names = self.encoding.schema.names
+        kept = {choose("keep", name, names) for name in keep}
+        size = (len(rows), len(self.columns))
+        found = Room(np.zeros(size), np.zeros(size), np.zeros(rows.shape, dtype=bool))
+        for at, (each, place) in enumerate(zip(self.columns, self.places, strict=True)):
+            if not each.movable or each.column.name in kept:
+                continue
+            if each.column.kind == "category":
+                found.takes[:, [place.start + level for level in each.choices]] = True
+                continue
+            values = rows[:, place.start]
+            if each.direction != "up":
+                found.fall[:, at] = np.inf if each.lower is None else np.maximum(values - each.lower, 0.0)
+            if each.direction != "down":
+                found.rise[:, at] = np.inf if each.upper is None else np.maximum(each.upper - values, 0.0)
+            coded = np.isin(values, each.missing)
+            found.fall[coded, at], found.rise[coded, at] = 0.0, 0.0
+        return found
+
+    def values_of(self, point: Array) -> dict[str, Any]:
+        """Return a person's values by column, as Python's own text, numbers and booleans."""
+        values: dict[str, Any] = {}
+        for each, place in zip(self.columns, self.places, strict=True):
+            column, number = each.column, float(point[place.start])
+            if column.kind == "category":
+                values[column.name] = column.levels[int(point[place].argmax())]
+            elif column.kind == "ordinal":
+                values[column.name] = column.levels[round(number)]
+            elif column.kind == "boolean":
+                values[column.name] = bool(number)
+            else:
+                values[column.name] = round(number) if column.kind == "integer" else number
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """How far people may go: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
+
+    fall: Array
+    rise: Array
+    takes: Mask
+
+    def some(self, who: NDArray[np.intp]) -> Room:
+        """Return that of some of them."""
+        return Room(self.fall[who], self.rise[who], self.takes[who])
+
+    def keep(self, terms: TableTerms, still: Mask) -> None:
+        """Keep values (n, columns) as they are."""
+        self.fall[still], self.rise[still] = 0.0, 0.0
+        for at, place in enumerate(terms.places):
+            self.takes[still[:, at], place] = False
+
+    def narrow(self, terms: TableTerms, person: int, row: Array, name: str, limit: Limit) -> None:
+        """Keep one person, at coordinates (d,), within a limit of its own too; it has been checked."""
+        at = terms.encoding.schema.names.index(name)
+        column, place = terms.columns[at].column, terms.places[at]
+        if column.kind == "category":
+            own = [not limit.immutable and (limit.levels is None or level in limit.levels) for level in column.levels]
+            self.takes[person, place] &= own
+            return
+        value = float(row[place.start])
+        fall = np.inf if limit.lower is None else max(value - float(limit.lower), 0.0)
+        rise = np.inf if limit.upper is None else max(float(limit.upper) - value, 0.0)
+        self.fall[person, at] = min(self.fall[person, at], 0.0 if limit.immutable or limit.direction == "up" else fall)
+        self.rise[person, at] = min(
+            self.rise[person, at], 0.0 if limit.immutable or limit.direction == "down" else rise
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(ShownAsText):
+    """What one member of a table does in answer to a card.
+
+    Attributes:
+        before, after: its values by column, as text, numbers and booleans.
+        move: (d,), the change of its coordinates, a category's by level.
+        cost: what that costs, in the card's norm; at most the budget.
+        gain: by how much its score rises: to first order, the query's loss falls by this times the member's share of
+            all weights.
+    """
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    move: Array
+    cost: float
+    gain: float
+
+    @property
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """What changes: columns, with their values before and after."""
+        return [(name, old, self.after[name]) for name, old in self.before.items() if old != self.after[name]]
+
+    def __str__(self) -> str:
+        """Say it in words, one line a change."""
+        if not self.changes:
+            return "stay as you are"
+        return "\n".join(f"{name}: {_said(old)} → {_said(new)}" for name, old, new in self.changes)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

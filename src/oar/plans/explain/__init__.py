@@ -1,0 +1,1 @@
+"""What results say beside numbers: effort, side effects, how independent the audit was."""

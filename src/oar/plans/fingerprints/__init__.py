@@ -1,0 +1,1 @@
+"""What models and functions do, as digests."""

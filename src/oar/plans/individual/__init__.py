@@ -1,0 +1,1 @@
+"""Advice to one person, with the certificate that nothing is cheaper."""

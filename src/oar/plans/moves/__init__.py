@@ -1,0 +1,1 @@
+"""Moves from and to arrays, tables and files."""

@@ -1,0 +1,311 @@
+"""What somebody else computed, as a plan that can be audited: arrays, tables, or Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, OptionError, StorageError
+from oar.people import Population
+from oar.people.labels import label_array
+from oar.people.parts.parquet import SUFFIXES
+from oar.people.tables.arrays import is_frame, is_series
+from oar.people.tables.files import read_table
+from oar.people.wording import nearest, shown
+from oar.plans.lever_plan import LeverPlan
+from oar.plans.moves.changes_table import Changes, is_long, read_changes
+from oar.plans.moves.parquet import position_beside
+from oar.plans.moves.submitted_parts import ArrayMoves, HandedPlan, check_moves, file_moves
+from oar.plans.plan import MemberPlan, Plan
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+def given_plan(
+    problem: Problem, moves: Any, after: Any = None, labels: Any = None, leavers: Any = None, query_move: Any = None
+) -> Plan:
+    """Return the plan in which members do what somebody says they do; what is not allowed is for the audit to tell."""
+    if all(one is None for one in (moves, after, labels, leavers, query_move)):
+        raise OptionError(
+            "moves: must say what members do, got nothing; give moves, or after=, labels=, leavers= or query_move=."
+        )
+    if moves is not None and after is not None:
+        raise OptionError("after: says where members come to, and moves by how much they move; leave one out.")
+    own = np.zeros(problem.people.dimensions) if query_move is None else query_move
+    if problem.people.streamed:
+        return _streamed(problem, moves, {"after": after, "labels": labels, "leavers": leavers}, own)
+    found = _changes(problem, moves, after)
+    if query_move is not None:
+        found.query_move = own
+    if labels is not None:
+        found.targets = _targets(problem, labels)
+    if leavers is not None:
+        found.away = _away(problem.people, leavers)
+    problem = _settled(problem, found.each)
+    if found.targets is None and found.away is None:
+        return MemberPlan(problem, found.query_move, found.each)
+    people = problem.people
+    targets = people.value_rows() if problem.regresses else people.class_rows()
+    return LeverPlan(
+        problem,
+        found.query_move,
+        found.each,
+        targets=targets if found.targets is None else found.targets,
+        away=np.zeros(people.size, dtype=bool) if found.away is None else found.away,
+    )
+
+
+def plan_from(problem: Problem, changes: Any) -> Plan:
+    """Return the plan in which these changes are made: rows of person, column, before and after."""
+    if problem.people.streamed:
+        raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+    return given_plan(problem, changes)
+
+
+def too_many(problem: Problem, plan: Plan) -> str | None:
+    """Say that more members move than are to be chosen; None where they are not."""
+    if problem.best is None or not isinstance(plan, MemberPlan):
+        return None
+    movers = int(np.count_nonzero(plan.each.any(axis=1)))
+    return f"{movers} members move, limit {problem.best.number}" if movers > problem.best.number else None
+
+
+def _settled(problem: Problem, each: Array) -> Problem:
+    """Return the problem in which those who move are the chosen ones, where some are to be chosen."""
+    if problem.best is None:
+        return problem
+    eligible = problem.allowance.mask
+    movers = each.any(axis=1) & (np.ones(problem.people.size, dtype=bool) if eligible is None else eligible)
+    return problem.with_action(participants=movers if movers.any() else eligible, seed=None)
+
+
+def _changes(problem: Problem, moves: Any, after: Any) -> Changes:
+    people = problem.people
+    if after is not None:
+        return Changes(_places_after(people, after), np.zeros(people.dimensions))
+    if isinstance(moves, str | PathLike):
+        return _from_file(problem, Path(moves))
+    if moves is not None and is_frame(moves) and is_long(moves.columns):
+        return read_changes(problem, moves)
+    each = np.zeros((people.size, people.dimensions)) if moves is None else _wide(people, moves)
+    return Changes(each, np.zeros(people.dimensions))
+
+
+def _from_file(problem: Problem, path: Path) -> Changes:
+    people = problem.people
+    if os.path.isfile(path) and path.suffix.lower() not in SUFFIXES:
+        raise DataError(
+            f"moves: must be an array, a DataFrame, or a Parquet file or folder, got the file {str(path)!r}; read it "
+            "with pandas.read_csv, and give the table."
+        )
+    if os.path.isfile(path):
+        try:
+            table = read_table(path)
+        except StorageError as error:
+            raise DataError(f"moves: {error} Write it again.") from None
+        # A DataFrame that somebody wrote, and no plan: as if it were given itself.
+        if is_long(table.columns) or position_beside(people.names or ()) not in table.columns:
+            return _changes(problem, table, None)
+    found = file_moves(people, path)
+    each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
+    return Changes(each, np.zeros(people.dimensions))
+
+
+def _wide(people: Population, moves: Any) -> Array:
+    """Return moves (n, d) that are given for everybody, or by name for some."""
+    if not is_frame(moves):
+        return _array(people, moves, "moves")
+    names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
+    _check_columns(moves, names, "moves", people)
+    rows = _rows_of(people, moves, "moves")
+    try:
+        values = moves[list(names)].to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise DataError(
+            "moves: must be numbers, by how much each value changes, got texts; values after the moves are given as "
+            "after=, and single changes as a table of person, column, before and after."
+        ) from None
+    check_moves(values, names=names, called=moves.index)
+    each = np.zeros((people.size, people.dimensions))
+    each[rows] = values
+    return each
+
+
+def _places_after(people: Population, after: Any) -> Array:
+    """Return the moves (n, d) that lead to where people are said to be afterwards."""
+    before = np.asarray(people.features, dtype=np.float64)
+    if not is_frame(after):
+        return _array(people, after, "after") - before
+    rows = _rows_of(people, after, "after")
+    if people.encoding is not None:
+        spare = [name for name in (people.target,) if name in after.columns]  # as the caller's own table has it
+        values = people.encoding.encode(after.drop(columns=spare), "after")
+    else:
+        _check_columns(after, people.names or tuple(range(people.dimensions)), "after", people)
+        names = list(people.names or range(people.dimensions))
+        values = after[names].to_numpy(dtype=np.float64, na_value=np.nan)
+        check_moves(values, names=names, called=after.index)
+    each = np.zeros_like(before)
+    each[rows] = values - before[rows]
+    return each
+
+
+def _array(people: Population, given: Any, argument: str) -> Array:
+    shape = (people.size, people.dimensions)
+    _check_plain(given, argument)
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{argument}: must be numbers of shape {shape}, a DataFrame, or a Parquet file or folder, got something "
+            f"else ({error})."
+        ) from None
+    if found.shape != shape:
+        raise DataError(
+            f"{argument}: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {found.shape}; a "
+            "row of zeros is somebody who stays."
+        )
+    check_moves(found, names=people.names, called=people.index)
+    return found
+
+
+def _check_plain(given: Any, argument: str) -> None:
+    """Refuse what NumPy would turn into numbers without a word: what is masked, complex, or a time."""
+    hidden = np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any()
+    kind = np.asarray(given).dtype.kind if hasattr(given, "dtype") else "f"
+    if hidden or kind in "cmM":
+        what = "masked ones" if hidden else f"numbers of type {given.dtype}"
+        raise DataError(f"{argument}: must be plain numbers, got {what}; fill them in, or convert them first.")
+
+
+def _check_order(people: Population, index: Any, argument: str) -> None:
+    """Refuse rows that are numbered as people are, in another order: do they go by their numbers or by their places?"""
+    import pandas
+
+    numbers = pandas.RangeIndex(people.size)
+    if people.index is None and len(index) == people.size and not index.equals(numbers) and index.isin(numbers).all():
+        raise DataError(
+            f"{argument}: must be in the order of the people, got rows that are numbered in another one; put them in "
+            "order with .sort_index(), or number them anew with .reset_index(drop=True) if they are."
+        )
+
+
+def _check_columns(frame: Any, names: Any, argument: str, people: Population) -> None:
+    missing = [name for name in names if name not in frame.columns]
+    others = [name for name in frame.columns if name not in names]
+    if not missing and not others:
+        return
+    hint = "; give single changes as a table of person, column, before and after"
+    if people.schema is not None and set(people.schema.names) <= set(frame.columns):
+        hint = "; values after the moves, in the table's own words, are given as after="
+    what = f"without {shown(missing[0])}" if missing else f"with {shown(others[0])}"
+    close = nearest(missing[0], others) if missing else ""
+    raise DataError(f"{argument}: must have the columns {list(names)}, got a table {what}{hint}.{close}")
+
+
+def _rows_of(people: Population, frame: Any, argument: str) -> NDArray[np.intp]:
+    """Return whose rows a table's are: by its index where people have one, in their order otherwise."""
+    if people.index is None:
+        if len(frame) != people.size:
+            raise DataError(
+                f"{argument}: must have a row for each of the {people.size:,} people, in order, got {len(frame):,}."
+            )
+        _check_order(people, frame.index, argument)
+        return np.arange(people.size)
+    return _known(people, frame.index, argument)
+
+
+def _known(people: Population, names: Any, argument: str) -> NDArray[np.intp]:
+    """Return the positions of people by their names."""
+    import pandas
+
+    index = pandas.RangeIndex(people.size) if people.index is None else people.index
+    asked = pandas.Index(names)
+    twice = asked[asked.duplicated()]
+    if len(twice):
+        raise DataError(f"{argument}: everybody must be there once, got {shown(twice[0])} twice.")
+    places = index.get_indexer(asked)
+    if (places < 0).any():
+        who = asked[int(np.argmax(places < 0))]
+        raise DataError(f"{argument}: must be of these people, got {shown(who)}, who is not among them.")
+    return places
+
+
+def _targets(problem: Problem, labels: Any) -> Array:
+    """Return everybody's label (n, k) where all are given, or some by name."""
+    people = problem.people
+    before = people.value_rows() if problem.regresses else people.class_rows()
+    values: Any
+    if isinstance(labels, Mapping):
+        rows, values = _known(people, list(labels), "labels"), list(labels.values())
+    elif (is_series(labels) or is_frame(labels)) and people.index is not None:
+        rows, values = _known(people, labels.index, "labels"), labels.to_numpy()
+    else:
+        if is_series(labels) or is_frame(labels):
+            _check_order(people, labels.index, "labels")
+        rows, values = np.arange(people.size), np.asarray(labels) if not is_series(labels) else labels.to_numpy()
+    if np.ndim(values) == 0:
+        raise DataError(f"labels: must be one for each person, or a dict of some by name, got {labels!r}.")
+    if len(values) != len(rows):
+        raise DataError(f"labels: must be one for each of the {len(rows):,} people, got {len(values):,}.")
+    found = before.copy()
+    if np.ndim(values) == 2 or problem.regresses:
+        given = np.asarray(values, dtype=np.float64).reshape(len(rows), -1)
+        if given.shape[1] != before.shape[1] or not np.isfinite(given).all():
+            raise DataError(f"labels: must be {len(rows):,} × {before.shape[1]} finite numbers, got {given.shape}.")
+        found[rows] = given
+    elif len(rows):
+        found[rows] = np.eye(len(people.classes))[people.coding.encode(label_array(values))]
+    return found
+
+
+def _away(people: Population, leavers: Any) -> NDArray[np.bool_]:
+    """Return who leaves (n,): a mask, or names."""
+    if is_series(leavers) and leavers.dtype == bool and people.index is not None:
+        leavers = leavers.index[leavers.to_numpy()]
+    elif is_series(leavers):
+        _check_order(people, leavers.index, "leavers")
+    try:
+        given = np.asarray(leavers if hasattr(leavers, "dtype") else list(leavers))
+    except TypeError:
+        raise DataError(f"leavers: must be a list of people, or one yes or no for each, got {leavers!r}.") from None
+    if given.dtype == bool:
+        if given.shape != (people.size,):
+            raise DataError(
+                f"leavers: must be one yes or no for each of the {people.size:,} people, got {given.shape}."
+            )
+        return given.copy()
+    away = np.zeros(people.size, dtype=bool)
+    away[_known(people, list(leavers), "leavers")] = True
+    return away
+
+
+def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: Any) -> Plan:
+    people = problem.people
+    for name, given in others.items():
+        if given is not None:
+            raise OptionError(f"{name}: people in parts are audited for moves alone; leave it out, or load them first.")
+    if isinstance(moves, str | PathLike):
+        return HandedPlan(problem, query_move, file_moves(people, moves))
+    if moves is not None and is_frame(moves):
+        if is_long(moves.columns):
+            raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+        names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
+        _check_columns(moves, names, "moves", people)
+        _check_order(people, moves.index, "moves")
+        moves = moves[list(names)].to_numpy()
+    _check_plain(moves, "moves")
+    shape = (people.size, people.dimensions)
+    if moves is not None and np.shape(moves) != shape:
+        raise DataError(
+            f"moves: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {np.shape(moves)}; a "
+            "row of zeros is somebody who stays."
+        )
+    return HandedPlan(problem, query_move, ArrayMoves(moves))

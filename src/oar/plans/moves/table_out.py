@@ -1,0 +1,147 @@
+"""A plan as a table again: everyone as they are after it, and what changed, in the caller's own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError
+from oar.people.tables.arrays import index_of_row
+from oar.people.tables.encoding import Encoding
+from oar.people.tables.schema import Column
+
+if TYPE_CHECKING:
+    from oar.people import Population
+    from oar.plans.plan import Plan
+
+Array = NDArray[np.float64]
+QUERY = "query"  # who it is in a table of changes
+LABEL = "label"  # the column of labels, where the target has no name
+LEAVER = "all data", "given", "withheld"  # column, before and after of somebody who leaves
+
+
+def feature_names(people: Population) -> tuple[str, ...]:
+    """Return what features are called in a table of changes."""
+    if people.schema is not None:
+        return people.schema.names
+    return tuple(map(str, people.names or (f"feature {number}" for number in range(people.dimensions))))
+
+
+def target_of(people: Population) -> str:
+    """Return what the labels' column is called in a table of changes: a name that no feature has."""
+    name = people.target or LABEL
+    while name in feature_names(people):
+        name += "_"
+    return name
+
+
+def moved_table(plan: Plan) -> Any:
+    """Return a DataFrame with everyone's values after the plan: index, columns, levels and dtypes are the caller's."""
+    encoding, people = _encoding(plan), plan.problem.people
+    return encoding.decode(_after(plan), people.index)
+
+
+def query_after(plan: Plan) -> Any:
+    """Return a DataFrame of one row: the query after its own move, with the index that it came with."""
+    point = plan.problem.query_features + plan.query_move
+    return _encoding(plan).decode_row(point, index_of_row(plan.problem.query.features)).frame
+
+
+def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.bool_] | None = None) -> Any:
+    """Return a DataFrame with one row for each value that changes: who, which column, before, after.
+
+    Members come in their order, each with its values, its label and whether it leaves; the query comes last.
+
+    Args:
+        plan: the moves.
+        targets: everyone's label after it, (n, k) shares or values; None where labels stay.
+        away: (n,), who leaves; None where everybody stays.
+    """
+    import pandas
+
+    people = plan.problem.people
+    names = pandas.RangeIndex(people.size) if people.index is None else people.index
+    parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
+    parts += lever_cells(plan, targets, away, names)
+    query = plan.problem.first_query[None]  # where several ask nobody of them moves
+    own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
+    return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
+
+
+def lever_cells(plan: Plan, targets: Array | None, away: NDArray[np.bool_] | None, names: Any) -> list[Any]:
+    """Return the labels that change and who leaves, each with the positions of its people as index."""
+    parts = [] if targets is None else [_changed_labels(plan, targets, names)]
+    if away is not None:
+        rows = np.flatnonzero(away)
+        parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
+    return parts
+
+
+def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) -> list[Any]:
+    """Return the features that differ, column by column, each with the positions of its people as index."""
+    old, new = encoding.decode(before), encoding.decode(after)
+    parts = []
+    for name in encoding.schema.names:
+        place = encoding.places[name]
+        rows = np.flatnonzero((before[:, place] != after[:, place]).any(axis=1))
+        told = (_told(encoding.schema[name], table[name].iloc[rows]) for table in (old, new))
+        parts.append(_cells(names, rows, name, *told))
+    return parts
+
+
+def _told(column: Column, values: Any) -> Any:
+    """Return a column's values one by one; whole numbers as such, also where gaps have made floats of them."""
+    import pandas
+
+    whole = column.whole and not column.levels and pandas.api.types.is_float_dtype(values.dtype)
+    return values.to_numpy(np.float64).astype(np.int64).astype(object) if whole else values.to_numpy(object)
+
+
+def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
+    """Return the labels that differ; a soft label is a dict of classes and their shares."""
+    people, values = plan.problem.people, plan.problem.regresses
+    before = people.value_rows() if values else people.class_rows()
+    rows = np.flatnonzero((before != targets).any(axis=1))
+
+    def label(row: Array) -> Any:
+        if values:
+            return float(row[0])
+        shares = {each: float(share) for each, share in zip(people.classes, row, strict=True) if share}
+        return next(iter(shares)) if len(shares) == 1 else shares
+
+    return _cells(
+        names, rows, target_of(people), [label(row) for row in before[rows]], [label(row) for row in targets[rows]]
+    )
+
+
+def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: Any) -> Any:
+    import pandas
+
+    cells = {
+        "person": pandas.Series(names[rows], index=rows, dtype=object),
+        "column": pandas.Series(column, index=rows, dtype=object),
+        "before": pandas.Series(before, index=rows, dtype=object),
+        "after": pandas.Series(after, index=rows, dtype=object),
+    }
+    return pandas.DataFrame(cells, index=rows)
+
+
+def _encoding(plan: Plan) -> Encoding:
+    encoding = plan.problem.people.encoding
+    if encoding is None:
+        instead = "plan.write_moves(folder)" if plan.problem.people.streamed else "plan.moves()"
+        raise DataError(
+            f"plan: its people have no schema, so there is no table to give back; use {instead}, or make people with "
+            "oar.Population.from_frame(df, target=…)."
+        )
+    return encoding
+
+
+def _before(plan: Plan) -> Array:
+    return np.asarray(plan.problem.people.features, dtype=np.float64)
+
+
+def _after(plan: Plan) -> Array:
+    return _before(plan) + np.asarray(plan.moves(), dtype=np.float64)

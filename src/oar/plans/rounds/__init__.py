@@ -1,0 +1,1 @@
+"""Plans and results over several rounds."""

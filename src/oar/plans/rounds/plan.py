@@ -1,0 +1,188 @@
+"""What comes out over time: everyone's move in every round, and who acts when."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import DataError, StorageError
+from oar.files import replace_atomically
+from oar.online.problem import OnlineProblem
+from oar.opening import Fields, read_npz
+from oar.opening.documents import parsed_json
+from oar.opening.fields import said
+from oar.people.wording import counted
+from oar.plans.rounds.fingerprint import fingerprint
+from oar.version import __version__
+
+Array = NDArray[np.float64]
+FORMAT = "oar online plan 3"  # 1 knew functions by their names alone, 2 goals by words of six digits
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OnlinePlan:
+    """A move for each row of a stream.
+
+    Attributes:
+        problem: what it was made for.
+        each: (n, d), in the order of `problem.stream.people`; zero rows for those who stay, and for who was there
+            before the first round.
+        signals: of a plan by signals alone, for each round the pairs (θ, v), each (p,), from which its members'
+            moves follow; empty where moves are handed out themselves.
+    """
+
+    problem: OnlineProblem
+    each: Array
+    signals: tuple[tuple[tuple[Array, Array], ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse moves for other people; whether they are allowed is for the audit to say."""
+        people = self.problem.stream.people
+        try:
+            each = np.asarray(self.each, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(
+                f"each: must be numbers, one row for each of {people.size}, got others ({error})."
+            ) from None
+        if each.shape != (people.size, people.dimensions):
+            raise DataError(
+                f"each: must have shape {(people.size, people.dimensions)}, a row for everyone of every round (and of "
+                f"the history), got {each.shape}: a plan is for the very stream that it was made for."
+            )
+        object.__setattr__(self, "each", each)
+
+    def moves(self, round: int | None = None) -> Any:
+        """Return moves in the units of the features, a DataFrame where people were one, else float64.
+
+        Args:
+            round: 0, 1, …: the moves (m, d) of those who arrive in it, in the stream's order. None: of all rows (n, d).
+        """
+        people = self.problem.stream.people
+        if round is None:
+            rows = np.arange(people.size)
+        else:
+            rows = self.problem.stream.rows(self._number(round))
+        if people.names is None:
+            return self.each[rows].copy()
+        import pandas
+
+        index = None if people.index is None else people.index[rows]
+        return pandas.DataFrame(self.each[rows], index=index, columns=list(people.names))
+
+    def _number(self, round: Any) -> int:
+        rounds = self.problem.stream.rounds
+        whole = isinstance(round, int | np.integer) and not isinstance(round, bool)
+        if not whole or not 0 <= round < rounds:
+            raise DataError(f"round: must be a whole number from 0 to {rounds - 1}, got {round!r}.")
+        return int(round)
+
+    def efforts(self) -> Array:
+        """Return Σ ‖δ_i‖ of each round (T,)."""
+        stream = self.problem.stream
+        acts = stream.when >= 0
+        lengths = self.problem.everyone.allowance.norm.length(self.each)
+        sums = np.bincount(stream.when[acts], weights=lengths[acts], minlength=stream.rounds)
+        return sums.astype(np.float64, copy=False)
+
+    def movers(self) -> NDArray[np.intp]:
+        """Return how many rows move in each round (T,)."""
+        stream = self.problem.stream
+        moving = self.each.any(axis=1) & (stream.when >= 0)
+        return np.bincount(stream.when[moving], minlength=stream.rounds)
+
+    def who_acts(self) -> Any:
+        """Return who acts when: a DataFrame of round, person, row and how far it moves, without those who stay.
+
+        Persons are as `stream.who` calls them; where every row is somebody else, by row, or by the table's index.
+        """
+        import pandas
+
+        stream = self.problem.stream
+        rows = np.flatnonzero(self.each.any(axis=1))
+        rows = rows[np.argsort(stream.when[rows], kind="stable")]
+        names = np.arange(stream.people.size) if stream.people.index is None else np.asarray(stream.people.index)
+        persons = names if stream.who is None else stream.who
+        lengths = self.problem.everyone.allowance.norm.length(self.each[rows])
+        return pandas.DataFrame(
+            {"round": stream.when[rows], "person": persons[rows], "row": rows, "effort": lengths},
+            index=range(rows.size),
+        )
+
+    def save(self, path: Any) -> None:
+        """Write moves and signals to an npz file, with what tells the problem that they are for."""
+        found = fingerprint(self.problem)
+        if found.unknown is not None:
+            raise StorageError(
+                f"save: the problem could not be known again, because of {found.unknown}; keep plan.moves() yourself, "
+                "or make model and rule of Python functions."
+            )
+        told = {"problem": found.digest, "compiled_by": found.compiled_by}
+        head = json.dumps({"format": FORMAT, "version": __version__} | told)
+        arrays: dict[str, Any] = {"head": np.array(head), "each": self.each}
+        for number, pairs in enumerate(self.signals):
+            for place, (parameters, signal) in enumerate(pairs):
+                arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        with replace_atomically(Path(path), private=True) as file:
+            file.write(buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Any, problem: OnlineProblem) -> OnlinePlan:
+        """Read a plan that was saved, for the problem that it was made for; another problem's is refused."""
+        arrays = read_npz(Path(path))
+        try:
+            head = Fields(parsed_json(str(arrays["head"])))
+            form, made_for, compiled_by = head.any("format"), head.get("problem"), head.get("compiled_by")
+            each, signals = arrays["each"], _signals(arrays, problem.stream.rounds)
+        except (KeyError, ValueError):
+            raise StorageError(f"{path} is no plan over time; save one with plan.save(path).") from None
+        if form != FORMAT:
+            raise StorageError(f"{path} is of the format {said(form)}, and this version reads {FORMAT!r}.")
+        found = fingerprint(problem)
+        if made_for != found.digest or found.unknown is not None:
+            other = (
+                f" (or the same under another Python: {said(compiled_by)} then)"
+                if compiled_by != found.compiled_by
+                else ""
+            )
+            raise DataError(
+                f"problem: must be the one that the plan in {path} was made for, got one with other people, "
+                f"model, rule, query, goal or limits{other}."
+            )
+        people = problem.stream.people
+        if each.shape != (people.size, people.dimensions) or each.dtype.kind != "f" or not np.isfinite(each).all():
+            raise StorageError(
+                f"{path} is damaged: its moves must be {people.size:,} × {people.dimensions:,} finite numbers, got "
+                f"{each.dtype} of shape {each.shape}."
+            )
+        return cls(problem, each, signals)
+
+    def __repr__(self) -> str:
+        """Show who acts when, in one line."""
+        movers = self.movers()
+        acting = [f"{number}: {count:,}" for number, count in enumerate(movers) if count]
+        shown = ", ".join(acting[:6]) + (", …" if len(acting) > 6 else "")
+        rows = counted(int(movers.sum()), "row moves", "rows move")
+        return (
+            f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{f' (by round {shown})' if acting else ''})"
+        )
+
+
+def _signals(arrays: dict[str, NDArray], rounds: int) -> tuple[tuple[tuple[Array, Array], ...], ...]:
+    """Return the pairs θ, v of every round; raise a ValueError where there are other rounds, or no pairs."""
+    found: list[list[tuple[Array, Array]]] = [[] for _ in range(rounds)]
+    names = sorted((tuple(map(int, name.split("_")[1:])), name) for name in arrays if name.startswith("signal_"))
+    for place, name in names:
+        pair = arrays[name]
+        known = len(place) == 2 and 0 <= place[0] < rounds
+        if not known or pair.dtype.kind != "f" or pair.ndim != 2 or len(pair) != 2 or not np.isfinite(pair).all():
+            raise ValueError(f"{name} is no signal")
+        found[place[0]].append((pair[0], pair[1]))
+    return tuple(map(tuple, found)) if names else ()

@@ -1,0 +1,1 @@
+"""Each member's share in what a plan achieves."""

@@ -1,0 +1,1 @@
+"""The least budget, the fewest members, the break-even share."""

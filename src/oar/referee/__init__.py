@@ -1,0 +1,118 @@
+"""Retrain from scratch and check. The only place that may say "it worked".
+
+The audit takes a plan, or moves that somebody else computed, has everyone make the very moves that are handed out,
+refits the model on the moved data and looks at the query. It imports nothing of the solvers, measures every move again,
+against its own mover's limit, and says of each refit how independent it was of the solvers (`Audit.independence`).
+"""
+
+from dataclasses import replace
+from typing import Any, overload
+
+from oar.errors import OptionError, with_near_names
+from oar.estimators.black_box.box import BlackBox
+from oar.models import NearestCentroid
+from oar.plans import Audit, Plan, Proposal, Result
+from oar.plans.moves.submitted import given_plan, too_many
+from oar.plans.rounds.plan import OnlinePlan
+from oar.plans.rounds.result import OnlineAudit, OnlineProposal, OnlineResult
+from oar.problem import Problem
+from oar.referee.black_box import audit_outside
+from oar.referee.centroids import Centroids, audit_centroids
+from oar.referee.parts.audit import audit_streamed
+from oar.referee.proofs import prove, prove_online
+from oar.referee.rounds.audit import audit_online
+from oar.referee.trained import audit_retrained
+
+__all__ = ["audit", "judged", "judged_online"]
+
+
+@overload
+def audit(plan: Plan) -> Audit: ...
+
+
+@overload
+def audit(plan: OnlinePlan) -> OnlineAudit: ...
+
+
+@overload
+def audit(
+    plan: Problem,
+    moves: Any = None,
+    *,
+    after: Any = None,
+    labels: Any = None,
+    leavers: Any = None,
+    query_move: Any = None,
+) -> Audit: ...
+
+
+@with_near_names
+def audit(
+    plan: Any,
+    moves: Any = None,
+    *,
+    after: Any = None,
+    labels: Any = None,
+    leavers: Any = None,
+    query_move: Any = None,
+) -> Audit | OnlineAudit:
+    """Refit before and after a plan's moves, or somebody else's, and report what the query gets; over time, each round.
+
+    Args:
+        plan: a plan, which says it all; or a problem, for which the others say what is done.
+        moves: by how much everyone moves: (n, d), a DataFrame with a column for each feature, a table of changes
+            (person, column, before, after), or a Parquet file or folder of either kind, as `plan.write_moves` and
+            `oar plan` write them.
+        after: in place of moves, everyone's features afterwards: (n, d), or a DataFrame in the words of the table.
+        labels: labels afterwards: one for each, or by name for some (a Series or a dict).
+        leavers: who takes its data away: n booleans, or names.
+        query_move: (d,), the query's own move.
+
+    In DataFrames people go by their index where they have one, and who is not there stays. What breaks a limit is told
+    in `violations`, and then there is no `success`.
+    """
+    given = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
+    if isinstance(plan, Problem):
+        made = given_plan(plan, **given)
+        (found, _), many = _audited(made), too_many(plan, made)
+        return found if many is None else replace(found, violations=(*found.violations, many), success=False)
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name}: a plan says itself who does what; give its problem to audit other moves.")
+    if isinstance(plan, OnlinePlan):
+        return audit_online(plan)
+    if isinstance(plan, Plan):
+        return _audited(plan)[0]
+    kind = type(plan).__name__
+    raise OptionError(f"plan: must be a plan, or an oar.Problem(…) with moves, got an object of type {kind}.")
+
+
+def judged(proposal: Proposal, problem: Problem | None = None, who: str | None = None) -> Result:
+    """Return a proposal with what a fresh refit says of it, and what is proved of all that could have been done.
+
+    Args:
+        proposal: what a solver proposes.
+        problem: what was asked, where the plan is for some of those who could act; None if it is the plan's own.
+        who: who may move: "members", "query" or "both"; None where that is not known, and nothing is proved.
+    """
+    (found, evidence), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
+    proof = prove(asked, who, proposal, found, evidence)
+    small = evidence if isinstance(evidence, Centroids) else None  # others may hold everybody's data
+    return Result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
+
+
+def judged_online(proposal: OnlineProposal) -> OnlineResult:
+    """Return the same of a plan over time."""
+    found = audit_online(proposal.plan)
+    return OnlineResult(proposal.plan.problem, proposal, found, prove_online(proposal.plan.problem, proposal, found))
+
+
+def _audited(plan: Plan) -> tuple[Audit, Any]:
+    """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
+    if plan.problem.people.streamed:
+        return audit_streamed(plan)
+    if isinstance(plan.problem.model, NearestCentroid):
+        return audit_centroids(plan)
+    if isinstance(plan.problem.model, BlackBox):
+        return audit_outside(plan)
+    return audit_retrained(plan)

@@ -1,0 +1,1 @@
+"""The audit of advice to one person, and what it would accept."""

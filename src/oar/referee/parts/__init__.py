@@ -1,0 +1,1 @@
+"""The audit of plans for people who are not in memory."""

@@ -1,0 +1,113 @@
+"""What is proved of all that may be done, re-computed from the data and the audit's own refits: the referee's part.
+
+A solver proposes; what it takes for optimal or impossible is its own affair. Here every theorem that applies to the
+problem is evaluated again, without the solvers, for everything that an audit would accept. At most a solver's
+multipliers are used, which prove something or do not. What nothing here proves is called found.
+
+Shared with the solvers are facts below both: lengths in a norm, the boxes of a tree's leaves, a network's halves around
+its batch norm, and what rows weigh under gradient steps and fine-tuning. Tests hold these to brute force.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.estimators.black_box.box import Box
+from oar.models import TestTimeBatchNorm
+from oar.online import OnlineProblem
+from oar.plans import Audit, Proposal
+from oar.plans.proof import Proof
+from oar.plans.rounds.result import OnlineAudit, OnlineProposal
+from oar.problem import Problem
+from oar.referee.centroids import Centroids
+from oar.referee.proofs.balls import fewest_members, never, of_centroids, within_radii
+from oar.referee.proofs.batch_norms import of_batch_norm
+from oar.referee.proofs.black_boxes import of_black_box
+from oar.referee.proofs.own_moves import Seen, above_tangent, beyond_half_spaces, seen_centroids
+from oar.referee.proofs.rounds import of_rounds
+from oar.referee.witnesses.refits import Refit
+
+__all__ = [
+    "BOTH",
+    "MEMBERS",
+    "QUERY",
+    "fewest_members",
+    "never",
+    "nobody_moves",
+    "prove",
+    "prove_online",
+    "within_radii",
+]
+
+MEMBERS, QUERY, BOTH = "members", "query", "both"  # who moves
+STILL = "that nobody can move, or no move is felt"
+
+
+def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, evidence: Any) -> Proof:
+    """Return what is proved of all moves within a problem's limits.
+
+    Args:
+        problem: what was asked, with those whom `oar.Best` would choose from.
+        who: who may move: MEMBERS, QUERY or BOTH; None where that is not known.
+        proposal: what a solver proposes, with its hints.
+        audit: what a fresh refit says of it.
+        evidence: the audit's own refit to unmoved people: `Centroids`, a `Refit` or a `Box`; None where it has none.
+    """
+    found = Proof(_least(problem))
+    if who is None or problem.levers is not None or not audit.converged:
+        return found
+    moving = audit.movers or proposal.plan.query_move.any()
+    if not moving and nobody_moves(problem, who):
+        return found.with_other(Proof(audit.loss_before, not audit.success_before, STILL))
+    if problem.asked.members is not None:
+        return found
+    members, query, hints = who != QUERY, who != MEMBERS, proposal.hints
+    if isinstance(evidence, Box):
+        return found.with_other(of_black_box(problem, evidence, hints, members, query))
+    if not problem.plain or problem.limits is not None:
+        return found
+    if isinstance(evidence, Centroids):
+        found = found.with_other(of_centroids(problem, evidence, members, query))
+        if members:
+            return found
+        return found.with_other(beyond_half_spaces(problem, seen_centroids(problem, evidence), hints))
+    if isinstance(problem.model, TestTimeBatchNorm):
+        return found if query else found.with_other(of_batch_norm(problem))
+    if isinstance(evidence, Refit) and not members and getattr(problem.model, "linear", False):
+        seen = Seen(problem.model, None, evidence.outputs)
+        found = found.with_other(above_tangent(problem, seen, hints, proposal.plan.query_move))
+        return found.with_other(beyond_half_spaces(problem, seen, hints))
+    return found
+
+
+def prove_online(problem: OnlineProblem, proposal: OnlineProposal, audit: OnlineAudit) -> Proof:
+    """Return what is proved of all moves over time."""
+    found = Proof(_least(problem))
+    if not audit.converged or problem.everyone.asked.members is not None:
+        return found
+    if not problem.radii.any():
+        return found.with_other(Proof(audit.loss_before, not audit.success_before, STILL))
+    return found.with_other(of_rounds(problem))
+
+
+def _least(problem: Any) -> float:
+    """Return what no loss of this model is below: nothing has to be computed to know it."""
+    everyone = problem.everyone if isinstance(problem, OnlineProblem) else problem
+    return 0.0 if everyone.query.several == "share" else float(getattr(problem.model, "least_loss", 0.0))
+
+
+def nobody_moves(problem: Problem, who: str) -> bool:
+    """Report whether limits leave nobody a move, or the model feels none."""
+    if isinstance(problem.model, TestTimeBatchNorm) and problem.model.momentum == 0:
+        return who == MEMBERS and problem.asked.members is None
+    if problem.people.streamed:
+        return False
+    if problem.limits is None:
+        own = who != MEMBERS and problem.query_budget > 0
+        return not own and (who == QUERY or not problem.allowance.everyones(problem.people.size).any())
+    region = problem.measured(who != MEMBERS).unruled
+    still = (region.lower == 0).all(axis=1) & (region.upper == 0).all(axis=1)
+    still |= np.asarray(region.radii) == 0
+    return bool(still[-1] if who == QUERY else still.all())

@@ -1,0 +1,121 @@
+"""Nearest centroid over time: what each row weighs in the centroids of a round, and so how far they can be moved.
+
+Refits, windows and exponential means make every centroid a weighted sum of the rows of its class, Σ ω_i (x_i + δ_i) and
+what nobody moves; so do gradient steps and fine-tuning, by what these rules keep of a centroid. Then it can be moved by
+Σ |ω_i| ε_i at the most; where a person's budget is for all rounds together, by spending it on its heaviest rows first.
+What a user's own rule says of itself is no proof.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models import NearestCentroid
+from oar.models.centroid.nearest_centroid import Centroids as Given
+from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Walk, Window
+from oar.online.centroid_weights import centroid_weights
+from oar.online.stream import HISTORY
+from oar.plans.proof import Proof
+from oar.referee.centroids import Centroids, ties_of
+from oar.referee.proofs.balls import BY, Ends
+from oar.referee.proofs.rounding import SURELY, UNIT, improbable, loss_above
+
+Array = NDArray[np.float64]
+KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
+
+
+def of_rounds(problem: OnlineProblem) -> Proof:
+    """Return what is proved of everyone's moves in all rounds."""
+    everyone = problem.everyone
+    if type(problem.model) is not NearestCentroid or not everyone.plain or type(problem.rule) not in KNOWN:
+        return Proof()
+    counted = [problem.rounds - 1] if problem.goal_for == "last" else list(range(problem.rounds))
+    proofs = [_after(problem, number, weights, places) for number, weights, places in _rounds(problem, counted)]
+    return Proof(float(np.mean([one.bound for one in proofs])), any(one.impossible for one in proofs), BY)
+
+
+def _rounds(problem: OnlineProblem, counted: list[int]) -> list[tuple[int, Array, Array]]:
+    """Return rounds with what rows weigh (n,) in their class's centroid, and the centroids (k, d) of no moves."""
+    kind: Any = type(problem.rule)
+    if kind in (GradientSteps, FineTune) or getattr(problem.rule, "warm", False):
+        path, shape = Walk(problem).forward(None), (-1, problem.stream.people.dimensions)
+        return [(one, centroid_weights(problem, one), path.parameters[one].reshape(shape)) for one in counted]
+    return [each for each in _replayed(problem) if each[0] in counted]
+
+
+def _replayed(problem: OnlineProblem) -> list[tuple[int, Array, Array]]:
+    """Add weights up round by round: a mean of rows, or a share of the way to it."""
+    stream, rule = problem.stream, problem.rule
+    people = stream.people
+    features, codes = np.asarray(people.features, dtype=np.float64), people.codes(0, people.size)
+    heavy = np.ones(people.size) if people.weights is None else people.weights
+
+    def averaged(rows: NDArray[np.intp], otherwise: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return weights and centroids of these rows' means; of classes without rows as they are."""
+        weights, places = otherwise[0].copy(), otherwise[1].copy()
+        for code in range(len(people.classes)):
+            mine = rows[(codes[rows] == code) & (heavy[rows] > 0)]
+            if mine.size:
+                weights[codes == code] = 0.0
+                weights[mine] = heavy[mine] / heavy[mine].sum()
+                places[code] = weights[mine] @ features[mine]
+        return weights, places
+
+    nothing = np.zeros(people.size), np.zeros((len(people.classes), people.dimensions))
+    running: tuple[Array, Array] | None = None
+    slowly = isinstance(rule, ExponentialMeans)
+    if slowly and problem.start is not None:
+        given = problem.start.positions if isinstance(problem.start, Given) else problem.start
+        running = nothing[0], np.array(given, dtype=np.float64).reshape(nothing[1].shape)
+    elif slowly and (stream.when == HISTORY).any():
+        running = averaged(stream.rows(HISTORY), nothing)
+    found = []
+    for number in range(stream.rounds):
+        newest = averaged(stream.read_by(rule.reads, number), nothing if running is None else running)
+        if slowly and running is not None:
+            assert isinstance(rule, ExponentialMeans)
+            rate = float(rule.rate)
+            running = tuple(old + rate * (new - old) for old, new in zip(running, newest, strict=True))  # type: ignore[assignment]
+        else:
+            running = newest
+        found.append((number, *running))
+    return found
+
+
+def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -> Proof:
+    """Return what is proved of the model after one round."""
+    everyone, people = problem.everyone, problem.stream.people
+    codes = people.codes(0, people.size)
+    able = np.where((problem.stream.when != HISTORY) & (problem.stream.when <= number), problem.radii, 0.0)
+    lengths = _spent(problem, np.abs(weights), able, codes) if problem.has_totals else able
+    classes = len(people.classes)
+    radii = np.bincount(codes, weights=np.abs(weights) * lengths, minlength=classes) * (1 + (people.size + 8) * UNIT)
+    features = np.abs(np.asarray(people.features, dtype=np.float64))
+    scales = np.array([features[codes == code].max(initial=0.0) for code in range(classes)])
+    seen = Centroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
+    ends = Ends(everyone, seen, False)
+    nearest = ends.nearest(radii[everyone.goal])
+    farthest = np.array([ends.farthest(code, radii[code]) for code in ends.others])
+    bound = float(loss_above(nearest, farthest))
+    if everyone.query.probability is not None:
+        return Proof(bound, improbable(bound, everyone.query.probability))
+    ties = ties_of(scales, everyone.goal, everyone.query_features)[ends.others]
+    return Proof(bound, bool((farthest - nearest <= ties * SURELY).any()))
+
+
+def _spent(problem: OnlineProblem, weights: Array, able: Array, codes: NDArray[Any]) -> Array:
+    """Return how far each row (n,) goes where every person and class spends the person's total on heavy rows first."""
+    who, totals = problem.stream.who, np.where(able > 0, problem.totals, 0.0)
+    assert who is not None
+    persons = np.unique(who, return_inverse=True)[1] * (int(codes.max()) + 1) + codes
+    spent = np.zeros_like(able)
+    for person in np.unique(persons[able > 0]):
+        rows = np.flatnonzero(persons == person)
+        rows = rows[np.argsort(-weights[rows], kind="stable")]
+        left = float(totals[rows].max())
+        before = np.append(0.0, np.cumsum(able[rows])[:-1])
+        spent[rows] = np.clip(left - before, 0.0, able[rows])
+    return spent

@@ -1,0 +1,1 @@
+"""The audit of plans over several rounds."""

@@ -1,0 +1,1 @@
+"""Who refits in the audit: implementations that the solvers have no part in."""

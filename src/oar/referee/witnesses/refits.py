@@ -1,0 +1,401 @@
+"""Who refits in the audit: an implementation that we did not write, wherever there is one.
+
+scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
+regression (`Ridge`), the linear SVM with a penalised intercept and hard labels (`LinearSVC`) and Gaussian naive Bayes
+(`GaussianNB`). Soft labels are given to it as one weighted copy of a person for each class. Where a free intercept
+makes it all the same, features are given as distances from their mean; scikit-learn's solvers lose digits otherwise.
+
+`GaussianNB` adds var_smoothing times the largest variance of the features that it is given. Where `GaussianNaiveBayes`
+is given ε itself, or soft labels make several rows of one person, it is given the var_smoothing that makes the two the
+same.
+
+SciPy minimises what scikit-learn has not, on a risk that is written out again (`scipy_refits`): the linear SVM with
+a free intercept or soft labels, softmax regression without a penalty, and both where scikit-learn's answer is no
+minimum. Class means of a frozen embedding are averaged here. An ensemble is refitted model by model.
+
+Everything else is refitted by the model's own training, from its own start, to a tight tolerance. For networks that is
+not for want of an implementation: training has many minima, and another optimiser ends in another. So SciPy is asked
+whether what training returned is a minimum; each testimony says how independent it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.estimators.cores.stopped_training import TrainedCore
+from oar.estimators.twin import Twin
+from oar.models import (
+    Differentiable,
+    Ensemble,
+    GaussianNaiveBayes,
+    LinearSVM,
+    PrototypeNetwork,
+    Ridge,
+    Scaled,
+    SoftmaxRegression,
+    TestTimeBatchNorm,
+)
+from oar.models.fit.refitting import Refitting
+from oar.people import Population
+from oar.plans.explain.independence import Independence
+from oar.referee.witnesses import batch_norm
+from oar.referee.witnesses.scipy_refits import confirmation, fitted_by_scipy
+
+Array = NDArray[np.float64]
+TIGHT = 1e-10
+SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' spreads, asks for another witness
+CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
+SCIPY = "SciPy, on the risk written out again in NumPy"
+AVERAGES = "class averages of the embedded rows (numpy)"
+SQUARED, HINGE, ENTROPY = "squared", "squared-hinge", "cross-entropy"  # kinds of loss
+FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, how tightly, and if at all.
+
+    `independence` is how little it shares with the solver.
+    """
+
+    outputs: Array
+    loss: float
+    witness: str
+    residual: float
+    converged: bool
+    independence: Independence = Independence.IMPLEMENTATION
+
+
+class Refit(NamedTuple):
+    """A model refitted from scratch, which can be asked about any person.
+
+    Attributes:
+        testify: from a person's features (d,) and a target (o,) to what the refit says about them.
+        outputs: from many people's features (m, d) to the model's outputs (m, o).
+    """
+
+    testify: Callable[[Array, Array], Testimony]
+    outputs: Callable[[Array], Array]
+
+
+def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
+    """Refit from scratch on these features and judge the query."""
+    return refit(model, people, features).testify(query, target)
+
+
+def refit(model: Differentiable, people: Population, features: Array) -> Refit:
+    """Refit from scratch on these features."""
+    if isinstance(model, Scaled):
+        return _behind_a_scaler(model, people, features)
+    if isinstance(model, Twin):
+        return _by_the_estimator(model, people, features)
+    if isinstance(model, TestTimeBatchNorm):
+        return _by_batch_statistics(model, people, features)
+    if isinstance(model, PrototypeNetwork) and not model.train_embedding:
+        return _by_averaging(model, people, features)
+    if isinstance(model, Ensemble):
+        return _one_by_one(model, people, features)
+    from scipy.linalg import LinAlgWarning
+    from sklearn.exceptions import ConvergenceWarning
+
+    centre = features.mean(axis=0) if isinstance(model, SoftmaxRegression) else np.zeros(features.shape[1])
+    with warnings.catch_warnings():
+        for kind in (ConvergenceWarning, LinAlgWarning):  # judged by the residual below
+            warnings.simplefilter("ignore", kind)
+        outside = _scikit_learn(model, people, features - centre)
+    if outside is None:
+        return _by_scipy(model, people, features)
+    estimator, name = outside
+    residual = _residual(model, people, features - centre, estimator)
+    if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
+        return _by_scipy(model, people, features)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = _outputs(estimator, model, query[None] - centre)[0]
+        return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
+
+    return Refit(judged, lambda rows: _outputs(estimator, model, rows - centre))
+
+
+def _by_scipy(model: Differentiable, people: Population, features: Array) -> Refit:
+    """Minimise a linear model's risk, written out again, by SciPy; all others are refitted by their own training."""
+    if not isinstance(model, SoftmaxRegression | LinearSVM):
+        return _own_refit(model, people, features)
+    # Without a penalty there may be no minimum, or no single one: the model's own training refuses to be fitted then.
+    own = _own_refit(model, people, features) if model.l2 == 0 else None
+    matrix, residual = fitted_by_scipy(model, features, model.targets(people), _shares(people))
+    if residual > SETTLED:
+        return own or _own_refit(model, people, features)
+
+    def outputs(rows: Array) -> Array:
+        return rows @ matrix[:, :-1].T + matrix[:, -1]
+
+    def judged(query: Array, target: Array) -> Testimony:
+        found = outputs(query[None])[0]
+        return Testimony(found, _loss(model, found, target), SCIPY, residual, True)
+
+    return Refit(judged, outputs)
+
+
+def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> Refit:
+    """Average what people are embedded as, class by class; the embedding itself is given, and learns nothing."""
+
+    def embedded(rows: Array) -> Array:
+        return rows if model.embedding is None else model._embed_all(rows)
+
+    shares, seen = _shares(people)[:, None] * people.class_rows(), embedded(features)
+    means = np.array([np.average(seen, axis=0, weights=share) for share in shares.T])
+    means += [np.average(seen - mean, axis=0, weights=share) for mean, share in zip(means, shares.T, strict=True)]
+
+    def outputs(rows: Array) -> Array:
+        return -np.linalg.norm(embedded(rows)[:, None] - means, axis=2)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        found = outputs(query[None])[0]
+        return Testimony(found, loss_of_kind(ENTROPY, found, target), AVERAGES, 0.0, True)
+
+    return Refit(judged, outputs)
+
+
+def _one_by_one(model: Ensemble, people: Population, features: Array) -> Refit:
+    """Refit every model by its own witness, to those whom it draws, and average what they say."""
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    parts = []
+    for one, seed in zip(model.models, model.draws, strict=True):
+        drawn = people.with_features(people.features)
+        drawn.weights = weights * model._counts(people, seed)
+        parts.append(refit(one, drawn, features))
+    widths = np.cumsum([one.target_rows(np.eye(max(2, len(people.classes)))).shape[1] for one in model.models])[:-1]
+
+    def averaged(each: list[Array]) -> Array:
+        return np.mean(each if model.regresses else [_log_shares(one) for one in each], axis=0)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        targets = [target] * len(parts) if model.regresses else np.split(target, widths)
+        told = [part.testify(query, own) for part, own in zip(parts, targets, strict=True)]
+        return Testimony(
+            averaged([one.outputs[None] for one in told])[0],
+            float(np.mean([one.loss for one in told])),
+            " and ".join(dict.fromkeys(one.witness for one in told)),
+            max(one.residual for one in told),
+            all(one.converged for one in told),
+            Independence.weakest([one.independence for one in told]),
+        )
+
+    return Refit(judged, lambda rows: averaged([part.outputs(rows) for part in parts]))
+
+
+def _log_shares(outputs: Array) -> Array:
+    """Return log-probabilities (m, k) of outputs (m, o); a single one is measured against 0."""
+    logits = outputs if outputs.shape[1] > 1 else np.column_stack([np.zeros(len(outputs)), outputs])
+    return logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+
+
+def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refit:
+    """Scale by scikit-learn, fitted to the features as they are now, or to those before any move; then as without."""
+    from sklearn.preprocessing import StandardScaler
+
+    columns, unmoved = model.columns(people), np.asarray(people.features, dtype=np.float64)
+
+    def scaled_like(fitted: Array) -> Callable[[Array], Array]:
+        if not columns.any():
+            return lambda rows: rows
+        # What was there before any change was fitted to everyone, leavers included.
+        weights = people.first_weights if fitted is unmoved else people.weights
+        scaler = StandardScaler().fit(fitted[:, columns], sample_weight=weights)
+
+        def scaled(rows: Array) -> Array:
+            found = rows.copy()
+            found[:, columns] = scaler.transform(rows[:, columns])
+            return found
+
+        return scaled
+
+    before, now = scaled_like(unmoved), scaled_like(unmoved if model.frozen else features)
+    inner = refit(model.model, people.with_features(before(unmoved)), now(features))
+
+    def judged(query: Array, target: Array) -> Testimony:
+        told = inner.testify(now(query[None])[0], target)
+        return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
+
+    return Refit(judged, lambda rows: inner.outputs(now(rows)))
+
+
+def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> Refit:
+    """Recompute the statistics that a network normalises by: nothing is trained."""
+    logits = batch_norm.recomputed(model, people, features)
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = logits(query)
+        return Testimony(outputs, _loss(model, outputs, target), batch_norm.WITNESS, 0.0, True)
+
+    return Refit(judged, lambda rows: np.array([logits(row) for row in rows]))
+
+
+def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit:
+    """Train the estimator that the model is the twin of, by its own `fit`; the twin has no say."""
+    original = model.original(people, features)
+    settings = " ".join(repr(original.twin.estimator).split())  # pipelines are shown on several lines
+    told = " (which warned that it had not converged)" if original.unfinished else ""
+    # Plans for an estimator whose own fit is the twin's refit were made by that fit.
+    shared = Independence.REPEATED if isinstance(model.core, TrainedCore) else Independence.IMPLEMENTATION
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = original.outputs(query[None])[0]
+        loss = loss_of_kind(model.core.loss, outputs, target)
+        return Testimony(outputs, loss, f"{settings}.fit{told}", 0.0, True, shared)
+
+    return Refit(judged, original.outputs)
+
+
+def _shares(people: Population) -> Array:
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    return weights / weights.sum()
+
+
+def _scikit_learn(model: Differentiable, people: Population, features: Array) -> tuple[Any, str] | None:
+    """Return a fitted estimator and its name, or None where scikit-learn has no such model."""
+    weights = _shares(people)
+    if isinstance(model, Ridge):
+        from sklearn.linear_model import Ridge as Estimator
+
+        estimator = Estimator(alpha=model.l2, solver="svd")
+        return estimator.fit(features, people.value_rows(), sample_weight=weights), "scikit-learn Ridge"
+    if isinstance(model, SoftmaxRegression) and model.l2 > 0:
+        from sklearn.linear_model import LogisticRegression
+
+        rows, labels, weights = _labelled(people, features, weights)
+        few = features.shape[1] * (int(labels.max()) + 1) <= FACTORED
+        solver = "newton-cholesky" if few else "newton-cg"
+        fitter = LogisticRegression(C=1 / model.l2, solver=solver, tol=TIGHT, max_iter=1_000)
+        return fitter.fit(rows, labels, sample_weight=weights), "scikit-learn LogisticRegression"
+    if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0 and not _soft(people):
+        from sklearn.svm import LinearSVC
+
+        rows, labels, weights = _labelled(people, features, weights)
+        machine = LinearSVC(C=1 / model.l2, dual=False, tol=TIGHT, max_iter=1_000_000)
+        return machine.fit(rows, labels, sample_weight=weights), "scikit-learn LinearSVC"
+    if isinstance(model, GaussianNaiveBayes):
+        return _gaussian(model, people, features, weights)
+    return None
+
+
+def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, weights: Array) -> tuple[Any, str] | None:
+    from sklearn.naive_bayes import GaussianNB
+
+    rows, labels, weights = _labelled(people, features, weights)
+    rows, labels, weights = (part[weights > 0] for part in (rows, labels, weights))  # who has left is not there
+    largest = float(np.var(rows, axis=0).max())  # what GaussianNB multiplies var_smoothing by
+    if not largest > 0:
+        return None  # nobody differs from anybody
+    share = model.var_smoothing
+    if model.smoothing is not None:
+        share = model.smoothing / largest
+    elif people.has_label_rows and _soft(people):
+        share *= float(np.var(features[_shares(people) > 0], axis=0).max()) / largest
+    estimator = GaussianNB(var_smoothing=share)
+    # Times n, because GaussianNB takes a class whose weight is below 1e-8 for an empty one.
+    return estimator.fit(rows, labels, sample_weight=people.size * weights), "scikit-learn GaussianNB"
+
+
+def _soft(people: Population) -> bool:
+    """Report whether anyone has a label between classes, which for a hinge is a smaller margin, not two copies."""
+    return people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all()
+
+
+def _labelled(people: Population, features: Array, weights: Array) -> tuple[Array, NDArray, Array]:
+    """Return rows with one hard label each; a soft label becomes a weighted copy for every class that it names."""
+    if not people.has_label_rows:
+        return features, people.codes(0, people.size), weights
+    shares = people.class_rows()
+    person, code = np.nonzero(shares)
+    return features[person], code, (weights[:, None] * shares)[person, code]
+
+
+def _outputs(estimator: Any, model: Differentiable, rows: Array) -> Array:
+    """Return the outputs (m, o) for people (m, d)."""
+    if isinstance(model, Ridge):
+        found = estimator.predict(rows)
+    elif isinstance(model, GaussianNaiveBayes):
+        found = estimator.predict_joint_log_proba(rows)
+    else:
+        found = estimator.decision_function(rows)
+    return found.reshape(len(rows), -1)
+
+
+def kind_of_loss(model: Any) -> str | None:
+    """Return the kind of a linear model's loss at a goal; None where it is not one of those that are written out."""
+    if isinstance(model, Scaled):
+        return kind_of_loss(model.model)
+    if isinstance(model, Twin):
+        return model.core.loss if model.linear else None
+    kinds: dict[type, str] = {Ridge: SQUARED, LinearSVM: HINGE, SoftmaxRegression: ENTROPY}
+    return next((kind for known, kind in kinds.items() if isinstance(model, known)), None)
+
+
+def _loss(model: Differentiable, outputs: Array, target: Array) -> float:
+    """Return the loss at the goal, written out again."""
+    return loss_of_kind(kind_of_loss(model) or ENTROPY, outputs, target)
+
+
+def loss_of_kind(kind: str, outputs: Array, target: Array) -> float:
+    """Return the loss of this kind: squares, squared hinges, or a cross-entropy."""
+    if kind == SQUARED:
+        return 0.5 * float(np.sum((outputs - target) ** 2))
+    if kind == HINGE:
+        return float(sum(max(0.0, 1 - (2 * t - 1) * z) ** 2 for z, t in zip(outputs, target, strict=True)))
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    return float(np.logaddexp.reduce(logits) - target @ outputs)
+
+
+def slopes_of_kind(kind: str, outputs: Array, target: Array) -> Array:
+    """Return the gradient (o,) of that loss in the outputs."""
+    if kind == SQUARED:
+        return outputs - target
+    if kind == HINGE:
+        signs = 2 * target - 1
+        return np.asarray(-2 * signs * np.maximum(1 - signs * outputs, 0.0))
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    shares = np.exp(logits - np.logaddexp.reduce(logits))
+    return np.asarray(shares[-outputs.size :] - target)
+
+
+def _residual(model: Differentiable, people: Population, features: Array, estimator: Any) -> float:
+    """Return the norm of the training gradient at scikit-learn's answer, features measured by their own spread.
+
+    Σ w̄ a ⊗ (x, 1) + l2 (W, 0 or b), with a = ∂φ/∂z; in units in which a feature's typical size is 1, weights are
+    larger by that size and their slopes smaller. Closed forms have none.
+    """
+    if not isinstance(model, SoftmaxRegression | LinearSVM):
+        return 0.0
+    weights, targets = _shares(people), model.targets(people)
+    coefficients, intercepts = estimator.coef_, estimator.intercept_
+    slopes = np.asarray(model.slopes(coefficients @ features.T + intercepts[:, None], targets.T)) * weights
+    size = np.sqrt(weights @ features**2)
+    by_feature = (slopes @ features + model.l2 * coefficients) / np.where(size > 0, size, 1.0)
+    by_intercept = slopes.sum(axis=1) + (model.l2 * intercepts if model.penalise_intercept else 0.0)
+    return float(np.hypot(np.linalg.norm(by_feature), np.linalg.norm(by_intercept)))
+
+
+def _own_refit(model: Any, people: Population, features: Array) -> Refit:
+    training = model.training(people)
+    fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
+    name = getattr(training, "witness", f"{model.name}'s own training, from scratch")
+    converged, independence = fit.residual <= CONVERGED, Independence.REPEATED
+    if converged and isinstance(training, Refitting) and getattr(model, "train", None) is None:
+        confirmed = confirmation(training, fit, model.convex)
+        name = f"{name}; {confirmed}" if confirmed else name
+        independence = Independence.OPTIMISER if confirmed else independence
+
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = training.outputs(fit.parameters, query)
+        loss, _, _ = training.goal(fit.parameters, query, target)
+        return Testimony(outputs, loss, name, fit.residual, converged, independence)
+
+    return Refit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))

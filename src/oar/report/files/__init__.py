@@ -1,0 +1,1 @@
+"""Files of a report, written whole and known again."""

@@ -1,0 +1,88 @@
+"""Who changes what, as files: moves.csv for spreadsheets and moves.parquet for programs, both in raw units."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oar.files import replace_atomically
+from oar.people.tables.spreadsheet import harmless_csv
+from oar.plans import LeverPlan, Plan
+from oar.plans.moves.table_out import feature_names, lever_cells
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def changes_of(plan: Plan) -> pandas.DataFrame:
+    """Return a row for each value that changes: person, column, before, after; of plain numbers as of tables."""
+    import pandas
+
+    people = plan.problem.people
+    if people.encoding is not None:
+        return plan.changes()
+    moves = np.asarray(plan.moves(), dtype=np.float64)
+    rows, columns = np.nonzero(moves)
+    before = np.asarray(people.features, dtype=np.float64)[rows, columns]
+    index = pandas.RangeIndex(people.size) if people.index is None else people.index
+    names = np.array(feature_names(people), dtype=object)
+    moved = pandas.DataFrame(
+        {
+            "person": index[rows],
+            "column": names[columns],
+            "before": before,
+            "after": before + moves[rows, columns],
+        }
+    )
+    if not isinstance(plan, LeverPlan):
+        return moved
+    parts = [moved.set_axis(rows), *lever_cells(plan, plan.targets, plan.away, index)]
+    return pandas.concat([part for part in parts if len(part)] or parts[:1]).sort_index(
+        kind="stable", ignore_index=True
+    )
+
+
+def write_csv(changes: pandas.DataFrame, path: Path) -> None:
+    """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
+    with replace_atomically(path, private=True) as file:
+        file.write(harmless_csv(changes).encode())
+
+
+def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
+    """Write changes for programs, and say whether it could be done: it needs pyarrow.
+
+    A column of a Parquet file has one type, so `before` and `after` are texts, and where they are numbers they are
+    also in `before_number` and `after_number`.
+    """
+    import pandas
+
+    if not has_pyarrow():
+        return False
+    typed = {"person": _persons(changes["person"]), "column": changes["column"].astype(str)}
+    for side in ("before", "after"):
+        typed[side] = changes[side].map(str).astype(object)
+        typed[f"{side}_number"] = changes[side].map(_number).astype(np.float64)
+    with replace_atomically(path, private=True) as file:
+        pandas.DataFrame(typed).to_parquet(file, index=False)
+    return True
+
+
+def has_pyarrow() -> bool:
+    """Report whether Parquet files can be written."""
+    return find_spec("pyarrow") is not None
+
+
+def _persons(persons: pandas.Series) -> pandas.Series:
+    """Return people's names as whole numbers where they all are, and as texts otherwise."""
+    if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in persons):
+        return persons.astype(np.int64)
+    return persons.map(str).astype(object)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    return float(value) if isinstance(value, int | float | np.number) else np.nan

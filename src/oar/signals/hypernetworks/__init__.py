@@ -1,0 +1,1 @@
+"""The hypernetwork signal: refits are learned, and what was learned is differentiated."""

@@ -1,0 +1,158 @@
+"""The hypernetwork signal: learn where refits go, and differentiate what was learned.
+
+The moves are summed up in a few numbers u (the mean move of each group, k·d of them). Around the present u some true
+refits are made, in pairs at u ± r e for random orthonormal directions e, and a small map θ̂_φ(u) is fitted to them. Then
+
+    dL/du = (∂θ̂_φ/∂u)ᵀ g,          (dL/dδ_i) / w̄_i = (1/W_c) dL/du_c   for i in group c.
+
+That is the exact gradient averaged over each group: who in a group should move most is not seen. Nothing but refits is
+asked of the training, so it works where training cannot be differentiated at all. Every later refit of the outer loop
+first tests the map (how well was it foretold?) and then joins the samples; a map that foretells badly is learned anew.
+
+Lorraine & Duvenaud (2018), Stochastic hyperparameter optimization through hypernetworks. They train θ̂_φ on the training
+risk itself; refits are cheap here, so it is fitted to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from oar.errors import NumericsError, with_near_names
+from oar.models.training import Array, Training
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
+from oar.signals.hypernetworks.group_means import Groups, group_codes, target_codes
+from oar.signals.hypernetworks.response_map import fit_response_map
+
+MOST_PAIRS = 64
+RENEW = 0.1  # a foretold refit this far off, as a share of the samples' spread, asks for a new map
+SMOOTH = 0.5  # a pair that bends more than this share of what it moves has jumped to another minimum
+SHARE = 0.1  # of the distance over which the query's loss would fall to zero at its present slope
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """True refits: the place around which they were made, how far from it, summaries (m, q), parameters (m, p)."""
+
+    centre: Array
+    radius: float
+    summaries: Array
+    parameters: Array
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class Hypernetwork(Signal):
+    """A learned map from group-wise mean moves to refits.
+
+    Args:
+        groups: n labels that say who is summed up together; None takes the classes.
+        pairs: refits are made at u ± r e for so many directions e; None takes as many as u has numbers, up to 64.
+        radius: r, in the units of the features; None takes a tenth of L/‖∇_x† L‖.
+        hidden: random tanh units beside the affine part; 0 is affine. Give it pairs and a wide radius to learn from.
+        tolerance: of the samples' refits.
+        seed: of the directions and the hidden units.
+    """
+
+    groups: Any = None
+    pairs: int | None = None
+    radius: float | None = None
+    hidden: int = 0
+    tolerance: float = 1e-8
+    seed: int = 0
+    name: ClassVar[str] = "hypernetwork"
+    needs: ClassVar[tuple[str, ...]] = ("moved", "fit", "goal")
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        if self.pairs is not None:
+            check_count("pairs", self.pairs)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+        check_count("hidden", self.hidden, least=0)
+        check_positive("tolerance", self.tolerance)
+        check_count("seed", self.seed, least=0)
+
+    def refusal(self, training: Training) -> str | None:
+        """Groups must come from somewhere."""
+        if self.groups is None and not hasattr(training, "targets"):
+            return f"{type(training).__name__} does not say its people's targets, so Hypernetwork needs `groups`"
+        return super().refusal(training)
+
+    def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
+        """Test the map on this refit, learn it anew where it fails, and differentiate it."""
+        groups, fit = self._groups(training), outcome.fit
+        summary = groups.means(outcome.moves, training.dimensions).ravel()
+        samples: Samples | None = self.own(memory)
+        surprise = np.inf if samples is None else self._surprise(samples, summary, fit.parameters)
+        if samples is None or surprise > RENEW:
+            samples = self._sample(training, groups, outcome, summary)
+        else:
+            samples = Samples(
+                samples.centre,
+                samples.radius,
+                np.vstack([samples.summaries, summary]),
+                np.vstack([samples.parameters, fit.parameters]),
+            )
+        learned = self._fit(samples)
+        own_loss = training.goal(learned(summary), outcome.query, outcome.target)[0]
+        slopes = learned.pull_back(summary, outcome.pull).reshape(-1, training.dimensions)
+        foretold = "" if np.isinf(surprise) else f" The last map foretold this refit to {surprise:.1e} of their spread."
+        note = f"Hypernetwork: a map of {summary.size} numbers learned from {len(samples.summaries)} refits.{foretold}"
+        kept = Memory(fit.parameters, None, samples, self.name)
+        return Step(outcome, groups.pull_back(slopes), None, kept, own_loss, note + caution(fit))
+
+    def _groups(self, training: Training) -> Groups:
+        if self.groups is None:
+            return Groups(target_codes(training.targets), training.weights)  # type: ignore[attr-defined]
+        return Groups(group_codes(self.groups, training.size), training.weights)
+
+    def _fit(self, samples: Samples) -> Any:
+        return fit_response_map(
+            samples.summaries, samples.parameters, samples.centre, samples.radius, self.hidden, self.seed
+        )
+
+    def _surprise(self, samples: Samples, summary: Array, parameters: Array) -> float:
+        """Return how far off the map was, as a share of how far the samples' refits lie apart."""
+        spread = float(np.linalg.norm(samples.parameters - samples.parameters.mean(axis=0), axis=1).max())
+        return float(np.linalg.norm(self._fit(samples)(summary) - parameters)) / max(spread, np.finfo(float).tiny)
+
+    def _sample(self, training: Training, groups: Groups, outcome: Outcome, summary: Array) -> Samples:
+        """Refit at pairs of places around the summary; a pair that jumps to other minima is tried again closer by."""
+        random, radius = np.random.default_rng(self.seed), self.radius or _natural_radius(outcome)
+        moves = np.zeros((training.size, training.dimensions)) if outcome.moves is None else outcome.moves
+        here = outcome.fit.parameters
+
+        def refitted(shift: Array) -> Array:
+            extra = groups.spread(shift.reshape(-1, training.dimensions))
+            return training.fit(training.moved(moves + extra), here, self.tolerance).parameters
+
+        places, refits = [summary], [here]
+        for direction in _directions(random, self.pairs or min(summary.size, MOST_PAIRS), summary.size):
+            # Only a map that can bend gains from places at several distances.
+            length = radius * (random.uniform(0.3, 1.0) if self.hidden else 1.0)
+            for shift in (length * direction, 0.25 * length * direction, 0.0625 * length * direction):
+                ahead, behind = refitted(shift), refitted(-shift)
+                if np.linalg.norm(ahead + behind - 2 * here) <= SMOOTH * np.linalg.norm(ahead - behind):
+                    places += [summary + shift, summary - shift]
+                    refits += [ahead, behind]
+                    break
+        if len(places) == 1:
+            raise NumericsError(
+                f"radius: must be small enough for refits to follow the moves smoothly, got {radius:.3g}, around which "
+                "they jump from minimum to minimum in all directions: give a smaller radius, or a stronger penalty."
+            )
+        return Samples(summary, radius, np.array(places), np.array(refits))
+
+
+def _natural_radius(outcome: Outcome) -> float:
+    slope = float(np.linalg.norm(outcome.query_slope))
+    return SHARE * outcome.loss / slope if slope > 0 and outcome.loss > 0 else SHARE
+
+
+def _directions(random: np.random.Generator, count: int, size: int) -> Array:
+    """Return unit vectors (count, size), orthogonal to each other as far as there is room."""
+    rounds = [np.linalg.qr(random.standard_normal((size, size)))[0].T for _ in range(-(-count // size))]
+    return np.concatenate(rounds)[:count]

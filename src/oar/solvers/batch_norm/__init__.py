@@ -1,0 +1,1 @@
+"""Collective recourse through test-time batch norm."""

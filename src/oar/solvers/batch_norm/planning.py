@@ -1,0 +1,238 @@
+"""Collective recourse through test-time batch norm: exact for one layer of units that can be pushed independently.
+
+Take a network of affine layers, a norm, activations that never fall, and affine layers (`Sides`). A member's move δ
+shifts unit j by w_j·δ, so by anything up to ε‖w_j‖_q, and at the query the goal leads rival c by
+
+    Σ_j (A_gj − A_cj) f(γ_j u_j + β_j) + constant,     u_j the query's normalised value at unit j:
+
+a sum over units, in which each term is monotone in its u_j. `unit_extremes` knows how far each u_j can be pushed.
+
+* **A bound, always.** No moves can do better than every unit's own extreme: the lead over c is at most its sum over
+  these extremes, and the loss at least log(1 + Σ_c exp(−that)). Where a lead cannot be positive, there is no way.
+* **The optimum, where units are independent**: with one unit that matters, or with p = ∞ and units that look at
+  different features, as where the features themselves are normalised. Then extremes of all units are reached together.
+  With two classes that is the least loss there is. With more, different rivals may want different extremes; the best of
+  these plans and of the loop over people is taken, and called exact only where it meets the bound.
+
+With momentum 0 nothing that members do reaches the query: staying is the optimum, whatever the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.models import TestTimeBatchNorm
+from oar.models.batch_norm.halves import Sides, sides_of
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+from oar.solvers.batch_norm.unit_extremes import Extreme, Unit, highest, lowest
+from oar.solvers.centroids.reach import PROBABLE
+from oar.solvers.feasible.balls import Limits
+from oar.solvers.outer.no_moves import goal_missed
+from oar.solvers.settings import Exact
+
+Array = NDArray[np.float64]
+MET = 1e-10  # the share of a loss that may be rounding
+CLOSED = 1e-6  # the share of a loss that its certificate may leave
+CORNER = "The best plan against one rival was better than where the loop ended, and nothing is proved of it."
+FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch do, the query does not feel it."
+
+
+@dataclass(frozen=True, eq=False)
+class Pushed:
+    """Every unit's extremes.
+
+    Attributes:
+        sides: the network. units: (n, u) the members' values there before any move.
+        low, high: a unit's lowest and highest extreme each.
+        matters: (u,) whether the unit has a part in any lead.
+        independent: whether all extremes can be reached together.
+    """
+
+    sides: Sides
+    units: Array
+    low: list[Extreme]
+    high: list[Extreme]
+    matters: NDArray[np.bool_]
+    independent: bool
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Return what no u can be below and above, (u,) each."""
+        return np.array([one.bound for one in self.low]), np.array([one.bound for one in self.high])
+
+    def extremes(self, signs: Array) -> list[Extreme]:
+        """Return the extreme of every unit that a lead wants, which changes with u as these signs (u,) say."""
+        pairs = zip(signs, self.low, self.high, strict=True)
+        return [high if sign > 0 else low for sign, low, high in pairs]
+
+    def proved(self, signs: Array) -> bool:
+        """Whether the extremes that a lead wants are proved, and can be reached together."""
+        wanted = zip(signs, self.extremes(signs), strict=True)
+        return self.independent and all(one.bound == one.value for sign, one in wanted if sign)
+
+
+def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Proposal]) -> Proposal:
+    """Return the optimum where it is known, and otherwise what `loop(solver)` finds, with what is proved about it."""
+    model = problem.model
+    assert isinstance(model, TestTimeBatchNorm)
+    wanted = solver == "exact" or isinstance(solver, Exact)
+    if wanted and signal != "auto":
+        raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
+    # Members who ask are not felt by others either, but move themselves.
+    frozen = model.momentum == 0 and problem.asked.members is None and problem.query.several == "mean"
+    if frozen and (wanted or (solver == "auto" and signal == "auto")):
+        return _frozen(problem)
+    pushed = _pushed(problem)
+    rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
+    ways = [] if pushed is None else [code for code in rivals if pushed.proved(_signs(problem, pushed.sides)[code])]
+    alone = ways if len(rivals) == 1 else []
+    if wanted and not alone:
+        raise OptionError(
+            "solver: 'exact' is for two classes and one normalised layer, with no activation before it and nothing but "
+            "activations before the last dense layer, of which one unit matters or which looks at different features "
+            "with p = inf; with unequal budgets or weights, only where the query leads. Use solver='auto'."
+        )
+    if alone and (wanted or (solver == "auto" and signal == "auto")):
+        assert pushed is not None
+        return _exact(problem, _moves(problem, pushed, alone[0]), impossible=_never(problem, pushed))
+    found = loop(solver)
+    if pushed is None:
+        return found
+    if ways and solver == "auto":
+        others = [_exact(problem, _moves(problem, pushed, rival), impossible=False) for rival in ways]
+        best = min(others, key=lambda one: one.claimed_loss)
+        if best.claimed_loss < found.claimed_loss * (1 - MET):
+            found = dataclasses.replace(
+                best,
+                solver="extremes",
+                bound=found.bound,
+                finished=best.gap <= CLOSED * best.claimed_loss,
+                ended=CORNER,
+                note=found.note,
+            )
+    bound = min(max(found.bound, _least_loss(problem, pushed)), found.claimed_loss)
+    exact = found.claimed_loss <= bound * (1 + 2 * MET)
+    return dataclasses.replace(
+        found,
+        bound=bound,
+        exact=exact,
+        finished=found.finished or exact,
+        impossible=found.impossible or _never(problem, pushed),
+    )
+
+
+def _pushed(problem: Problem) -> Pushed | None:
+    """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
+    model, people = problem.model, problem.people
+    assert isinstance(model, TestTimeBatchNorm)
+    sides = sides_of(model) if problem.plain and problem.limits is None and problem.keep is None else None
+    if sides is None or model.momentum == 0:
+        return None
+    features = np.asarray(people.features, dtype=np.float64)
+    units = features @ sides.weights.T + sides.biases
+    query = sides.weights @ problem.query_features + sides.biases
+    reach = problem.allowance.norm.dual.length(sides.weights)  # (u,): how far a budget of 1 shifts a unit
+    radii = problem.allowance.everyones(people.size)[:, None] * reach
+    weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+    leads = (sides.head[problem.goal] - sides.head) * sides.norm.scale
+    matters = np.asarray((leads != 0).any(axis=0) & (reach > 0))
+    m, norm = model.momentum, sides.norm
+    low, high = [], []
+    for unit in range(query.size):
+        room = Unit(
+            units[:, unit] - radii[:, unit],
+            units[:, unit] + radii[:, unit],
+            weights,
+            float(query[unit]),
+            float(model.query_in_batch),
+            m,
+            0.0 if m == 1 else (1 - m) * float(norm.mean[unit]),
+            model.epsilon + (0.0 if m == 1 else (1 - m) * float(norm.variance[unit])),
+        )
+        low.append(lowest(room))
+        high.append(highest(room))
+    apart = bool(((sides.weights[matters] != 0).sum(axis=0) <= 1).all())  # no feature has a part in two units
+    independent = matters.sum() <= 1 or (problem.allowance.norm.p == np.inf and apart)
+    return Pushed(sides, units, low, high, matters, bool(independent))
+
+
+def _signs(problem: Problem, sides: Sides) -> Array:
+    """Return (k, u): how the goal's lead over each class changes with u."""
+    return np.sign((sides.head[problem.goal] - sides.head) * sides.norm.scale)
+
+
+def _moves(problem: Problem, pushed: Pushed, rival: int) -> Array:
+    """Return everyone's moves (n, d) that put every unit at its extreme for the lead over one rival."""
+    sides, norm = pushed.sides, problem.allowance.norm
+    signs = _signs(problem, sides)[rival]
+    moves = np.zeros((problem.people.size, problem.people.dimensions))
+    for unit in np.flatnonzero(pushed.matters & (signs != 0)):
+        extreme = pushed.extremes(signs)[unit]
+        way = norm.maximise(sides.weights[unit][None], np.ones(1))[0]  # of length 1, the one that shifts the unit most
+        moves += (extreme.places - pushed.units[:, unit])[:, None] * way / float(sides.weights[unit] @ way)
+    radii = problem.allowance.everyones(problem.people.size)
+    return norm.project(moves, radii) + 0.0  # rounding alone
+
+
+def _most_leads(problem: Problem, pushed: Pushed) -> Array:
+    """Return what the goal's lead over each class can be at the most (k,); infinite over itself."""
+    sides = pushed.sides
+    lows, highs = pushed.bounds()
+    differences = sides.head[problem.goal] - sides.head
+    ends = np.array([sides.seen(lows), sides.seen(highs)])
+    leads = np.maximum(differences * ends[0], differences * ends[1]).sum(axis=1)
+    leads += sides.head_biases[problem.goal] - sides.head_biases
+    leads[problem.goal] = np.inf
+    return leads
+
+
+def _least_loss(problem: Problem, pushed: Pushed) -> float:
+    """Return a loss that no moves within the limits are below, less what may be rounding."""
+    least = float(np.logaddexp.reduce([0.0, *-np.delete(_most_leads(problem, pushed), problem.goal)]))
+    return (1 - MET) * least
+
+
+def _never(problem: Problem, pushed: Pushed) -> bool:
+    """Report whether it is proved that no moves within the limits reach the goal."""
+    if problem.query.probability is not None:  # which can be had where another class is always the likelier
+        return _least_loss(problem, pushed) > -np.log(problem.query.probability) + PROBABLE
+    return bool((_most_leads(problem, pushed) <= 0).any())
+
+
+def _frozen(problem: Problem) -> Proposal:
+    """Return the proposal that nobody moves, since no move is felt."""
+    training = problem.training()
+    parameters = training.fit(training.moved(None), training.start(), 0.0).parameters
+    never = goal_missed(problem, lambda point: training.outputs(parameters, point))
+    stay = np.zeros((problem.people.size, problem.people.dimensions))
+    return _exact(problem, stay, impossible=never, suffices=FROZEN)
+
+
+def _exact(problem: Problem, moves: Array, impossible: bool, suffices: str = "") -> Proposal:
+    """Return moves as a proposal that is proved to be optimal, with the loop's certificate for them."""
+    training = problem.training()
+    fit = training.fit(training.moved(moves), training.start(), 0.0)
+    loss, pull, _ = training.goal(fit.parameters, problem.first_query, problem.goal_target)
+    signal = training.solve(fit, pull, None, 0.0)
+    slopes = training.score_gradients(fit.parameters, fit.features, -signal)
+    limits = Limits(problem.allowance.norm, problem.allowance.everyones(problem.people.size), training.weights)
+    return Proposal(
+        plan=MemberPlan(problem, np.zeros(problem.people.dimensions), moves, fit.parameters, signal),
+        solver="exact",
+        claimed_loss=loss,
+        gap=max(limits.gap(moves, slopes), 0.0),
+        bound=loss,
+        exact=True,
+        impossible=impossible,
+        finished=True,
+        steps=1,
+        passes=training.passes,
+        suffices=suffices,
+    )

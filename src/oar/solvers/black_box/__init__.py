@@ -1,0 +1,1 @@
+"""Planning for models that are only trained and asked."""

@@ -1,0 +1,1 @@
+"""Black boxes whose regions are known exactly: a decision tree, nearest neighbours."""

@@ -1,0 +1,244 @@
+"""The query's own best move among its nearest neighbours: exact where there are few neighbourhoods.
+
+The k nearest of a query at q + δ are S exactly if ‖q + δ − x_i‖ ≤ ‖q + δ − x_j‖ for all i ∈ S, j ∉ S. The squares of δ
+cancel, and with a_i = x_i − q that is a polyhedron of moves:
+
+    (a_j − a_i)·δ ≤ (‖a_j‖² − ‖a_i‖² − σ)/2        for all i ∈ S, j ∉ S
+
+with σ = 0. The region of a goal is the union of the polyhedra of all S whose votes give it, and the shortest move into
+each is a least-distance problem (p = 2) or a linear programme (p = 1, ∞). All S are looked at, those first whose single
+half-spaces are nearest: the farthest of those half-spaces is a lower bound, which rules out most.
+
+On an edge, distances tie, and who is counted is up to rounding. So σ > 0, a hair, keeps moves inside, and what is
+ruled out is ruled out with −σ, by multipliers that prove it (`ruling_out`): a neighbourhood between the two is neither
+had nor excluded. Where the query stands, though, the estimator can be asked, and staying there is always a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.sets.norms import Norm, euclidean
+from oar.black_boxes.neighbours import ROUNDED, neighbours_of
+from oar.black_boxes.refits import Asking
+from oar.plans import Proposal
+from oar.plans.proof import Hints
+from oar.problem import Problem
+from oar.solvers.black_box.exact.claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
+from oar.solvers.query.shortest_move import ruling_out, shortest_within
+
+Array = NDArray[np.float64]
+MOST_SETS = 20_000  # neighbourhoods that are looked at
+MOST_PEOPLE = 500
+MOST_PROGRAMMES = {2.0: 6_000, 1.0: 1_500, np.inf: 1_500}  # that are solved before this is given up, by p
+FARTHEST = 1e4  # in units of the largest distance: beyond, programmes are not to be trusted
+HAIR = 1e-9  # in squares of that unit: what programmes may be wrong by
+TIGHT = 1e-10
+NO_SET = "no neighbourhood gives"
+HANGS = "hangs on who comes first of people that are equally far from it, which is up to the estimator."
+
+
+class TooMany(Exception):
+    """There are too many neighbourhoods to look at."""
+
+
+@dataclass(eq=False)
+class Regions:
+    """All neighbourhoods of k people, and what each means for the query.
+
+    Attributes:
+        offsets: (n, d), x_i − q in units of `size`. blur: σ in squares of that unit. norm: that measures moves.
+        sets: (m, k), who is in each. losses: (m,). reached: (m,), whether each gives the goal.
+        level: whether any gives the goal as many votes as another class, and no more.
+        said: what the estimator itself says after a move (d,): whether the goal is missed, and the loss.
+        bounds: (m,), lower bounds on the length of a move into each, ties included.
+    """
+
+    offsets: Array
+    size: float
+    blur: float
+    norm: Norm
+    sets: NDArray[np.intp]
+    losses: Array
+    reached: Flags
+    level: bool
+    said: Callable[[Array], tuple[bool, float]]
+    programmes: int = field(default=0, init=False)
+    proofs: dict[tuple[int, ...], Array] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Work out how near each neighbourhood can be at most."""
+        squares = np.einsum("nd,nd->n", self.offsets, self.offsets)
+        apart = self.norm.dual.length(self.offsets[:, None] - self.offsets[None])
+        needed = (squares[:, None] - squares[None] - self.blur) / 2  # of i, to be nearer than j
+        needed = np.where(needed <= 0, 0.0, needed / np.where(apart > 0, apart, 1.0))
+        outside = np.ones((len(self.sets), len(squares)), dtype=bool)
+        np.put_along_axis(outside, self.sets, False, axis=1)
+        self.bounds = np.zeros(len(self.sets))
+        for place in range(self.sets.shape[1]):
+            each = np.where(outside, needed[self.sets[:, place]], 0.0)
+            self.bounds = np.maximum(self.bounds, each.max(axis=1))
+
+    def into(self, number: int) -> tuple[Array, float] | None:
+        """Return the shortest move into one neighbourhood, distances a hair apart, and its length; None if none is."""
+        normals, slack, hair, _ = self._limits(number, self.blur)
+        if (slack[hair == np.inf] < 0).any():
+            return None
+        if (slack >= 0).all():
+            return np.zeros(self.offsets.shape[1]), 0.0
+        some = hair < np.inf
+        move = self._counted(shortest_within, normals[some], slack[some], self.norm, TIGHT)
+        if move is None or (normals @ move > slack + hair / 4).any():  # or it was none, but for rounding
+            return None
+        return move, float(self.norm.length(move))
+
+    def excluded(self, number: int, budget: float) -> bool:
+        """Report whether it is proved that one neighbourhood is beyond a budget, however ties are settled."""
+        normals, slack, _, lengths = self._limits(number, -self.blur)
+        if not (slack < 0).any():
+            return False
+        found = self._counted(ruling_out, normals, slack, self.norm, budget)
+        if found is not None:  # in units of the features, for limits as they are: what the referee checks
+            self.proofs[tuple(self.sets[number].tolist())] = found / lengths
+        return found is not None
+
+    def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array, Array]:
+        """Return normals (c, d) of length 1, slack (c,), what a hair is (c,), and how long the normals were (c,).
+
+        A hair is ∞ for two people in one place.
+        """
+        inside = self.offsets[self.sets[number]]
+        others = np.delete(self.offsets, self.sets[number], axis=0)
+        normals = (others[None] - inside[:, None]).reshape(-1, self.offsets.shape[1])
+        sums = (others[None] + inside[:, None]).reshape(normals.shape)
+        slack = (np.einsum("cd,cd->c", normals, sums) - blur) / 2
+        lengths = euclidean(normals)
+        unit = np.where(lengths > 0, lengths, 1.0)
+        return normals / unit[:, None], slack / unit, np.where(lengths > 0, self.blur / unit, np.inf), unit
+
+    def _counted(self, programme: Callable[..., Any], *arguments: Any) -> Any:
+        self.programmes += 1
+        if self.programmes > MOST_PROGRAMMES[self.norm.p]:
+            raise TooMany
+        try:
+            return programme(*arguments)
+        except RuntimeError:  # scipy did not come to an end
+            raise TooMany from None
+
+    def nearest(self, among: Flags, budget: float) -> tuple[int, Array, float] | None:
+        """Return which of some neighbourhoods has the shortest move within a budget, that move, and its length."""
+        best, limit = None, budget
+        for number in self._in_order(among):
+            if self.bounds[number] > limit:
+                break
+            found = self.into(number)
+            if found is not None and found[1] <= limit and (best is None or found[1] < limit):
+                best, limit = (int(number), *found), found[1]
+        return best
+
+    def any_within(self, among: Flags, budget: float) -> bool:
+        """Report whether some of these neighbourhoods cannot be ruled out within a budget."""
+        near = self._in_order(among & (self.bounds <= budget))
+        return any(not self.excluded(number, budget) for number in near)
+
+    def _in_order(self, among: Flags) -> NDArray[np.intp]:
+        places = np.flatnonzero(among)
+        return places[np.argsort(self.bounds[places], kind="stable")]
+
+    def shortest(self) -> Array | None:
+        """Return the shortest move (d,) that gets the goal, a hair inside its region; None if there is none."""
+        stay = np.zeros(self.offsets.shape[1])
+        if not self.said(stay)[0]:
+            return stay
+        found = self.nearest(self.reached, FARTHEST)
+        return None if found is None else self.size * found[1] + 0.0
+
+
+def regions_of(problem: Problem) -> Regions | None:
+    """Return all neighbourhoods of a problem of nearest neighbours; None where it is none, or there are too many."""
+    number, size = neighbours_of(problem), problem.people.size
+    if number is None or size > MOST_PEOPLE or comb(size, number) > MOST_SETS:
+        return None
+    people, query = problem.people, problem.query_features
+    offsets = np.asarray(people.features, dtype=np.float64) - query
+    unit = float(euclidean(offsets).max())
+    if unit == 0:
+        return None
+    sets = np.array(list(combinations(range(size), number)), dtype=np.intp)
+    votes = np.eye(len(people.classes), dtype=np.intp)[people.codes(0, size)][sets].sum(axis=1)
+    kinds, which = np.unique(votes, axis=0, return_inverse=True)
+    losses, reached = judged_counts(problem, kinds)
+    which = which.reshape(-1)
+    blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
+    box = Asking(problem).unmoved(0)
+
+    def said(move: Array) -> tuple[bool, float]:
+        logits = box.says((query + move)[None]).logits
+        assert logits is not None
+        losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
+        return not reached[0], float(losses[0])
+
+    level, norm = levels(problem, outputs_of(kinds)), problem.allowance.norm
+    return Regions(offsets / unit, unit, blur, norm, sets, losses[which], reached[which], level, said)
+
+
+def propose(problem: Problem) -> Proposal | None:
+    """Move the query into the best neighbourhood within its budget; None where that cannot be said exactly."""
+    regions = regions_of(problem)
+    if regions is None or problem.query_budget > FARTHEST * regions.size:
+        return None
+    try:
+        return _proposed(problem, regions)
+    except TooMany:
+        return None
+
+
+def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
+    budget = problem.query_budget / regions.size
+    chosen, loss, bound, possible = None, np.inf, np.inf, False
+    order = np.lexsort([regions.losses, ~regions.reached])
+    kinds = dict.fromkeys(zip(regions.reached[order].tolist(), regions.losses[order].tolist(), strict=True))
+    for reached, least in kinds:  # the goal first, then the least loss
+        among = (regions.reached == reached) & (regions.losses == least)
+        found = regions.nearest(among, budget) if chosen is None else None
+        if found is not None:
+            chosen, loss = found, least
+        if least < bound and (found is not None or regions.any_within(among, budget)):
+            bound, possible = least, possible or reached
+    if chosen is None:
+        return None  # every neighbourhood within the budget hangs on a tie
+    move, there = regions.size * chosen[1], (not regions.reached[chosen[0]], loss)
+    if regions.said(move) != there:
+        return None  # distances that are so nearly equal are told apart by rounding alone
+    here = regions.said(np.zeros_like(move))
+    if here < there:  # a tie that the estimator settles as one likes
+        move, there = np.zeros_like(move), here
+    return proposal(
+        problem,
+        move,
+        None,
+        loss=there[1],
+        bound=bound,
+        impossible=not possible,
+        suffices=_suffices(problem, regions),
+        steps=regions.programmes,
+        reached=not there[0],
+        hints=Hints(excluded=regions.proofs),
+    )
+
+
+def _suffices(problem: Problem, regions: Regions) -> str:
+    try:
+        shortest = regions.shortest()
+        if shortest is None and regions.any_within(regions.reached, FARTHEST):
+            return f"Whether any move of the query is enough for {problem.goal_words} {HANGS}"
+    except TooMany:
+        return ""
+    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET, regions.level)

@@ -1,0 +1,268 @@
+"""Labels and strikes for a black box: greedily, by true trainings, in the order that surrogates suggest.
+
+What surrogates plan by themselves is tried first. From the better of that and staying put, changes are made one by one
+and exchanged as in `greedy`, or several at a time where trainings run short: surrogates' first-order effects,
+
+    a label y' for y:   −w̄_i [s_i(y') − s_i(y)]          leaving:   w̄_i / (1 − w̄_i) · [s_i − Σ_j w̄_j s_j]
+
+say what to try, and a training says whether it helps. Where members may move too, half of the trainings are for labels
+and strikes beside the surrogates' moves, and the other half search moves beside the labels and leavers found.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Perturb
+from oar.actions.choice import part_of
+from oar.errors import NumericsError, OptionError
+from oar.goals import ClassWish
+from oar.plans.refits import Given
+from oar.problem import Problem
+from oar.progress import OnStep
+from oar.solvers.black_box.direct_search import FRESH, Searched, search
+from oar.solvers.black_box.settings import DirectSearch
+from oar.solvers.black_box.surrogate.planning import Outlook
+from oar.solvers.black_box.surrogate.signals import Heard, signals_at
+from oar.solvers.black_box.trials import Deed, Spent, Trials, best_of, kept_for_finals
+from oar.solvers.discrete.greedy import Effort, LeverSearch
+from oar.solvers.discrete.ground import LEAVE, Changes, Open, applied, given_rows, given_weights
+
+Array = NDArray[np.float64]
+SEEDS = 2  # trainings of each set of changes, where training is random
+SHORTEST, LONGEST = 2, 64  # how many changes a step tries
+LEVERS = "labels and strikes"
+SINGLY = 0.6  # of the trainings: after that changes are made in batches
+
+
+class TrueGround:
+    """People with their moves, on which changes are judged by true trainings; implements `Ground`.
+
+    Attributes:
+        best: the changes with the least loss that was seen, and that loss.
+    """
+
+    exact = False
+
+    def __init__(self, trials: Trials, outlook: Outlook | None, moves: Array, seeds: int, most: int) -> None:
+        """Begin to count; `most` trainings may be begun here."""
+        self._trials, self._outlook, self._moves, self._seeds = trials, outlook, moves, seeds
+        self._until = trials.calls.fits + most
+        problem = trials.problem
+        self._rows, self._weights = given_rows(problem), given_weights(problem)
+        self._losses: dict[frozenset[tuple[int, int]], float] = {}
+        self.best: tuple[Changes, float] = ({}, np.inf)
+
+    @property
+    def refits(self) -> int:
+        """True trainings so far."""
+        return self._trials.calls.fits
+
+    @property
+    def left(self) -> int:
+        """Trainings that may still be begun here."""
+        return self._until - self._trials.calls.fits
+
+    def deed(self, changes: Changes) -> Deed:
+        """Return what everyone does; who leaves need not move."""
+        if not changes:
+            return Deed(self._moves)
+        rows, weights = applied(changes, self._rows, self._weights)
+        return Deed(np.where(weights[:, None] > 0, self._moves, 0.0), rows, weights)
+
+    def loss(self, changes: Changes) -> float:
+        """Return the goal loss after training, a mean over a few seeds where it is random; remembered."""
+        key = frozenset(changes.items())
+        if key not in self._losses:
+            if self.left < self._seeds:
+                raise Spent("Trainings for labels and strikes were used up; allow more with refits.")
+            self._losses[key] = self._trials.losses(self.deed(changes), range(self._seeds))
+            if self._losses[key] < self.best[1]:
+                self.best = dict(changes), self._losses[key]
+        return self._losses[key]
+
+    def promised(self, changes: Changes) -> Array:
+        """Return (n, k + 1) the loss now and each change's effect by the surrogates, in units of the loss now.
+
+        Surrogates' losses are no measure of the black box's: only their order counts.
+        """
+        rows, weights = applied(changes, self._rows, self._weights)
+        effects = np.zeros((len(rows), rows.shape[1] + 1))
+        now = self.loss(changes)
+        signals = self._signals(changes, rows, weights)
+        if not signals:
+            return effects + now
+        features, shares = self._trials.asking.features + self._moves, weights / weights.sum()
+        own = self._scores(signals, features, rows)
+        if not self._trials.problem.regresses:
+            for code in range(rows.shape[1]):
+                flipped = np.zeros_like(rows)
+                flipped[:, code] = 1.0
+                effects[:, code] = -shares * (self._scores(signals, features, flipped) - own)
+        effects[:, -1] = shares / np.maximum(1 - shares, np.finfo(float).eps) * (own - shares @ own)
+        effects = np.where(np.isfinite(effects), effects, 0.0)
+        largest = np.abs(effects).max()
+        return now + effects * (max(abs(now), 1.0) / largest if largest > 0 else 1.0)
+
+    def _signals(self, changes: Changes, rows: Array, weights: Array) -> tuple[Heard, ...]:
+        outlook = self._outlook
+        if outlook is None or outlook.asked is None:
+            return ()
+        if not changes and not self._moves.any():
+            return outlook.still
+        public = outlook.asked.people.weights  # of a share of the people the others have none
+        drawn = weights if public is None else np.where(public > 0, weights, 0.0)
+        with suppress(NumericsError):
+            return signals_at(outlook.asked, Given(self._moves, rows, drawn))
+        return outlook.still
+
+    @staticmethod
+    def _scores(signals: tuple[Heard, ...], features: Array, rows: Array) -> Array:
+        return np.sum([one(features, rows)[0] for one in signals], axis=0)
+
+
+def search_levers(
+    problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook | None, on_step: OnStep | None
+) -> Searched:
+    """Choose labels and leavers, and moves where members may move."""
+    _refuse(problem)
+    stay = Deed(np.zeros((problem.people.size, problem.people.dimensions)))
+    start = stay if outlook is None else outlook.deed
+    try:
+        random = trials.is_random()
+    except Spent as why:
+        return Searched(start, np.nan, 0, False, str(why), LEVERS)
+    moving, held = part_of(problem.action, Perturb) is not None, kept_for_finals(trials, random)
+    seeds = SEEDS if random else 1
+    ground = TrueGround(trials, outlook, start.moves, seeds, (trials.left - held) // (2 if moving else 1))
+    seen, ended = [], ""
+    try:
+        if start.moves.any():
+            seen.append((trials.losses(stay, range(seeds)), stay))
+        _pull(problem, ground, _changes(problem, start), seeds, on_step)
+    except Spent as why:
+        ended = str(why)
+    if ground.best[1] < np.inf:
+        seen.append((ground.best[1], ground.deed(ground.best[0])))
+    loss, found = min(seen, key=lambda one: one[0]) if seen else (np.nan, start)
+    if moving:
+        after = search(problem, settings, trials, outlook, found, on_step=on_step)
+        if after.loss <= loss or (random and np.isfinite(after.loss)):
+            return replace(after, policy=f"{LEVERS}, and {after.policy}")
+        return Searched(found, loss, after.steps, random, ended or after.ended, LEVERS)
+    if random:
+        safe = [stay] if start is stay else [stay, start]
+        deed, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
+        loss, found = (loss, found) if np.isnan(mean) else (mean, deed)
+    return Searched(found, loss, len(ground.best[0]), random, ended, LEVERS)
+
+
+def _refuse(problem: Problem) -> None:
+    assert problem.levers is not None
+    if problem.levers.relabel is not None and problem.levers.relabel.soft is not None:
+        raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
+    if problem.asked.members is not None:
+        raise OptionError("query: members who move with their data can be asked about only where moves are all.")
+
+
+def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep | None) -> None:
+    """Search from the better of what surrogates planned and no changes, until trainings run short."""
+    levers = problem.levers
+    assert levers is not None
+    quota = sum(0 if one is None else one.most for one in (levers.relabel, levers.withhold))
+    shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
+    open_ = Open(levers, given_rows(problem), given_weights(problem), problem.regresses)
+    run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
+    rankings = [ground.promised({}), *_near(problem, open_)]
+    openings = [{}, *([planned] if planned else [])]
+    openings += [_best(one, open_, most) for one in rankings for most in dict.fromkeys((quota, max(1, quota // 2)))]
+    best = min(openings, key=ground.loss)
+    found = run.refined(best) if best else run.run()
+    _exchange_blocks(ground, open_, found.changes, rankings, on_step)
+
+
+def _near(problem: Problem, open_: Open) -> list[Array]:
+    """Return a ranking (n, k + 1) of changes by how near the query they are made, where there is one.
+
+    Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
+    its goal's label, and who has another label leaves.
+    """
+    rows = open_.rows
+    if problem.regresses or not isinstance(problem.wishes[0], ClassWish):
+        return []
+    features = np.asarray(problem.people.features, dtype=np.float64)
+    spreads = features.std(axis=0)
+    away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
+    near = np.einsum("nd,nd->n", away, away)
+    wanted = np.zeros(rows.shape[1] + 1, dtype=bool)
+    wanted[list(problem.wishes[0].codes)] = True
+    useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
+    useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
+    return [np.where(useful, near[:, None], np.inf)]
+
+
+def _best(ranked: Array, open_: Open, most: int, beside: Changes | None = None) -> Changes:
+    """Return others and so many changes that rank lowest, one a person, that are open beside each other."""
+    beside = beside or {}
+    allowed, columns = open_.now(beside), ranked.shape[1]
+    places = np.flatnonzero(allowed & np.isfinite(ranked))
+    liked = places[np.argsort(ranked.ravel()[places], kind="stable")]
+    made, left = dict(beside), dict(zip((False, True), open_.quotas(beside), strict=True))
+    for place in liked:
+        if len(made) >= len(beside) + most or not any(left.values()):
+            break
+        person, column = divmod(int(place), columns)
+        leaves = column == columns - 1
+        if person not in made and left[leaves]:
+            made[person] = LEAVE if leaves else column
+            left[leaves] -= 1
+    if open_.fills(made):
+        return made
+    made = dict(beside)
+    for place in liked:  # one by one, as each may be the last of its class
+        person, column = divmod(int(place), columns)
+        if len(made) < len(beside) + most and allowed[person, column]:
+            made[person] = LEAVE if column == columns - 1 else column
+            allowed = open_.now(made)
+    return made
+
+
+def _exchange_blocks(
+    ground: TrueGround, open_: Open, changes: Changes, rankings: list[Array], on_step: OnStep | None
+) -> None:
+    """Give up some changes at once for as many that rank next, while trainings last; smaller blocks when none helps.
+
+    One training a block: it goes on where trainings are too few to do without each change in turn.
+    """
+    size = len(changes) // 2
+    while size:
+        loss, worst_first = ground.loss(changes), sorted(changes, key=lambda one: -rankings[0][one, changes[one]])
+        blocks = [worst_first[at : at + size] for at in range(0, len(worst_first), size)]
+        for block, ranked in product(blocks, rankings):
+            rest = {one: what for one, what in changes.items() if one not in block}
+            others = ranked.copy()
+            others[block] = np.inf
+            trial = _best(others, open_, len(block), rest)
+            if ground.loss(trial) < loss:
+                changes = trial
+                if on_step is not None:
+                    on_step(len(changes), ground.loss(changes), np.inf)
+                break
+        else:
+            size //= 2
+
+
+def _changes(problem: Problem, deed: Deed) -> Changes:
+    """Return the flips and leavers of a plan."""
+    rows, weights, found = given_rows(problem), given_weights(problem), Changes()
+    if deed.rows is not None:
+        flipped = np.flatnonzero((deed.rows != rows).any(axis=1))
+        found |= {int(one): int(deed.rows[one].argmax()) for one in flipped}
+    if deed.weights is not None:
+        found |= {int(one): LEAVE for one in np.flatnonzero((deed.weights == 0) & (weights > 0))}
+    return found

@@ -1,0 +1,157 @@
+"""Planning for models that can only be trained and asked: exactly where that is known, by surrogates, and by search.
+
+With solver="auto" exact solutions (`choice`) come first, and a search where there are none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError
+from oar.estimators.black_box.box import BlackBox
+from oar.estimators.black_box.calls import Calls
+from oar.people.wording import counted
+from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
+from oar.problem import Problem
+from oar.progress import OnStep
+from oar.solvers.black_box import own_move as outside_individual
+from oar.solvers.black_box.direct_search import search
+from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box.levers import search_levers
+from oar.solvers.black_box.settings import DirectSearch, Surrogate
+from oar.solvers.black_box.surrogate.planning import Propose, outlook
+from oar.solvers.black_box.trials import Deed, Trials
+from oar.solvers.discrete.ground import given_rows, given_weights
+from oar.solvers.settings import Exact, as_solver
+
+
+def propose_members(
+    problem: Problem, solver: Any, signal: Any, propose: Propose, on_step: OnStep | None = None, query: bool = False
+) -> Proposal:
+    """Members move, are relabelled or leave, and the query moves too if `query`; `propose` plans for surrogates."""
+    if signal != "auto":
+        raise OptionError(
+            f"signal: {problem.model.name} can only be trained and asked, so that there is none; leave it out, got "
+            f"{signal!r}."
+        )
+    if query and problem.limits is not None:
+        raise OptionError(
+            "people: joint recourse with a black box is for plain features, got a table; use oar.collective for the "
+            "members and oar.individual for the query."
+        )
+    if problem.levers is not None and problem.keep is not None:
+        problem.only_moves("a plan that must leave others alone")
+    kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
+    settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
+    if not query and (solver == "auto" or isinstance(settings, Exact)):
+        found = _exactly(problem, solver, outside_exact.propose_collective)
+        if found is not None:
+            return found
+    if isinstance(settings, Surrogate):
+        return _by_surrogates(problem, settings, propose, query)
+    return _by_search(problem, settings, propose, query, on_step, began)
+
+
+def propose_query(problem: Problem, solver: Any) -> Proposal:
+    """The query moves, and the black box stays as it is."""
+    settings = as_solver(solver, DirectSearch(), (Exact, DirectSearch))
+    if solver == "auto" or isinstance(settings, Exact):
+        found = _exactly(problem, solver, outside_exact.propose_individual)
+        if found is not None:
+            return found
+    elif settings != replace(DirectSearch(), seed=settings.seed):
+        raise OptionError(
+            "solver: the query's own move is searched for by questions alone, so only DirectSearch(seed=…) does "
+            "anything here; leave the other settings out."
+        )
+    return outside_individual.solve(problem, settings.seed)
+
+
+def _calls(problem: Problem) -> Calls:
+    assert isinstance(problem.model, BlackBox)
+    return problem.model.calls
+
+
+def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposal | None]) -> Proposal | None:
+    """Return an exact solution, with what it asked; None where there is none, and none was asked for."""
+    before = _calls(problem).copy()
+    found = propose(problem)
+    if found is None and solver != "auto":
+        raise OptionError(
+            "solver: 'exact' is for one decision tree (individual recourse) and for nearest neighbours, on plain "
+            f"features, got {problem.model.name}; leave the solver out, which then searches."
+        )
+    return None if found is None else replace(found, calls=_calls(problem).since(before))
+
+
+def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, query: bool) -> Proposal:
+    trials = Trials(problem, refits=1)  # to distil, if that is asked for
+    seen = outlook(problem, settings, trials, propose, query)
+    kept = " Whether it leaves others alone is for the audit to say." if problem.keep is not None else ""
+    return Proposal(
+        plan=_plan(seen.problem, seen.deed),
+        solver="surrogate",
+        claimed_loss=seen.predicted.loss,
+        gap=np.inf,
+        bound=0.0,
+        exact=False,
+        impossible=False,
+        finished=True,
+        steps=0,
+        passes=trials.calls.fits,
+        note=f"{seen.note}{kept}",
+        promised=False,
+        calls=trials.calls,
+        estimated=True,
+        claimed_success=seen.predicted.success,
+    )
+
+
+def _by_search(
+    problem: Problem, settings: DirectSearch, propose: Propose, query: bool, on_step: OnStep | None, began: Calls
+) -> Proposal:
+    trials = Trials(problem, settings.refits, time.monotonic() + settings.time_limit, began)
+    seen = None
+    if settings.surrogate is not None:
+        seen = outlook(problem, settings.surrogate, trials, propose, query)
+        problem = trials.problem = seen.problem
+    elif problem.best is not None:
+        raise OptionError("start: surrogates choose the most useful members, so oar.Best needs them; leave it out.")
+    if problem.levers is not None:
+        found = search_levers(problem, settings, trials, seen, on_step)
+    else:
+        found = search(problem, settings, trials, seen, query=query, on_step=on_step)
+    calls = trials.calls
+    how = f"Searched over {found.policy} by {counted(calls.fits, 'training', 'trainings')}."
+    return Proposal(
+        plan=_plan(problem, found.deed),
+        solver="direct-search",
+        claimed_loss=found.loss,
+        gap=np.inf,
+        bound=0.0,
+        exact=False,
+        impossible=False,
+        finished=not found.ended,
+        steps=found.steps,
+        passes=calls.fits,
+        ended=found.ended,
+        note=how if seen is None else f"{how} {seen.note}",
+        promised=False,
+        calls=calls,
+        estimated=found.random,
+    )
+
+
+def _plan(problem: Problem, deed: Deed) -> Plan:
+    own = np.zeros(problem.people.dimensions) if deed.query_move is None else deed.query_move
+    if problem.levers is None:
+        return MemberPlan(problem, own, deed.moves)
+    weights = given_weights(problem)
+    after = weights if deed.weights is None else deed.weights
+    targets = given_rows(problem) if deed.rows is None else deed.rows
+    return LeverPlan(problem, own, deed.moves, targets=targets, away=(after == 0) & (weights > 0))

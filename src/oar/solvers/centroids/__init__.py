@@ -1,0 +1,1 @@
+"""Nearest centroid: exact, by gradients, and by the paper's heuristic."""

@@ -1,0 +1,34 @@
+"""The paper's own heuristic: one gradient, normalised to the budget.
+
+The appendix takes the gradient of the objective with respect to the perturbation and rescales it to norm ε.
+For p = 2 that is exactly optimal for the members as long as ε ≤ d_g; past that the goal's centroid
+overshoots the query. It is here to be compared with, so it is neither safeguarded nor warm-started.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.sets.norms import Norm
+from oar.plans import Proposal
+from oar.problem import Problem
+from oar.solvers.centroids.exact import propose
+from oar.solvers.centroids.reach import reach_of
+
+
+def solve(problem: Problem, members: bool, query: bool) -> Proposal:
+    """Move members, query or both by one normalised gradient step from where they are."""
+    reach = reach_of(problem, members, query)
+    gradients = reach.gradients(reach.offsets)
+    directions = normalised(-gradients, reach.norm)
+    directions[reach.radii == 0] = 0.0
+    # The query's move by δ moves every offset by −δ, so its descent direction is +Σ_c ∂L/∂μ_c.
+    query_move = reach.query_budget * normalised(gradients.sum(axis=0), reach.norm)
+    return propose(problem, reach, directions + 0.0, query_move + 0.0, solver="paper")
+
+
+def normalised(vectors: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
+    """Return v/‖v‖_p, and 0 for 0."""
+    length = norm.length(vectors)[..., None]
+    return vectors / np.where(length > 0, length, 1.0)

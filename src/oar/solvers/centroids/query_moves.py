@@ -1,0 +1,212 @@
+"""The query's own best move, alone (equation 2 of the paper) or together with the members (joint).
+
+For a query at z the members' best answer is known in closed form (`reach`), so only z is searched:
+
+    F(z) = log(1 + Σ_{c≠g} exp(near(z, ball_g) − far(z, ball_c))),        ‖z − x†‖_p ≤ ε
+
+with balls of radius r_c around the centroids (all r_c = 0: the individual alone). By the envelope theorem
+∇near and ∇far are the unit vectors from the nearest and farthest points to z. F is not convex, so the
+search starts from many points, side by side, and keeps the best. What is proved is a lower bound
+(`Reach.relaxed`), not that the best start was among them.
+
+F has a kink where the query touches the goal's ball (near = 0), and optima like to sit in it; there a gradient
+method bounces. So the search is made twice: freely, and among the moves that touch, where near is 0 and the rest
+is smooth. The better answer wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.sets.norms import Norm, euclidean
+from oar.plans import Proposal
+from oar.problem import Problem
+from oar.solvers.centroids.exact import propose
+from oar.solvers.centroids.reach import reach_of
+from oar.solvers.centroids.spectral import Array, Minimum, Objective, Rows, minimise
+from oar.solvers.settings import ProjectedGradient
+
+MOST_RIVALS = 12
+DYKSTRA_ROUNDS = 200
+
+
+def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Proposal:
+    """Move the query, and the members too if `members`, to the least goal loss found."""
+    reach = reach_of(problem, members, query=True)
+    batch = QueryBatch(
+        reach.offsets[None], np.array([reach.goal]), reach.radii[None], np.array([reach.query_budget]), reach.norm
+    )
+    found = best_moves(batch, settings)
+    query_move = found.points[0] + 0.0
+    at_query = replace(reach, offsets=reach.offsets - query_move)
+    return propose(
+        problem,
+        reach,
+        at_query.directions(),
+        query_move,
+        solver="projected-gradient",
+        tolerance=settings.smallest_gap,
+        steps=found.steps,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBatch:
+    """Independent queries to be moved: offsets (b, k, d), goals (b,), radii (b, k), budgets (b,)."""
+
+    offsets: Array
+    goals: NDArray[np.intp]
+    radii: Array
+    budgets: Array
+    norm: Norm
+
+
+def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
+    """Return the best move (b, d) of each query, over all starts."""
+    everyone = np.arange(len(batch.goals))
+    starts = start_moves(batch, settings)
+    best = _search(batch, everyone, starts, settings, touching=False)
+    goal_radii = batch.radii[everyone, batch.goals]
+    apart = batch.norm.length(batch.offsets[everyone, batch.goals])
+    able = np.flatnonzero((goal_radii > 0) & (apart <= batch.budgets + goal_radii))
+    if not able.size:
+        return best
+    touching = _search(batch, able, starts[able], settings, touching=True)
+    # Judged as it is, not as it would be if the projection onto both balls had no rounding.
+    values, _ = _objective(batch, able, batch.budgets, touching=False).evaluate(touching.points, np.arange(able.size))
+    better = values < best.values[able]
+    best.points[able[better]], best.values[able[better]] = touching.points[better], values[better]
+    best.finished[able[better]] = touching.finished[better]
+    return Minimum(best.points, best.values, best.finished, best.steps + touching.steps)
+
+
+def _search(
+    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, touching: bool
+) -> Minimum:
+    """Return the best move of each of some queries, from its own starts (q, s, d)."""
+    count, tries, dimensions = starts.shape
+    owner = np.repeat(queries, tries)
+    # Distances have slope 1, so a first step of the budget's size reaches across the ball.
+    first = np.maximum(batch.budgets[owner], np.finfo(float).tiny)
+    objective = _objective(batch, owner, first, touching)
+    found = minimise(objective, starts.reshape(-1, dimensions), first, settings.most_steps, settings.smallest_gap)
+    chosen = found.values.reshape(count, tries).argmin(axis=1) + tries * np.arange(count)
+    return Minimum(found.points[chosen], found.values[chosen], found.finished[chosen], found.steps)
+
+
+def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
+    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones.
+
+    The random ones are extreme points of the ball, each once at full length and once drawn inwards.
+    """
+    count, classes, dimensions = batch.offsets.shape
+    everyone = np.arange(count)
+    to_goal = batch.offsets[everyone, batch.goals]
+    distances = euclidean(batch.offsets)
+    distances[everyone, batch.goals] = np.inf
+    rivals = distances.argsort(axis=1)[:, : min(classes - 1, MOST_RIVALS)]
+    to_rivals = np.take_along_axis(batch.offsets, rivals[..., None], axis=1)
+    generator = np.random.default_rng(settings.seed)
+    random = generator.normal(size=(count, settings.random_starts, dimensions))
+    inwards = generator.random((count, settings.random_starts, 1))
+    headings = np.concatenate([-to_rivals, to_goal[:, None] - to_rivals, random], axis=1)
+    budgets = batch.budgets[:, None]
+    extreme = batch.norm.maximise(headings, np.broadcast_to(budgets, headings.shape[:2]))
+    scattered = batch.norm.project(random * budgets[..., None], budgets) * inwards
+    return np.concatenate(
+        [np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets), extreme, scattered], axis=1
+    )
+
+
+def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool) -> Objective:
+    """Return F and its gradient over moves (b, d); row j of the points belongs to query owner[j].
+
+    With `touching`, moves are confined to those from which the goal's centroid can be brought onto the query.
+    """
+    norm = batch.norm
+
+    def evaluate(moves: Array, rows: Rows) -> tuple[Array, Array]:
+        queries = owner[rows]
+        goals, each = batch.goals[queries], np.arange(len(rows))
+        offsets = batch.offsets[queries] - moves[:, None]
+        radii = batch.radii[queries]
+        # The farthest points of all balls, then the nearest point for the goal's.
+        ends = offsets + norm.farthest(offsets, radii)
+        goal_offsets = offsets[each, goals]
+        ends[each, goals] = goal_offsets + norm.project(-goal_offsets, radii[each, goals])
+        if touching:
+            ends[each, goals] = 0.0
+        distances = euclidean(ends)
+        units = ends / np.where(distances > 0, distances, 1.0)[..., None]
+        exponents = distances[each, goals][:, None] - distances
+        exponents[each, goals] = -np.inf
+        highest = np.maximum(exponents.max(axis=1), 0.0)[:, None]
+        shares = np.exp(exponents - highest)
+        values = highest[:, 0] + np.log1p(shares.sum(axis=1) + np.expm1(-highest[:, 0]))
+        pulls = np.exp(exponents - values[:, None])
+        # ∂d_c/∂z = −u_c with u_c the unit vector from z to the end point, so ∇F = Σ_c q_c (u_c − u_g).
+        gradients = np.einsum("bc,bcd->bd", pulls, units) - pulls.sum(axis=1)[:, None] * units[each, goals]
+        return values, gradients
+
+    def project(moves: Array, rows: Rows) -> Array:
+        queries = owner[rows]
+        budgets = batch.budgets[queries]
+        if not touching:
+            return norm.project(moves, budgets)
+        goals = batch.goals[queries]
+        return project_onto_both(norm, moves, budgets, batch.offsets[queries, goals], batch.radii[queries, goals])
+
+    def gap(moves: Array, gradients: Array, rows: Rows) -> Array:
+        if touching:  # no linear maximiser over two balls: measure by a projected step instead
+            steps = project(moves - first[rows][:, None] * gradients, rows) - moves
+            return np.maximum(-(gradients * steps).sum(axis=1), 0.0)
+        budgets = batch.budgets[owner[rows]]
+        return np.maximum(budgets * norm.dual.length(gradients) + (gradients * moves).sum(axis=1), 0.0)
+
+    return Objective(evaluate, project, lambda left, right, rows: np.einsum("bd,bd->b", left, right), gap)
+
+
+def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array, radii: Array) -> Array:
+    """Project each point (b, d) onto the ball of `budgets` around 0 that meets the ball of `radii` around `centres`.
+
+    p=∞: two boxes meet in a box. p=2: the nearest point of one ball if it lies in the other, else the point of the
+    two spheres' common circle in the direction of the point. p=1: Dykstra's alternating projections.
+    """
+    if norm.p == np.inf:
+        low = np.maximum(-budgets[:, None], centres - radii[:, None])
+        high = np.minimum(budgets[:, None], centres + radii[:, None])
+        return np.clip(points, np.minimum(low, high), high)
+    if norm.p == 1:
+        return _dykstra(norm, points, budgets, centres, radii)
+    own = norm.project(points, budgets)
+    goals = centres + norm.project(points - centres, radii)
+    distances = euclidean(centres)[:, None]
+    distances = np.where(distances > 0, distances, 1.0)  # concentric: one ball holds the other, and no circle is needed
+    axes = centres / distances
+    # (D² + ε² − r²)/2D and √(ε² − along²), written so that nothing is squared
+    along = 0.5 * (distances + (budgets - radii)[:, None] * ((budgets + radii)[:, None] / distances))
+    across = points - np.einsum("bd,bd->b", points, axes)[:, None] * axes
+    inner, outer = np.maximum(budgets[:, None] - along, 0.0), np.maximum(budgets[:, None] + along, 0.0)
+    width = np.sqrt(inner) * np.sqrt(outer)
+    length = euclidean(across)[:, None]
+    circle = along * axes + width * (across / np.where(length > 0, length, 1.0))
+    own_fits = (euclidean(own - centres) <= radii)[:, None]
+    goals_fit = (euclidean(goals) <= budgets)[:, None]
+    return np.where(own_fits, own, np.where(goals_fit, goals, circle))
+
+
+def _dykstra(norm: Norm, points: Array, budgets: Array, centres: Array, radii: Array) -> Array:
+    """Project onto two p-balls by turns, each turn correcting for what the last one on that ball took away."""
+    own_excess, goal_excess = np.zeros_like(points), np.zeros_like(points)
+    for _ in range(DYKSTRA_ROUNDS):
+        own = norm.project(points + own_excess, budgets)
+        own_excess += points - own
+        goals = centres + norm.project(own + goal_excess - centres, radii)
+        goal_excess += own - goals
+        points = goals
+        if np.abs(goals - own).max() <= 1e-13 * np.abs(goals).max():  # in both balls; points alone may stall
+            break
+    return norm.project(goals, budgets)

@@ -1,0 +1,1 @@
+"""The cheapest change of one person."""

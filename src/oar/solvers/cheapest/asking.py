@@ -1,0 +1,299 @@
+"""The cheapest change of one person: what is asked, made ready once for many people.
+
+Linear models (and nearest centroid, whose duels are linear) are solved by programmes (`milp`), and what is
+found is proved by a certificate (`branch_and_bound`); all others are solved by search (`nonlinear_search`). With
+z = W x + b, the goal g leads rival c by (W_g − W_c)·x + b_g − b_c. Centroids: seen from the person, with a_c = μ_c − x,
+a move δ ends nearer to g than to c if (a_g − a_c)·δ + (‖a_c‖² − ‖a_g‖²)/2 > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.plausible import NOBODY, Neighbourhood
+from oar.actions.sets.cost_region import distance_scales
+from oar.errors import NumericsError
+from oar.estimators.twin import Twin
+from oar.models import Differentiable, NearestCentroid
+from oar.models.linear.losses import Linear
+from oar.models.wrap.scaled import unscaled
+from oar.people import Population
+from oar.plans.individual.certificate import Certificate
+from oar.problem import Problem
+from oar.solvers.cheapest.branch_and_bound import prove
+from oar.solvers.cheapest.milp import Found, settled, solve
+from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, SearchTask, search
+from oar.solvers.cheapest.rules import branched
+from oar.solvers.cheapest.space import Leads, Space, space_of
+from oar.solvers.cheapest.statement import statement_of
+
+Array = NDArray[np.float64]
+MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
+LINEAR_TIE, CENTROID_TIE = 1.001e-9, 1.001e-13  # what an audit calls a tie, of outputs and of distances
+SHARE = 1e-9  # of what a lead lacks, by which it must be more, because HiGHS is not exact
+TIGHT = 1e-10  # the gradient norm of refits
+MOST_SEARCHES = 12  # with rules kept in one way or another
+CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What the solver proposes for one person.
+
+    Attributes:
+        space: what they may change.
+        change: v, or None where no way was found.
+        cost: what it costs.
+        note: how it was found.
+    """
+
+    space: Space
+    change: Array | None
+    cost: float
+    note: str = ""
+
+    @property
+    def person(self) -> Array:
+        """The person afterwards (d,)."""
+        return self.space.start if self.change is None else self.space.person(self.change)
+
+
+class Ask(NamedTuple):
+    """One person's question: the problem, what costs are, and the person's own limits."""
+
+    problem: Problem
+    kind: str
+    own: Mapping[str, Limit]
+
+
+Accepts = Callable[[Space], tuple[Array, Array, Array]]
+"""From what may be changed to slopes, errors (r, v) and leads (r,): what an audit would accept."""
+
+
+class Ready:
+    """A model fitted to people once, and limits checked, for any number of queries.
+
+    Args:
+        people: with an encoding.
+        model: of oar.models.
+        limits: of the table's columns, not yet checked.
+    """
+
+    def __init__(self, people: Population, model: NearestCentroid | Differentiable, limits: Limits) -> None:
+        """Check the limits; the model is fitted when the first query asks."""
+        assert people.encoding is not None
+        self.people, self.model, self.encoding = people, model, people.encoding
+        self.limits, self._given = limits.check(people.encoding.schema), limits
+        features = np.asarray(people.features, dtype=np.float64)
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = weights / weights.sum()
+        centre = weights @ features
+        deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        rounding = CONSTANT * np.abs(centre)  # of a column that never varies
+        self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether leads are linear, so that what is found can be proved to be the cheapest."""
+        linear = isinstance(unscaled(self.model), Linear) or (isinstance(self.model, Twin) and self.model.linear)
+        return linear or isinstance(self.model, NearestCentroid)
+
+    def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
+        """Return what a person may change."""
+        limits = self.limits if limits is None else limits
+        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own), self._near(start))
+
+    def _near(self, start: Array) -> Callable[[Array], NDArray[np.bool_]] | None:
+        """Return what reports whether somebody who stands at `start` ends where people are."""
+        where = self._neighbourhood
+        if where is None:
+            return None
+        return lambda rows: where.near(rows, np.full(len(rows), NOBODY), np.repeat(start[None], len(rows), axis=0))
+
+    @cached_property
+    def _neighbourhood(self) -> Neighbourhood | None:
+        if self.limits.plausible is None:
+            return None
+        return Neighbourhood(
+            self.limits.plausible, self._examples, distance_scales(self.limits, self.encoding, self._spread[1])
+        )
+
+    def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
+        return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
+
+    def way(self, ask: Ask, care: float = 1.0) -> Way:
+        """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
+        space = self.space(ask.problem.query_features, ask.kind, ask.own)
+        if not self.exact:
+            return self._searched(ask.problem, space, care)
+        goal = self._leads(ask.problem, care)
+        found = branched(space, lambda part: solve(part, goal))
+        if found.change is not None and not space.is_plausible(found.change):
+            return self._plausibly(space, goal, found)
+        return Way(space, found.change, found.cost)
+
+    def way_at(self, ask: Ask, place: Array, care: float = 1.0) -> Way | None:
+        """Return a way that is like a place which a proof could not rule out; None where there is none."""
+        space = self.space(ask.problem.query_features, ask.kind, ask.own)
+        change = settled(space, self._leads(ask.problem, care), place)
+        return None if change is None or not space.allows(change) else Way(space, change, space.cost(change))
+
+    def proof(self, ask: Ask, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
+        """Return what proves that nothing is cheaper, and a place that may be cheaper than `most`."""
+        return self._proved(self.space(ask.problem.query_features, ask.kind, ask.own), accepts, most)
+
+    def _proved(self, space: Space, accepts: Accepts, most: float = np.inf) -> tuple[Certificate, Array | None]:
+        if not space.size and not self.exact:  # the person as they are, who has not the goal
+            nothing = np.zeros((1, 0))
+            return prove(statement_of(space, nothing, nothing, -np.ones(1)))
+        return prove(statement_of(space, *accepts(space)), most)
+
+    def can_prove(self, ask: Ask) -> bool:
+        """Report whether anything can be proved: leads are linear, or nothing may change."""
+        return self.exact or not self.space(ask.problem.query_features, ask.kind, ask.own).size
+
+    def expected(self) -> Array:
+        """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
+        return self._matrix if self.exact and not isinstance(self.model, NearestCentroid) else np.zeros((0, 0))
+
+    def _plausibly(self, space: Space, goal: Leads, found: Found) -> Way:
+        """Search for a change that ends where people are, because the cheapest one does not."""
+
+        def searched(part: Space) -> Found:
+            change = search(LinearTask(part, goal), self._examples)
+            return Found(change, np.inf if change is None else part.cost(change), 0.0)
+
+        change = branched(space, searched, MOST_SEARCHES).change
+        cost = np.inf if change is None else space.cost(change)
+        note = (
+            f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
+            "cheaper one where people are may exist."
+        )
+        return Way(space, change, cost, note)
+
+    def _searched(self, problem: Problem, space: Space, care: float) -> Way:
+        if not space.size:
+            return Way(space, None, np.inf)
+
+        def searched(part: Space) -> Found:
+            found = search(SearchTask(part, self._outputs, problem, care * MARGIN), self._examples)
+            return Found(found, np.inf if found is None else part.cost(found), 0.0)
+
+        change = branched(space, searched, MOST_SEARCHES).change
+        cost = np.inf if change is None else space.cost(change)
+        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
+        return Way(space, change, cost, note)
+
+    def _leads(self, problem: Problem, care: float) -> Leads:
+        if isinstance(self.model, NearestCentroid):
+            return _centroid_leads(self._centroids, problem, care)
+        return _linear_leads(self._matrix, problem, care)
+
+    @cached_property
+    def _centroids(self) -> Any:
+        assert isinstance(self.model, NearestCentroid)
+        return self.model.fit(self.people)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        training = self.model.training(self.people)  # type: ignore[union-attr]
+        fit = training.fit(training.moved(None), training.start(), TIGHT)
+        if not fit.converged and fit.residual > 100 * TIGHT:
+            raise NumericsError(
+                f"model: {self.model.name} must be refitted to a gradient norm of {TIGHT:.0e}, got {fit.residual:.1e}; "
+                "a larger penalty or standardised features make training easier."
+            )
+        return training.matrix(fit.parameters)
+
+    @cached_property
+    def _outputs(self) -> Outputs:
+        return Outputs.of(self.model, self.people)  # type: ignore[arg-type]
+
+    @cached_property
+    def _examples(self) -> Array:
+        return np.asarray(self.people.features, dtype=np.float64)
+
+    def conflict(self, ask: Ask, accepts: Accepts) -> tuple[str, ...]:
+        """Return limits that together rule the goal out: one is left out if the others are proved to do so without it.
+
+        A deletion filter; what is kept is what nothing proves to be needless.
+        """
+        kept, links = {**self.limits.columns, **self._checked(ask.own)}, list(self.limits.links)
+        rules = list(self.limits.rules)
+
+        def impossible(columns: Mapping[str, Limit], texts: list[str], rules: list[str]) -> bool:
+            limits = Limits(columns, tuple(texts), {}, tuple(rules))
+            space = self.space(ask.problem.query_features, "l1", {}, limits)
+            return (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf
+
+        for name in list(kept):
+            fewer = {other: limit for other, limit in kept.items() if other != name}
+            if impossible(fewer, links, rules):
+                kept = fewer
+        for text in list(links):
+            fewer_links = [other for other in links if other != text]
+            if impossible(kept, fewer_links, rules):
+                links = fewer_links
+        for text in list(rules):
+            fewer_rules = [other for other in rules if other != text]
+            if impossible(kept, links, fewer_rules):
+                rules = fewer_rules
+        given = {**self._given.columns, **ask.own}
+        return _in_words(Limits({name: given[name] for name in kept}, tuple(links), {}, tuple(rules)))
+
+
+def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
+    slopes, values = matrix[:, :-1], matrix[:, :-1] @ problem.query_features + matrix[:, -1]
+    if problem.regresses:
+        within, target = problem.within, problem.goal_target
+        scales = np.abs(target) + within + np.abs(values - target)
+        scales = np.where(scales > 0, scales, 1.0)
+        margins = np.minimum(1e-2 * care * MARGIN * scales, 0.5 * within)  # the range's edge is inside: rounding only
+        return Leads(
+            np.vstack([-slopes, slopes]),
+            np.concatenate([within - (values - target), within + (values - target)]),
+            np.tile(margins, 2),
+            np.tile(scales, 2),
+        )
+    if len(matrix) == 1:  # the second class's logit, measured against 0
+        slopes, values = np.vstack([np.zeros_like(slopes), slopes]), np.array([0.0, values[0]])
+    rivals = np.delete(np.arange(len(values)), problem.goal)
+    scales = np.full(rivals.size, 1 + float(np.abs(values).max()))
+    leads = values[problem.goal] - values[rivals]
+    margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
+    return Leads(slopes[problem.goal] - slopes[rivals], leads, margins, scales)
+
+
+def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
+    goal, point = problem.goal, problem.query_features
+    offsets = centroids.positions - point
+    rivals = np.delete(np.arange(len(offsets)), goal)
+    normals = offsets[goal] - offsets[rivals]
+    leads = -0.5 * np.einsum("cd,cd->c", normals, offsets[goal] + offsets[rivals])
+    distances = np.linalg.norm(offsets, axis=1)
+    far = distances[goal] + distances[rivals]
+    scales = np.where(far > 0, far**2, 1.0)
+    # Distances tie within 1e-13 of the data's size; halved squares differ by half the sum of the distances times that.
+    size = np.maximum(np.maximum(centroids.sizes[rivals], centroids.sizes[goal]), np.abs(point).max())
+    return Leads(normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
+
+
+def _in_words(limits: Limits) -> tuple[str, ...]:
+    """Name limits as a caller would: by column and setting, or by a link's own text."""
+    found = []
+    for name, limit in limits.columns.items():
+        said = [
+            f"{setting}={value!r}" if setting != "immutable" else "immutable"
+            for setting, value in vars(limit).items()
+            if setting not in ("cost", "unit") and value is not None and value is not False
+        ]
+        if said:
+            found.append(f"{name}: {', '.join(said)}")
+    return (*found, *(f"link {text!r}" for text in limits.links), *(f"rule {text!r}" for text in limits.rules))

@@ -1,0 +1,196 @@
+"""A certificate for the cheapest change: best-first branch and bound, whose every leaf is checked without the solver.
+
+A part whose relaxed place is no change (an entry is not whole, a column is paid for in part, a rule is broken) is
+parted there; so is one with an entry that has no bounds, whose sign decides what rounding may do. The proof ends where
+no part can be cheaper than what was found by a share of 1e-6, or where a part cannot be parted: then its place is a
+change that may be cheaper, and is handed back to be tried.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.plans.individual.certificate import (
+    Certificate,
+    Choice,
+    Either,
+    Leaf,
+    Narrowed,
+    Part,
+    Split,
+    Statement,
+    Tree,
+    entry_terms,
+    leaf_bound,
+    whole_part,
+)
+from oar.solvers.cheapest.multipliers import relaxed
+
+Array = NDArray[np.float64]
+ENOUGH = 2e-7  # share of the cost to which the bound is brought
+MOST_PARTS = 400
+WHOLE = 1e-7  # how far from whole a relaxed place may be
+TRULY = 1e-12  # and what is still parted where nothing else is
+SHARE = 1e-9
+MUCH = 1e-3  # of what rows leave
+
+
+@dataclass(eq=False)
+class _Node:
+    """A part, what is proved of it, its relaxed place, and how it was parted."""
+
+    part: Part
+    kept: frozenset[int]  # rules that are kept in one way already
+    leaf: Leaf
+    bound: float
+    point: Array | None
+    shares: dict[int, float]
+    doubtful: Leaf | None = None  # multipliers that show that nothing is in it, but do not stand up to rounding
+    how: tuple[str, int, float] | None = None
+    children: tuple[_Node, ...] = field(default=())
+
+    def tree(self) -> Tree:
+        """Return what proves the part's bound."""
+        nodes = [self]  # parents first; a list, for trees may be deeper than functions may call themselves
+        for node in nodes:
+            nodes += node.children
+        made: dict[int, Tree] = {}
+        for node in reversed(nodes):
+            made[id(node)] = node._joined(tuple(made.pop(id(child)) for child in node.children))
+        return made[id(self)]
+
+    def _joined(self, below: tuple[Tree, ...]) -> Tree:
+        if self.how is None:
+            return self.leaf
+        kind, number, at = self.how
+        if kind == "split":
+            return Split(number, at, *below)
+        return Choice(number, *below) if kind == "choice" else Either(number, below)
+
+
+def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Array | None]:
+    """Return a certificate, and a place that may be a cheaper change than one that costs `most`."""
+    number = count()
+    root = _looked_at(statement, whole_part(statement, most), frozenset(), Leaf(np.zeros(statement.room.size)))
+    waiting = [(root.bound, next(number), root)]
+    enough = most * (1 - ENOUGH) if most < np.inf else np.inf
+    better = None
+    while waiting:
+        bound, visited, node = heapq.heappop(waiting)
+        if bound >= enough:
+            break
+        how = _parting(statement, node)
+        if how is None or visited > MOST_PARTS:
+            better = node.point if how is None else None
+            break
+        node.how = how
+        node.children = tuple(_looked_at(statement, part, kept, node.leaf) for part, kept in _parts(statement, node))
+        for child in node.children:
+            if child.bound < np.inf:
+                heapq.heappush(waiting, (child.bound, next(number), child))
+    return Certificate(statement, root.tree(), most), better
+
+
+def _looked_at(statement: Statement, part: Part, kept: frozenset[int], before: Leaf) -> _Node:
+    """Relax a part; the multipliers of the one that it is of are no worse in it than there, and may be better."""
+    if part.empty:
+        return _Node(part, kept, Leaf(np.zeros(part.room.size)), np.inf, None, {})
+    found = relaxed(statement, part)
+    more = np.zeros(part.room.size - before.multipliers.size)
+    leaves = [found.leaf, Leaf(np.concatenate([before.multipliers, more]), before.empty)]
+    bounds = [leaf_bound(statement, part, leaf) for leaf in leaves]
+    best = int(bounds[1] > bounds[0])
+    doubtful = found.leaf if found.leaf.empty else None
+    return _Node(part, kept, leaves[best], bounds[best], None if doubtful else found.point, found.shares, doubtful)
+
+
+def _parts(statement: Statement, node: _Node) -> list[tuple[Part, frozenset[int]]]:
+    assert node.how is not None
+    kind, number, at = node.how
+    if kind == "split":
+        return [(part, node.kept) for part in node.part.split(statement, number, at)]
+    if kind == "choice":
+        return [(part, node.kept) for part in node.part.choice(statement, number)]
+    return [(node.part.narrowed(way), node.kept | {number}) for way in statement.rules[number]]
+
+
+def _parting(statement: Statement, node: _Node) -> tuple[str, int, float] | None:
+    """Return where to part a node; None where its place is a change, or nothing is left to part."""
+    unsure = _unsure(statement, node)
+    if unsure is not None:
+        return "split", unsure, 0.0
+    if node.point is None:
+        column = _undecided(statement, node)
+        return None if column is None else ("choice", column, 0.0)
+    if statement.kind == "l0":
+        column = _unpaid(statement, node)
+        if column is not None:
+            return "choice", column, 0.0
+    off = np.where(statement.whole, np.abs(node.point - np.rint(node.point)), 0.0)
+    far = TRULY * (1 + np.abs(node.point))
+    rule = _broken(statement, node)
+    if (off > np.maximum(WHOLE, far)).any() or ((off > far).any() and rule is None):
+        entry = int(off.argmax())
+        return "split", entry, float(np.floor(node.point[entry]))
+    return None if rule is None else ("either", rule, 0.0)
+
+
+def _unsure(statement: Statement, node: _Node) -> int | None:
+    """Return an entry, far from its bounds on both sides, of which rounding is worth much with these multipliers."""
+    part, leaf = node.part, node.doubtful or node.leaf
+    if not leaf.multipliers.any() or not (node.doubtful or node.bound == 0):
+        return None
+    prices = statement.prices if statement.kind == "l1" and not leaf.empty else np.zeros(part.low.size)
+    worth = np.where((part.low < 0) & (part.high > 0), entry_terms(prices, part, leaf.multipliers), 0.0)
+    lost = worth < -MUCH * float(leaf.multipliers @ np.abs(part.room))
+    return int(worth.argmin()) if lost.any() else None
+
+
+def _undecided(statement: Statement, node: _Node) -> int | None:
+    """Return a column that is neither paid for nor left as it is ("l0"), one without bounds first."""
+    if statement.kind != "l0":
+        return None
+    part = node.part
+    open_ = (part.low < part.high) & (part.low <= 0) & (part.high >= 0) & ~np.isin(statement.column, list(part.paid))
+    reach = np.where(open_, np.maximum(-part.low, part.high), 0.0)
+    return int(statement.column[reach.argmax()]) if open_.any() else None
+
+
+def _unpaid(statement: Statement, node: _Node) -> int | None:
+    """Return a column that the relaxed place changes and pays for only in part."""
+    assert node.point is not None
+    best, worth = None, 0.0
+    for column in np.unique(statement.column):
+        mine = statement.column == column
+        if column in node.part.paid or ((node.part.low > 0) | (node.part.high < 0))[mine].any():
+            continue
+        moved = bool((node.point[mine] != 0).any())
+        share = node.shares.get(int(column), 0.0)
+        lacks = (1 - share) * float(statement.flat[mine][0]) if moved and share < 1 - SHARE else 0.0
+        if lacks > worth:
+            best, worth = int(column), lacks
+    return best
+
+
+def _broken(statement: Statement, node: _Node) -> int | None:
+    """Return the number of a rule that the relaxed place keeps in none of its ways."""
+    assert node.point is not None
+    for number, ways in enumerate(statement.rules):
+        if number not in node.kept and not any(_keeps(way, node.point) for way in ways):
+            return number
+    return None
+
+
+def _keeps(way: Narrowed, point: Array) -> bool:
+    slack = 1e-9 * (1 + np.abs(way.rows) @ np.abs(point))
+    near = 1e-9 * (1 + np.abs(point))
+    return bool(
+        (point >= way.low - near).all()
+        and (point <= way.high + near).all()
+        and (way.rows @ point <= way.room + slack).all()
+    )

@@ -1,0 +1,186 @@
+"""Multipliers for a part of what may be changed: from a programme in which nothing has to be whole.
+
+Nothing here is believed: `plans/certificate.py` computes what multipliers prove, by arithmetic of its own. So HiGHS and
+NNLS may be as wrong as they like; that makes bounds low, not false. Programmes are put into units in which entries are
+about 1.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.plans.individual.certificate import Leaf, Part, Statement
+from oar.solvers.cheapest.scaling import column_units
+
+Array = NDArray[np.float64]
+WIDER = (
+    1e-7  # share by which rows are loosened of entries with a sign and hardly a bound, so that rounding undoes nothing
+)
+FAR = 1e4  # in units of what matters: a bound that is as good as none
+DUST = 1e-11  # of the largest multiplier, in units of rows
+LACKING = 1e-10  # of a row's size: what a programme without costs may lack by rounding
+
+
+class Relaxed(NamedTuple):
+    """Multipliers; and where the programme ends (v,), None where it has no end, with the shares of columns paid for."""
+
+    leaf: Leaf
+    point: Array | None
+    shares: dict[int, float]
+
+
+def relaxed(statement: Statement, part: Part) -> Relaxed:
+    """Return good multipliers for a part."""
+    if statement.kind == "l2":
+        return _nearest(statement, part)
+    programme = _Programme(statement, part)
+    return programme.cheapest() or programme.lacking()
+
+
+class _Programme:
+    """Rows and bounds of v = p − n in units in which they are about 1, with shares z of columns to be paid for."""
+
+    def __init__(self, statement: Statement, part: Part) -> None:
+        self.statement, self.part = statement, part
+        self.up, self.down = np.flatnonzero(part.high > 0), np.flatnonzero(part.low < 0)
+        self.owner = np.concatenate([self.up, self.down])
+        self.signs = np.concatenate([np.ones(self.up.size), -np.ones(self.down.size)])
+        self.bottom = np.concatenate([np.maximum(part.low, 0.0)[self.up], np.maximum(-part.high, 0.0)[self.down]])
+        self.top = np.concatenate([part.high[self.up], -part.low[self.down]])
+        rows = part.rows[:, self.owner] * self.signs
+        loose = WIDER * np.abs(rows) + part.errors[:, self.owner]
+        units = column_units(rows, part.room)
+        one_sided = (self.top > FAR * units) & ((part.low >= 0) | (part.high <= 0))[self.owner]
+        rows = np.where(one_sided, rows - loose, rows)
+        self.columns = np.where((self.top > 0) & (self.top < units), self.top, units)  # no further than it may go
+        rows = rows * self.columns
+        units = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.abs(part.room))
+        self.units = np.where(units > 0, units, 1.0)
+        self.rows, self.room = rows / self.units[:, None], part.room / self.units
+
+    def cheapest(self) -> Relaxed | None:
+        """Return multipliers that bound the cost; None where HiGHS finds no place at all."""
+        statement, shares = self.statement, self._shared()
+        costs = np.zeros(self.owner.size) if statement.kind == "l0" else statement.prices[self.owner] * self.columns
+        flat = np.array([float(statement.flat[statement.column == column][0]) for column in shares])
+        costs = np.concatenate([costs, flat])
+        unit = float(costs.max(initial=0.0)) or 1.0
+        ties, rights = self._ties(shares)
+        bounds = np.column_stack(
+            [
+                np.concatenate([self.bottom / self.columns, np.zeros(len(shares))]),
+                np.concatenate([self.top / self.columns, np.ones(len(shares))]),
+            ]
+        )
+        rows = np.vstack([np.hstack([self.rows, np.zeros((len(self.rows), len(shares)))]), ties])
+        found = _asked(costs / unit, rows, np.concatenate([self.room, rights]), bounds)
+        if found is None:
+            return None
+        place, marginals = found
+        multipliers = unit * self._clean(marginals[: len(self.rows)]) / self.units
+        paid = {column: float(share) for column, share in zip(shares, place[self.owner.size :], strict=True)}
+        return Relaxed(Leaf(multipliers), self._joined(place), paid)
+
+    def lacking(self) -> Relaxed:
+        """Return multipliers that show that nothing is in the part, by the least that rows must lack."""
+        count = self.owner.size
+        bounds = np.column_stack(
+            [np.append(self.bottom / self.columns, 0.0), np.append(self.top / self.columns, np.inf)]
+        )
+        rows = np.hstack([self.rows, -np.ones((len(self.rows), 1))])
+        found = _asked(np.append(np.zeros(count), 1.0), rows, self.room, bounds)
+        if found is None:
+            return Relaxed(Leaf(np.zeros(len(self.rows))), None, {})
+        place, marginals = found
+        if place[-1] <= LACKING * (1 + np.abs(self.room).max(initial=0.0)):
+            marginals = np.where(marginals > 0, marginals, 0.0)
+        return Relaxed(Leaf(self._clean(marginals) / self.units, empty=True), self._joined(place), {})
+
+    def _shared(self) -> list[int]:
+        """Return the columns, not yet paid for, whose cost a share of their bounds may stand for."""
+        if self.statement.kind != "l0":
+            return []
+        column, part = self.statement.column, self.part
+        must = (part.low > 0) | (part.high < 0)
+        found = []
+        for number in np.unique(column[self.owner]):
+            mine = column == number
+            bounded = np.isfinite(part.low[mine]).all() and np.isfinite(part.high[mine]).all()
+            if number not in part.paid and not must[mine].any() and bounded:
+                found.append(int(number))
+        return found
+
+    def _ties(self, shares: list[int]) -> tuple[Array, Array]:
+        """Return rows that say: an entry goes no further than the share of its column's cost that is paid."""
+        found = []
+        for place, column in enumerate(shares):
+            for at in np.flatnonzero(self.statement.column[self.owner] == column):
+                row = np.zeros(self.owner.size + len(shares))
+                row[at], row[self.owner.size + place] = self.columns[at] / self.top[at], -1.0
+                found.append(row)
+        return np.array(found).reshape(len(found), self.owner.size + len(shares)), np.zeros(len(found))
+
+    def _joined(self, place: Array) -> Array:
+        change = np.zeros(self.part.low.size)
+        np.add.at(change, self.owner, self.signs * self.columns * place[: self.owner.size])
+        return np.clip(change, self.part.low, self.part.high)
+
+    def _clean(self, multipliers: Array) -> Array:
+        found = np.maximum(multipliers, 0.0)
+        return np.where(found > DUST * found.max(initial=0.0), found, 0.0)
+
+
+def _asked(costs: Array, rows: Array, room: Array, bounds: Array) -> tuple[Array, Array] | None:
+    """Return where HiGHS ends, and its multipliers; None where it finds no place."""
+    from scipy.optimize import linprog
+
+    if not costs.size:
+        return None if (room < 0).any() else (np.zeros(0), np.zeros(room.size))
+    fine = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = linprog(costs, A_ub=rows, b_ub=room, bounds=bounds, method="highs", options=fine)
+        except ValueError:
+            return None
+    if found.x is None or found.status != 0:
+        return None
+    return found.x, -found.ineqlin.marginals
+
+
+def _nearest(statement: Statement, part: Part) -> Relaxed:
+    """Return multipliers of the least-distance problem (Lawson & Hanson 1974, chapter 23) of entries times prices.
+
+    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its
+    multipliers are 2u / −r_{d+1}; where r = 0 nothing is in the part, and u itself shows it.
+    """
+    from scipy.optimize import nnls
+
+    prices, count = statement.prices, len(part.room)
+    unit = np.eye(prices.size)
+    above, below = np.isfinite(part.high), np.isfinite(part.low)
+    rows = np.vstack([part.rows / prices, unit[above], -unit[below]])
+    room = np.concatenate([part.room, (part.high * prices)[above], -(part.low * prices)[below]])
+    lengths = np.linalg.norm(rows, axis=1)
+    lengths = np.where(lengths > 0, lengths, np.where(room != 0, np.abs(room), 1.0))
+    rows, room = rows / lengths[:, None], room / lengths
+    if (room >= 0).all():
+        return Relaxed(Leaf(np.zeros(count)), np.zeros(prices.size), {})
+    size = -float(room.min())  # what is lacked most is at least so far away
+    stacked = np.vstack([-rows.T, -room / size])
+    corner = np.zeros(len(stacked))
+    corner[-1] = 1.0
+    try:
+        found = nnls(stacked, corner)[0]
+    except RuntimeError:
+        return Relaxed(Leaf(np.zeros(count)), None, {})
+    residual = stacked @ found - corner
+    if np.abs(residual).max() <= 1e-9 or residual[-1] >= 0:
+        return _Programme(statement, part).lacking()
+    multipliers = 2 * size * found / -residual[-1] / lengths
+    place = -size * residual[:-1] / residual[-1] / prices
+    return Relaxed(Leaf(multipliers[:count]), np.clip(place, part.low, part.high), {})

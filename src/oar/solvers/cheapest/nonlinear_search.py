@@ -1,0 +1,327 @@
+"""A cheap change for models that are not linear: no proof, but every answer reaches the goal.
+
+1. Starts: the person as they are, and the cheapest changes to what other people are who have the goal.
+2. From each, linear programmes in a row: leads are linearised where we stand, a mixed-integer programme finds the
+   cheapest change whose linearised leads suffice (what is lacking costs a lot), and a box around where we stand grows
+   where the model agreed and shrinks where it did not.
+3. What reached the goal is shortened: columns are put back one by one, whole steps taken back, levels exchanged,
+   numbers brought as near to their start as the goal allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models import Differentiable, Scaled
+from oar.models.differentiable import need_jax_functions
+from oar.models.wrap.scaled import unscaled
+from oar.people import Population
+from oar.problem import Problem
+from oar.solvers.cheapest.milp import Programme, solve
+from oar.solvers.cheapest.space import Leads, Space
+
+Array = NDArray[np.float64]
+STARTS = 2  # people whose place is a start,
+MORE_STARTS = 8  # where changes must end among people, which programmes know nothing of
+STEPS = 15
+LACKING = 1e3  # what a lead that is lacking costs, by the size of outputs
+NARROWEST = 1e-3
+CORRECTIONS = 2
+SLIGHT = 0.1  # share of the outputs' size
+HALVINGS = 30
+MOST_SHORTENINGS = 200
+BATCH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """A fitted model's outputs for rows of coordinates, and their slopes.
+
+    Attributes:
+        many: from (m, d) to (m, o).
+        slopes: from (d,) to (o, d).
+        centres, scales: (d,) of a scaler before the model; 0 and 1 without.
+    """
+
+    many: Callable[[Array], Any]
+    slopes: Callable[[Array], Any]
+    centres: Array
+    scales: Array
+
+    @staticmethod
+    def of(model: Differentiable, people: Population) -> Outputs:
+        """Fit the model to people, behind its scaler if it has one."""
+        need_jax_functions(unscaled(model), "oar.cheapest")
+        import jax
+
+        centres, scales, seen = np.zeros(people.dimensions), np.ones(people.dimensions), people
+        if isinstance(model, Scaled):
+            features = np.asarray(people.features, dtype=np.float64)
+            weights = np.ones(people.size) if people.weights is None else people.weights
+            weights, columns = weights / weights.sum(), model.columns(people)
+            centres = np.where(columns, weights @ features, 0.0)
+            spreads = np.sqrt(weights @ (features - centres) ** 2)
+            scales = np.where(columns & (spreads > 1e-9 * np.abs(centres)), spreads, 1.0)
+            seen, model = people.with_features((features - centres) / scales), model.model
+        parameters = model.fit(seen)
+        with jax.enable_x64(True):
+            own = jax.tree.map(jax.numpy.asarray, parameters)
+        many = jax.jit(jax.vmap(lambda row: model.outputs(own, row)))
+        slopes = jax.jit(jax.jacrev(lambda row: model.outputs(own, row)))
+        return Outputs(many, slopes, centres, scales)
+
+    def at(self, rows: Array) -> Array:
+        """Return the outputs (m, o); rows are filled up so that few sizes are compiled."""
+        import jax
+
+        count = len(rows)
+        filled = -(-count // BATCH) * BATCH if count > 1 else 1
+        padded = np.vstack([rows, np.repeat(rows[-1:], filled - count, axis=0)])
+        with jax.enable_x64(True):
+            return np.asarray(self.many((padded - self.centres) / self.scales))[:count]
+
+    def slope(self, row: Array) -> Array:
+        """Return how the outputs change with one person's coordinates, (o, d)."""
+        import jax
+
+        with jax.enable_x64(True):
+            return np.asarray(self.slopes((row - self.centres) / self.scales)) / self.scales
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One person's search: what they may change, and how far the goal is."""
+
+    space: Space
+
+    def worst(self, changes: Array) -> Array:
+        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
+        raise NotImplementedError
+
+    def linear(self, change: Array) -> Leads | None:
+        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
+        raise NotImplementedError
+
+    def reached(self, changes: Array) -> NDArray[np.bool_]:
+        """Report which changes reach the goal and keep every limit."""
+        if not len(changes):
+            return np.zeros(0, dtype=bool)
+        good = self.worst(changes) > 0
+        good[good] = [self.space.allows(change) for change in changes[good]]
+        return good
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTask(Task):
+    """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
+
+    outputs: Outputs
+    problem: Problem
+    margin: float
+
+    def leads(self, values: Array) -> tuple[Array, Array]:
+        """Return leads (m, r) for outputs (m, o), and the size (m,) of what they are differences of."""
+        if self.problem.regresses:
+            off, within = values - self.problem.goal_target, self.problem.within
+            size = 1 + np.abs(self.problem.goal_target).max() + np.abs(off).max(axis=1)
+            return np.hstack([within - off, within + off]), size
+        if values.shape[1] == 1:
+            values = np.hstack([np.zeros_like(values), values])
+        rivals = np.delete(np.arange(values.shape[1]), self.problem.goal)
+        return values[:, [self.problem.goal]] - values[:, rivals], 1 + np.abs(values).max(axis=1)
+
+    def worst(self, changes: Array) -> Array:
+        """Return by how much (m,) the least lead is above its margin, in units of outputs; NaN counts as far below."""
+        points = self.space.start + changes @ self.space.basis.T
+        leads, sizes = self.leads(self.outputs.at(points))
+        margin = min(self.margin, self.problem.within) if self.problem.regresses else self.margin
+        return np.nan_to_num(leads.min(axis=1) / sizes - margin, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+    def linear(self, change: Array) -> Leads | None:
+        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
+        offset = self.space.basis @ change
+        point = self.space.start + offset
+        leads, sizes = self.leads(self.outputs.at(point[None]))
+        slopes = self.outputs.slope(point)
+        if self.problem.regresses:
+            slopes = np.vstack([-slopes, slopes])
+        else:
+            if len(slopes) == 1:
+                slopes = np.vstack([np.zeros_like(slopes), slopes])
+            slopes = slopes[self.problem.goal] - np.delete(slopes, self.problem.goal, axis=0)
+        if not (np.isfinite(slopes).all() and np.isfinite(leads).all()):
+            return None
+        scales = np.full(len(slopes), sizes[0])
+        return Leads(slopes, leads[0] - slopes @ offset, 2 * self.margin * scales, scales)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTask(Task):
+    """One person's search with linear leads, where a programme alone cannot know what is allowed."""
+
+    goal: Leads
+
+    def worst(self, changes: Array) -> Array:
+        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
+        goal = self.goal
+        leads = goal.leads + changes @ self.space.basis.T @ goal.slopes.T
+        # Where there is no rival there is nothing to be short of.
+        return ((leads - goal.margins) / goal.scales).min(axis=1, initial=np.inf)
+
+    def linear(self, change: Array) -> Leads | None:
+        """Return the leads themselves."""
+        return self.goal
+
+
+def search(task: Task, examples: Array) -> Array | None:
+    """Return a cheap change v that reaches the goal, or None where none was found."""
+    space = task.space
+    best, lowest = None, np.inf
+    for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
+        for change in _in_a_row(task, start):
+            shortened = _shortened(task, change)
+            if space.cost(shortened) < lowest:
+                best, lowest = shortened, space.cost(shortened)
+    if best is None:
+        return None
+    reach = 1 + lowest if space.kind != "l0" else 3 * (1 + float(np.abs(best).max()))  # where going far is free
+    for change in _in_a_row(task, best, width=reach, exact=True):
+        shortened = _shortened(task, change)
+        if space.cost(shortened) < lowest:
+            best, lowest = shortened, space.cost(shortened)
+    return best
+
+
+def _places_of_others(task: Task, examples: Array) -> list[Array]:
+    """Return the cheapest changes to what others are, as far as limits allow, that reach the goal."""
+    space = task.space
+    main = space.basis.argmax(axis=0)  # a level's own coordinate, not that of the level which is given up
+    sizes = space.basis[main, np.arange(space.size)]
+    changes = np.array([space.tidy(change) for change in (examples[:, main] - space.start[main]) / sizes])
+    changes = np.unique(changes[task.reached(changes)], axis=0)
+    order = np.argsort([space.cost(change) for change in changes], kind="stable")
+    most = STARTS if space.near is None else MORE_STARTS
+    return list(changes[order[:most]])
+
+
+def _in_a_row(task: Task, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
+    """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
+
+    With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
+    """
+    here, found = start, []
+    value, lack = _merit(task, here)
+    if lack == 0 and here.any():
+        found.append(here)
+    for _ in range(STEPS):
+        ahead = _ahead(task, here, width, exact)
+        if ahead is None:
+            break
+        there, lack = _merit(task, ahead)
+        for _ in range(CORRECTIONS if exact else 0):  # leads bend: what lacks a little there is made good from there
+            corrected = _ahead(task, ahead, width, exact) if 0 < lack < SLIGHT else None
+            if corrected is None:
+                break
+            ahead = corrected
+            there, lack = _merit(task, ahead)
+        if lack == 0 and task.space.allows(ahead):
+            found.append(ahead)
+        if there < value - 1e-9 * (1 + abs(value)):
+            here, value, width = ahead, there, 2 * width
+        else:
+            width /= 4
+        if width < NARROWEST:
+            break
+    return sorted(found, key=task.space.cost)[:1]
+
+
+def _ahead(task: Task, here: Array, width: float, exact: bool) -> Array | None:
+    linear = task.linear(here)
+    return None if linear is None else _programme(task, linear, here, width, exact)
+
+
+def _merit(task: Task, change: Array) -> tuple[float, float]:
+    """Return the cost with what is lacking added, and what is lacking."""
+    lack = max(-float(task.worst(change[None])[0]), 0.0)
+    return task.space.cost(change) + LACKING * lack, lack
+
+
+def _programme(task: Task, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
+    """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
+    space = task.space
+    room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
+    wide = space.switches
+    high = np.where(wide, space.high, np.minimum(space.high, np.maximum(here + room, 0.0)))
+    low = np.where(wide, space.low, np.maximum(space.low, np.minimum(here - room, 0.0)))
+    if exact and space.kind != "l1":
+        found = solve(replace(space, low=low, high=high), linear)
+        if found.change is not None:
+            return found.change
+    none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
+    programme = Programme(space, none)
+    owner = programme.owner()
+    slopes = linear.slopes @ space.basis / linear.scales[:, None]
+    # −slopes·v − lacking ≤ (leads − margins) / scales, with one number for what the worst lead lacks
+    rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])
+    costs = np.concatenate([space.prices[owner], [LACKING]])
+    whole = np.zeros(costs.size, dtype=bool)
+    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, whole, high, low)
+    return found.change
+
+
+def _shortened(task: Task, change: Array) -> Array:
+    """Return a change that costs no more and still reaches the goal: no single step back does any longer."""
+    for _ in range(MOST_SHORTENINGS):
+        tries = _steps_back(task.space, change)
+        costs = np.array([task.space.cost(each) for each in tries])
+        cheaper = costs < task.space.cost(change) * (1 - 1e-9)
+        tries, costs = tries[cheaper], costs[cheaper]
+        good = task.reached(tries)
+        if not good.any():
+            break
+        change = tries[good][costs[good].argmin()]
+    return _numbers_back(task, change)
+
+
+def _steps_back(space: Space, change: Array) -> Array:
+    """Return changes with one entry nearer to 0, or one level exchanged for another (m, v)."""
+    found = []
+    for entry in np.flatnonzero(change):
+        sizes = [0.0]
+        if space.whole[entry] and abs(change[entry]) > 1:
+            sizes += [change[entry] - np.sign(change[entry]), np.trunc(0.5 * change[entry])]
+        elif not space.whole[entry]:
+            sizes += [0.5 * change[entry], 0.9 * change[entry]]
+        for size in sizes:
+            found.append(change.copy())
+            found[-1][entry] = size
+        others = np.flatnonzero((space.column == space.column[entry]) & (np.arange(space.size) != entry))
+        for other in others:
+            found.append(change.copy())
+            found[-1][entry], found[-1][other] = 0.0, 1.0
+    return np.array(found).reshape(len(found), space.size)
+
+
+def _numbers_back(task: Task, change: Array) -> Array:
+    """Bring numbers nearer to 0 by halving: all together, and then one by one."""
+    numbers = np.flatnonzero(~task.space.whole & (change != 0))
+    for some in [numbers, *numbers[:, None]]:
+        if not len(some):
+            continue
+        enough, short = 1.0, 0.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (enough + short)
+            tried = change.copy()
+            tried[some] *= middle
+            if task.reached(tried[None])[0]:
+                enough = middle
+            else:
+                short = middle
+        change = change.copy()
+        change[some] *= enough
+    return change

@@ -1,0 +1,121 @@
+"""How members answer a signal once: what it would gain, and what a refit says of it.
+
+Refits and responses as in `retrained`, for questions that try many choices of members and budgets. On a table moves are
+in cost, of those columns alone that somebody may move.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models import NearestCentroid, PrototypeNetwork
+from oar.models.wrap.cost_units import InCost
+from oar.plans import MemberPlan
+from oar.plans.refits import effects
+from oar.problem import Problem
+from oar.signals import as_signal
+from oar.signals.base import Memory, Outcome, refit
+from oar.solvers.discrete.integer_moves import Whole
+
+Array = NDArray[np.float64]
+PRECISION = 1e-9
+
+
+class Answering:
+    """A problem's training, bound to its people as they stand. The query moves only where `query`."""
+
+    def __init__(self, problem: Problem, signal: Any = "auto", query: bool = False) -> None:
+        if isinstance(problem.model, NearestCentroid):  # the same model, with a refit that can be differentiated
+            problem = dataclasses.replace(problem, model=PrototypeNetwork())
+        self.problem = problem
+        training = problem.training()
+        self._inner = getattr(training, "unaimed", training)
+        self._maker, _ = as_signal(signal, training)
+        self.measured = None if problem.limits is None else problem.measured(query)
+        self.point = problem.first_query
+        if self.measured is not None:
+            training = InCost(training, self.measured.columns, self.measured.costs, self.point)
+            self.point = training.point
+        self.training = training
+        self.weights: Array = training.weights
+        self.budgets = problem.allowance.everyones(problem.people.size)
+
+    def in_cost(self, moves: Array) -> Array:
+        """Return moves (n, d) of features as they are counted here."""
+        return moves if self.measured is None else moves[:, self.measured.columns] * self.measured.costs
+
+    def in_features(self, moves: Array) -> Array:
+        """Return moves (n, d) of features, with whole steps free of rounding."""
+        return moves if self.measured is None else self.measured.exactly(moves)
+
+    def lengths(self, moves: Array) -> Array:
+        """Return how much of a budget each of these moves, counted as here, takes."""
+        return self.problem.allowance.norm.length(moves)
+
+    def refit(self, moves: Array | None, query_move: Array | None = None, near: Outcome | None = None) -> Outcome:
+        """Retrain on moved data; from the last refit where training has one minimum."""
+        warm = near is not None and self.problem.model.convex  # type: ignore[union-attr]
+        memory = Memory(near.fit.parameters) if near is not None and warm else None
+        point = self.point if query_move is None else self.point + self.in_cost(query_move[None])[0]
+        return refit(self.training, moves, point, self.problem.goal_target, memory, PRECISION)
+
+    def slopes(self, outcome: Outcome, where: Array | None) -> Array:
+        """Return ∇_x s_i (n, d) for the signal at an outcome, for everyone at moves `where` (None: where they stand).
+
+        A maker without a signal of its own is asked at the outcome's moves.
+        """
+        step = self._maker.differentiate(self.training, outcome, None)
+        if step.signal is None or where is outcome.moves:
+            return -step.slopes[:-1]
+        return self.training.score_gradients(step.fit.parameters, self.training.moved(where), step.signal)
+
+    def respond(self, slopes: Array, budgets: Array) -> Array:
+        """Return everyone's best move (n, d) along the slopes, within these budgets (n,) and their other limits."""
+        if self.measured is None:
+            return self.problem.allowance.norm.maximise(slopes, budgets)
+        region = dataclasses.replace(self.measured.unruled, radii=np.append(budgets, 0.0))
+        ruled = self.measured.ruled
+        if ruled is None:
+            measured = dataclasses.replace(self.measured, region=region)
+        else:
+            measured = dataclasses.replace(self.measured, ruled=dataclasses.replace(ruled, region=region))
+        whole = Whole(measured)
+        moves = whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
+        return whole.settled(moves, np.zeros_like(moves))[:-1]
+
+    def gains(self, outcome: Outcome) -> Array:
+        """Return w̄_i max ⟨∇_x s_i, δ⟩ (n,): what everyone's full move from where they stand gains, to first order."""
+        slopes = self.slopes(outcome, None)
+        return self.weights * np.einsum("nd,nd->n", slopes, self.respond(slopes, self.budgets))
+
+    def reaches(self, outcome: Outcome) -> bool:
+        """Report whether as many queries as must have their goals at an outcome, and not by a tie."""
+        return self.judged(outcome)[1]
+
+    def judged(self, outcome: Outcome) -> tuple[float, bool]:
+        """Return what is lowered, and whether it is a success, by the audit's rules."""
+        problem, fit = self.problem, outcome.fit
+        points = problem.asked.points
+        moves = None if outcome.moves is None else self.in_features(outcome.moves)
+        if problem.asked.members is not None and moves is not None:
+            points = points + moves[problem.asked.members]
+        losses, reached = np.empty(len(points)), np.empty(len(points), dtype=bool)
+        for place, (wish, point) in enumerate(zip(problem.wishes, points, strict=True)):
+            if problem.several:
+                outputs = np.asarray(self._inner.outputs(fit.parameters, point))
+                losses[place] = wish.judged(self._inner, fit.parameters, point)[0]
+            else:
+                outputs, losses[place] = np.asarray(self.training.outputs(fit.parameters, outcome.query)), outcome.loss
+            reached[place] = wish.reached(outputs)
+        loss, success = problem.combined(losses, reached)
+        return loss, success and self._leaves_others_alone(moves)
+
+    def _leaves_others_alone(self, moves: Array | None) -> bool:
+        if self.problem.keep is None or moves is None:
+            return True
+        told = effects(MemberPlan(self.problem, np.zeros(self.problem.people.dimensions), moves))
+        return told is not None and not told.broken

@@ -1,0 +1,1 @@
+"""Greedy and exchange searches: integer moves, labels, strikes."""

@@ -1,0 +1,1 @@
+"""Feasible sets of everyone's moves: project, respond, certify."""

@@ -1,0 +1,1 @@
+"""Solvers around solvers: several queries, side effects, the most useful members."""

@@ -1,0 +1,186 @@
+"""The m most useful members: who is to move, and how.
+
+For nearest centroid on plain features the choice is exact (`best_members`). For other models members are ranked by
+what their full move gains, to first order, at a true refit; the first m are planned for; they are ranked anew by the
+signal after their moves, and so on, as long as the choice is a new one. The same goes from where everyone would have
+moved. With few people single members are then exchanged: one stays, another answers the signal, and a refit says
+whether that helps. The best of all choices by its plan's refit counts, so it is never worse than the first ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import NumericsError
+from oar.models import NearestCentroid
+from oar.plans import MemberPlan, Proposal
+from oar.problem import Problem
+from oar.solvers.centroids.best_members import best_members
+from oar.solvers.centroids.reach import Reach, reach_of
+from oar.solvers.descent.one_response import Answering
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Propose = Callable[[Problem], Proposal]
+ROUNDS = 4  # plans for choices that follow from the last one,
+FEW_ROUNDS = 2  # and where every refit trains a network from scratch
+SWAPPED = 8  # members of the least use, and others of the most, who are exchanged with each other
+FEW = 2_000  # members' moves, as numbers, up to which refits are so quick that exchanges are tried
+
+
+def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
+    """Choose the members that `problem.best` asks for, and plan their moves, and the query's too if `query`.
+
+    The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
+    """
+    simple = problem.limits is None and problem.keep is None and problem.plain
+    if simple and isinstance(problem.model, NearestCentroid):
+        return _of_centroids(problem, propose, query)
+    return _found(problem, propose, signal, query)
+
+
+def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
+    assert problem.best is not None
+    number, reach = problem.best.number, reach_of(problem, query=query)
+    members, proved, possible = best_members(problem, reach, number)
+    found = propose(problem.with_action(participants=members, seed=None))
+    if not query:
+        never = not possible if problem.query.probability is None else found.impossible  # by the least loss of all
+        return _honest(found, problem, proved=proved and found.exact, impossible=proved and never)
+    tried = [members]
+    for _ in range(ROUNDS):  # the best members where the query now is
+        members = best_members(problem, _from_there(reach, found), number)[0]
+        if _known(members, tried):
+            break
+        tried.append(members)
+        found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
+    impossible = reach.out_of_reach(reach.relaxed, problem.query.probability)  # even if all of them moved
+    return _honest(replace(found, bound=float(reach.loss(reach.relaxed))), problem, impossible=impossible)
+
+
+def _from_there(reach: Reach, found: Proposal) -> Reach:
+    return replace(reach, offsets=reach.offsets - found.plan.query_move)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Who is most useful: members' gains to first order at true refits, and who can be chosen."""
+
+    answering: Answering
+    able: Mask
+
+    @staticmethod
+    def of(problem: Problem, signal: Any, query: bool) -> Ranking:
+        """Bind a problem; those can be chosen whose budget and weight are above 0."""
+        answering = Answering(problem, signal, query)
+        return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
+
+    def order(self, plan: MemberPlan | None) -> NDArray[np.intp]:
+        """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
+        each = None if plan is None else self.answering.in_cost(plan.each)
+        try:
+            outcome = self.answering.refit(each, None if plan is None else plan.query_move)
+            gains = self.answering.gains(outcome)
+        except NumericsError:  # without a signal there is only what everyone could do
+            gains = self.answering.weights * self.answering.budgets
+        gains = np.where(self.able, gains, -np.inf)
+        return np.argsort(-gains, kind="stable")[: int(self.able.sum())]
+
+    def first(self, number: int, plan: MemberPlan | None) -> Mask:
+        """Return the most useful members after a plan."""
+        members = np.zeros(self.able.size, dtype=bool)
+        members[self.order(plan)[:number]] = True
+        return members
+
+    def swapped(self, members: Mask, plan: MemberPlan) -> Mask | None:
+        """Return the choice with that one member exchanged which a refit likes best; None where it likes none.
+
+        Who stays does not move any more, and who comes in answers the signal; all others move as planned.
+        """
+        answering, order = self.answering, self.order(plan)
+        each = answering.in_cost(plan.each)
+        now = answering.refit(each, plan.query_move)
+        answers = answering.respond(answering.slopes(now, None), answering.budgets)
+        leaving = order[members[order]][::-1][:SWAPPED]
+        coming = order[~members[order]][:SWAPPED]
+        found, least = None, now.loss
+        for leaves in leaving:
+            for comes in coming:
+                moves = each.copy()
+                moves[leaves], moves[comes] = 0.0, answers[comes]
+                loss = answering.refit(moves, plan.query_move, now).loss
+                if loss < least:
+                    found, least = (leaves, comes), loss
+        if found is None:
+            return None
+        other = members.copy()
+        other[found[0]], other[found[1]] = False, True
+        return other
+
+
+def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
+    assert problem.best is not None
+    number, ranking = problem.best.number, Ranking.of(problem, signal, query)
+    everyone = problem.with_action(participants=ranking.able, seed=None)
+    if number >= int(ranking.able.sum()):
+        found = propose(everyone)
+        return _honest(found, problem, impossible=found.impossible)
+    members, convex = ranking.first(number, None), getattr(problem.model, "convex", True)
+    best = propose(problem.with_action(participants=members, seed=None))
+    tried, stuck = [members], False
+    for start in (best, None) if convex else (best,):  # from the first choice, then from where everyone has moved
+        latest = propose(everyone) if start is None else start
+        stuck = start is None and latest.impossible
+        for _ in range(ROUNDS if convex else FEW_ROUNDS):
+            assert isinstance(latest.plan, MemberPlan)
+            members = ranking.first(number, latest.plan)
+            if _known(members, tried):
+                break
+            tried.append(members)
+            latest = propose(problem.with_action(participants=members, seed=None))
+            if _loss(latest) < _loss(best):
+                best = latest
+    if convex and problem.people.size * problem.people.dimensions <= FEW:
+        best = _exchanged(problem, propose, ranking, best, tried)
+    return _honest(best, problem, impossible=stuck)
+
+
+def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Proposal, tried: list[Mask]) -> Proposal:
+    """Exchange single members as long as a plan for the new choice has a lower loss."""
+    for _ in range(ROUNDS):
+        assert isinstance(best.plan, MemberPlan)
+        members = best.plan.problem.allowance.mask
+        assert members is not None
+        with suppress(NumericsError):
+            swapped = ranking.swapped(members, best.plan)
+            if swapped is not None and not _known(swapped, tried):
+                tried.append(swapped)
+                other = propose(problem.with_action(participants=swapped, seed=None))
+                if _loss(other) < _loss(best):
+                    best = other
+                    continue
+        break
+    return best
+
+
+def _known(members: Mask, tried: list[Mask]) -> bool:
+    return any((members == one).all() for one in tried)
+
+
+def _loss(proposal: Proposal) -> float:
+    return proposal.claimed_loss if np.isfinite(proposal.claimed_loss) else np.inf
+
+
+def _honest(found: Proposal, problem: Problem, proved: bool = False, impossible: bool = False) -> Proposal:
+    """Say what the choice is worth, and claim nothing about other choices that was not proved."""
+    assert problem.best is not None
+    radii = problem.allowance.everyones(problem.people.size)
+    number, eligible = problem.best.number, int((radii > 0).sum())
+    said = f"Chosen were {number:,} of {eligible:,} eligible members"
+    return replace(found, exact=proved, impossible=impossible, chosen=said)

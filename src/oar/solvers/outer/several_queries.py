@@ -1,0 +1,98 @@
+"""Goals that one smooth loss does not tell: the worst of several queries, how many of them, or any of several classes.
+
+For the worst and for the share, moves are planned for a smooth stand-in (`oar.goals.together`) and for the mean. For
+any of several classes, they are planned for each of them to be the one that is predicted. Of these plans the one with
+the lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never
+worse than the best of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.goals import ClassWish
+from oar.goals.keep import Anchors
+from oar.goals.together import failing, mean, worst
+from oar.models import LinearSVM
+from oar.models.wrap.scaled import unscaled
+from oar.plans import MemberPlan, Proposal
+from oar.plans.refits import Refits
+from oar.problem import Problem
+from oar.progress import OnStep
+from oar.solvers.descent import retrained
+from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
+
+Array = NDArray[np.float64]
+HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
+STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
+
+
+def solve(
+    problem: Problem,
+    settings: ProjectedGradient | FrankWolfe | OneShot,
+    signal: Any,
+    query: bool,
+    on_step: OnStep | None,
+    starts: Sequence[Array] = (),
+    anchors: Anchors | None = None,
+) -> Proposal:
+    """Return the best of a few plans, judged by what is asked for."""
+
+    def plan(**kind: Any) -> Proposal:
+        return retrained.solve(problem, settings, signal, query, on_step, starts, anchors=anchors, **kind)
+
+    smooth = True
+    if problem.undecided:
+        wish = problem.wishes[0]
+        assert isinstance(wish, ClassWish)
+        plans = [plan(by=code) for code in wish.codes]
+    elif problem.query.several == "share":
+        plans, smooth = [plan(together=mean), plan(together=failing(edges(problem)))], False
+    else:
+        plans, smooth = [plan(together=mean), plan(together=worst(_losses_before(problem)))], False
+    values = [_value(one) for one in plans]
+    best = min(range(len(plans)), key=lambda number: values[number])
+    found = plans[best]
+    claimed = values[best][0]
+    if not smooth:  # slopes and bounds are of the stand-in
+        least = 0.0 if problem.query.several == "share" else found.bound
+        found = replace(found, gap=0.0 if found.exact else np.inf, bound=claimed if found.exact else least)
+    return replace(
+        found,
+        claimed_loss=claimed,
+        finished=found.finished and smooth,
+        ended=found.ended if smooth else STAND_IN,
+        steps=sum(one.steps for one in plans),
+        passes=sum(one.passes for one in plans),
+    )
+
+
+def _losses_before(problem: Problem) -> Array:
+    """Return each query's loss (q,) before anybody moves."""
+    size = problem.people.size, problem.people.dimensions
+    refits = Refits(MemberPlan(problem, np.zeros(size[1]), np.zeros(size)))
+    learned = refits.fit(refits.before)
+    if learned is None:  # then nothing can be planned, whatever counts, and plans say so
+        return np.ones(len(problem.wishes))
+    return refits.judged(refits.before, learned)[0]
+
+
+def edges(problem: Problem) -> Array:
+    """Return the loss (q,) at which each query is about to get its goal."""
+    hinged = isinstance(unscaled(problem.model), LinearSVM)
+    return np.array([HINGE_EDGE if hinged else wish.edge for wish in problem.wishes])
+
+
+def _value(proposal: Proposal) -> tuple[float, float]:
+    """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
+    refits = Refits(proposal.plan)
+    learned = refits.fit(refits.planned)
+    if learned is None:
+        return np.inf, np.inf
+    losses, reached = refits.judged(refits.planned, learned)
+    return refits.problem.combined(losses, reached)[0], float(losses.mean())

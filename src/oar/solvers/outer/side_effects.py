@@ -1,0 +1,128 @@
+"""Plans that must leave others alone (`oar.Keep`).
+
+The best plan without the limit comes first; if it keeps it, that is the answer. Otherwise people whose predictions it
+changed are made *anchors*: their loss at what was predicted of them before is added to the queries', with a growing
+weight λ, and whoever changes next becomes an anchor too, until the limit is kept. Moves may also be made smaller: with
+less of everyone's budget everything changes less. Of all plans that keep the limit, nobody's moving among them, the one
+with the least goal loss counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.goals.keep import Anchors
+from oar.plans import MemberPlan, Proposal
+from oar.plans.explain.side_effects import Effects
+from oar.plans.refits import Refits, effects
+from oar.problem import Problem
+
+Array = NDArray[np.float64]
+Propose = Callable[[Problem, Anchors | None], Proposal]
+WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)  # λ, in units of the goal's own loss
+SMALLER = (0.75, 0.5, 0.25, 0.1, 0.03)  # of everyone's budget
+MOST_ANCHORS = 500
+ENDED = "Limits on what may change for others were kept by trying; less strict ones allow better plans."
+
+
+def solve(problem: Problem, propose: Propose) -> Proposal:
+    """Return the best plan found that keeps the limits; `propose` solves without them, with or without anchors."""
+    free = propose(problem, None)
+    told = effects(free.plan)
+    if told is None or not told.broken:
+        return free
+    found = [_staying(problem, free)]
+    anchors = _Anchored(problem, told)
+    for weight in WEIGHTS:
+        one = _without_anchors(propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0))))
+        told = effects(one.plan)
+        if told is None:
+            continue
+        if not told.broken:
+            found.append(one)
+            break
+        anchors.add(told)
+    radii = problem.allowance.everyones(problem.people.size)
+    for share in SMALLER if problem.moves else ():
+        less = propose(problem.with_action(budget=share * radii), None)
+        told = effects(less.plan)
+        if told is not None and not told.broken:
+            found.append(replace(less, plan=replace(less.plan, problem=problem)))
+            break
+    best = min(found, key=lambda one: one.claimed_loss)
+    return replace(
+        best,
+        gap=np.inf,
+        bound=free.bound,  # nothing that keeps limits can be below what holds without them
+        exact=False,
+        impossible=free.impossible,
+        finished=False,
+        ended=ENDED,
+        suffices="",
+        steps=sum(one.steps for one in (free, *found)),
+    )
+
+
+def _staying(problem: Problem, free: Proposal) -> Proposal:
+    """Return the proposal that nobody moves, with the loss that follows from the training itself."""
+    size = problem.people.size, problem.people.dimensions
+    plan = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
+    refits = Refits(plan)
+    return replace(free, plan=plan, claimed_loss=refits.verdict(refits.before).loss)
+
+
+def _without_anchors(found: Proposal) -> Proposal:
+    """Return a proposal that claims the goal's own loss, not the sum with its anchors' that was minimised."""
+    refits = Refits(found.plan)
+    return replace(found, claimed_loss=refits.verdict(refits.planned).loss)
+
+
+class _Anchored:
+    """People who were changed, with the targets that they are to keep."""
+
+    def __init__(self, problem: Problem, told: Effects) -> None:
+        self._problem = problem
+        self._rows: list[Array] = []
+        self._targets: list[Array] = []
+        self._seen: set[tuple[str, int]] = set()
+        self.add(told)
+
+    def add(self, told: Effects) -> None:
+        """Take in whose prediction changed, and who is predicted less well than before."""
+        problem, keep = self._problem, self._problem.keep
+        assert keep is not None
+        features = np.asarray(problem.people.features, dtype=np.float64)
+        if told.before.ndim == 1:
+            classes = np.eye(len(problem.people.classes))
+            seen = told.seen
+            loses = seen.had & ~seen.has & (seen.moves | seen.stays)
+            for person in np.flatnonzero(loses) if keep.lost is not None else ():  # kept where its own move leads
+                self._take("there", int(person), told.places[person], classes[told.before[person]])
+            others = keep.changed is not None or keep.worse is not None
+            for person in np.flatnonzero(seen.stays & seen.changed) if others else ():
+                self._take("people", int(person), features[person], classes[told.before[person]])
+        rows, labels, before, after = told.scored
+        if problem.regresses:
+            worse = ((after - labels) ** 2).sum(axis=1) > ((before - labels) ** 2).sum(axis=1)
+        else:
+            wanted = labels.argmax(axis=1)
+            worse = (before == wanted) & (after != wanted)
+        for person in np.flatnonzero(worse) if keep.worse is not None else ():
+            self._take("scored", int(person), rows[person], labels[person])
+
+    def _take(self, kind: str, person: int, row: Array, label: Array) -> None:
+        if (kind, person) in self._seen or len(self._rows) >= MOST_ANCHORS:
+            return
+        self._seen.add((kind, person))
+        self._rows.append(row)
+        self._targets.append(label)
+
+    def weighing(self, weight: float) -> Anchors:
+        """Return them, counting so much."""
+        targets = np.array(self._targets)
+        rows = getattr(self._problem.model, "target_rows", lambda given: given)(targets)
+        return Anchors(np.array(self._rows), np.ascontiguousarray(rows), weight)

@@ -1,0 +1,1 @@
+"""Planning over several rounds of retraining."""

@@ -1,0 +1,184 @@
+"""Nearest centroid over time: the last centroids are weighted sums of rows with known weights, so it stays exact.
+
+Every rule that takes a centroid some share of the way to the mean of whom it reads (`kept_share`: refits, exponential
+means, gradient steps, fine-tuning) makes the centroid of class c after round t
+
+    μ_c^t = Σ_{i∈c} ω_i^t (x_i + δ_i) + what nobody moves,          ω_i^t known (`oar.online.centroid_weights`),
+
+so it can reach exactly the p-ball of radius r_c = Σ_{i∈c} |ω_i| ε_i around where it is without moves, and all that
+`reach` says of one refit holds for the model after round t. Where a budget is shared over rounds, a person's share in
+the sum ‖Σ_t ω_it δ_it‖ ≤ Σ_t |ω_it| ‖δ_it‖ is largest if it is spent on the row of largest weight, up to the row's own
+limit, then on the next, until it is spent; all in one direction that is attained. With a_it these lengths r_c =
+Σ_i |ω_i| a_i, as long as all rows of a person are of one class. Where they are not, the same radii allow each class the
+whole budget: a relaxation, which still proves bounds and impossibility.
+
+With a goal for every round, each round's own optimum is a bound on that round's loss, and their mean on the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.sets.norms import euclidean
+from oar.models import NearestCentroid
+from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
+from oar.online import OnlineProblem, Path, Walk, centroid_weights
+from oar.plans.rounds.plan import OnlinePlan
+from oar.plans.rounds.result import OnlineProposal
+from oar.solvers.centroids.exact import what_suffices
+from oar.solvers.centroids.reach import Reach, unrounded
+from oar.solvers.feasible.shared_budgets import allotted
+from oar.solvers.rounds.gradient import persons_of
+from oar.solvers.rounds.timing import leverage, why
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+def linear(problem: OnlineProblem) -> bool:
+    """Report whether centroids are weighted sums of rows, and one person wants one class: what exactness needs."""
+    return isinstance(problem.model, NearestCentroid) and hasattr(problem.rule, "kept_share") and problem.everyone.plain
+
+
+@dataclass(frozen=True, eq=False)
+class RoundReach:
+    """What the centroids after one round can reach.
+
+    Attributes:
+        reach: the geometry.
+        weights: ω (n,), what each row weighs in the centroid of its own class.
+        lengths: (n,), how far each row goes where budgets do the most: all that count, or of a person's the heaviest.
+        exact: whether the reach is attained, and no relaxation.
+    """
+
+    reach: Reach
+    weights: Array
+    lengths: Array
+    exact: bool
+
+
+def solve(problem: OnlineProblem) -> OnlineProposal:
+    """Return the moves with the least possible goal loss after the last round; the reach must be attained."""
+    walk = Walk(problem)
+    path = walk.forward(None)
+    last = after_round(problem, path, problem.rounds - 1)
+    reach, codes = last.reach, _codes(problem)
+    directions = reach.directions()
+    # Where a row's weight is negative, as after gradient steps that overshoot, it moves the other way.
+    moves = (np.sign(last.weights) * last.lengths)[:, None] * directions[codes]
+    before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
+    plan = OnlinePlan(problem, moves + 0.0)
+    loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
+    bound, impossible, suffices = _proved(problem, [reach])
+    return OnlineProposal(
+        plan=plan,
+        solver="exact",
+        claimed_loss=loss,
+        gap=reach.gap(directions, np.zeros(directions.shape[1])),
+        bound=unrounded(bound, loss),
+        exact=True,
+        impossible=impossible,
+        finished=True,
+        leverage=leverage(problem, before),
+        leverage_left=leverage(problem, left),
+        steps=1,
+        walks=2,
+        passes=walk.passes,
+        why=why(plan, leverage(problem, before), _shares(problem, last.weights)),
+        suffices=suffices,
+    )
+
+
+def bounds(problem: OnlineProblem) -> tuple[float, bool]:
+    """Return a proved lower bound on the loss, last or mean, and whether it is proved that the goal cannot be had."""
+    walk = Walk(problem)
+    path = walk.forward(None)
+    wanted = [problem.rounds - 1] if problem.goal_for == "last" else range(problem.rounds)
+    bound, impossible, _ = _proved(problem, [after_round(problem, path, number).reach for number in wanted])
+    return bound, impossible
+
+
+def attained(problem: OnlineProblem) -> bool:
+    """Report whether the last round's optimum is exact: a goal for it alone, and no budget shared between classes."""
+    return problem.goal_for == "last" and (not problem.has_totals or _one_class_each(problem))
+
+
+def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
+    """Return what the centroids after a round can reach, where `path` is that of no moves."""
+    everyone, codes = problem.everyone, _codes(problem)
+    weights, allowance = centroid_weights(problem, number), everyone.allowance
+    # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
+    single = allowance.single and _one_limit(problem)
+    scale = float(allowance.budget) if single else 1.0
+    mask = np.ones(weights.size, dtype=bool) if allowance.mask is None else allowance.mask
+    able = np.where(weights != 0, mask.astype(np.float64) if single else problem.radii, 0.0)
+    lengths = _heaviest_first(problem, np.abs(weights), able) if problem.has_totals else able
+    reached = np.abs(weights) * lengths
+    units = np.bincount(codes, weights=reached, minlength=len(problem.stream.people.classes)).astype(np.float64)
+    positions = path.parameters[number].reshape(-1, problem.stream.people.dimensions)
+    sizes = np.full(len(positions), np.abs(np.asarray(problem.stream.people.features)).max())
+    fitted = Centroids(positions, np.ones(len(positions)), np.maximum(sizes, np.abs(positions).max(axis=1)))
+    reach = Reach(
+        offsets=positions - everyone.query_features,
+        goal=everyone.goal,
+        unit=units,
+        scale=scale,
+        norm=allowance.norm,
+        ties=rival_ties(fitted, everyone.query_features, everyone.goal),
+    )
+    return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
+
+
+def _proved(problem: OnlineProblem, reaches: list[Reach]) -> tuple[float, bool, str]:
+    """Return the mean of the rounds' own optima, whether one of them alone is out of reach, and what would suffice."""
+    everyone = problem.everyone
+    losses = [float(reach.loss(reach.radii)) for reach in reaches]
+    impossible = any(reach.out_of_reach(reach.radii, everyone.query.probability) for reach in reaches)
+    suffices = what_suffices(everyone, reaches[0]) if len(reaches) == 1 and _one_limit(problem) else ""
+    return float(np.mean(losses)), impossible, suffices[:1].upper() + suffices[1:]
+
+
+def _offsets(reach: Reach, directions: Array) -> tuple[Array, Array]:
+    """Return the centroids' offsets from the query without moves, and with them."""
+    return reach.offsets, reach.after(directions, np.zeros(directions.shape[1]))
+
+
+def _one_limit(problem: OnlineProblem) -> bool:
+    """Report whether radii grow in step with budgets: not where totals are given besides."""
+    return isinstance(problem.shared, bool)
+
+
+def _heaviest_first(problem: OnlineProblem, weights: Array, able: Array) -> Array:
+    """Return how far each row goes (n,): of each person and class the heaviest row first.
+
+    Of rows that weigh the same the earliest: what does not come off can then be done in a later round.
+    """
+    codes, persons, when = _codes(problem), persons_of(problem), problem.stream.when
+    _, mine = np.unique(persons * len(problem.stream.people.classes) + codes, return_inverse=True)
+    totals = able if _one_limit(problem) else np.where(able > 0, problem.totals, 0.0)
+    budgets = np.zeros(int(mine.max(initial=-1)) + 1)
+    np.maximum.at(budgets, mine, totals)
+    order = np.lexsort((when, -weights))
+    return allotted(mine, order, able, budgets)
+
+
+def _one_class_each(problem: OnlineProblem) -> bool:
+    """Report whether nobody's rows that may move are of different classes."""
+    acting = problem.radii > 0
+    pairs = np.unique(np.stack([persons_of(problem)[acting], _codes(problem)[acting]]), axis=1)
+    return np.unique(pairs[0]).size == pairs.shape[1]
+
+
+def _codes(problem: OnlineProblem) -> Rows:
+    people = problem.stream.people
+    return np.asarray(people.codes(0, people.size), dtype=np.intp)
+
+
+def _shares(problem: OnlineProblem, weights: Array) -> Array:
+    """Return what each round's data weigh in the last model (T,), whichever way: on average over classes."""
+    acts = problem.stream.when >= 0
+    sums = np.bincount(problem.stream.when[acts], weights=np.abs(weights[acts]), minlength=problem.rounds)
+    return np.asarray(sums / len(problem.stream.people.classes), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Executors and workers: who answers the cells of a study."""

@@ -1,0 +1,279 @@
+"""Who does the work: this process, other processes on this machine, or a Dask cluster.
+
+Whoever it is only answers; claims and answers are written by the process that called `oar.study`. So a store needs to
+be seen by nobody else, and what is lost with a process is what was under way.
+
+Other processes rather than threads, because solvers are mostly Python: ten softmax cells on Iris took 10.0 s one after
+another, 10.0 s on two threads and 8.1 s in two processes, on two cores of which one had other work too. They are
+started afresh and not forked, because JAX's threads do not survive a fork; and by a pipe rather than
+`multiprocessing`, so that scripts need no `if __name__ == "__main__"`, and nothing goes on when this process is killed.
+joblib's processes would do too, but end when their memory grows by 300 MB, as it does when JAX compiles.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import uuid
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Protocol
+
+from oar.errors import DataError, OARError, OptionError
+from oar.studies.executors.worker import receive, send
+from oar.studies.rows import Row
+from oar.studies.work import Unit, Work, answered
+
+UNSUITED = f"{OptionError.__name__}: "
+GONE = "the scheduler is gone, or dropped it"
+RETRIES = 3  # times that Dask may try a unit again whose worker died
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
+
+
+class Hands(Protocol):
+    """Whoever answers units."""
+
+    number: int
+    """How many units are done at once."""
+
+    def start(self, unit: Unit) -> Future[list[Row]]:
+        """Begin a unit."""
+        ...
+
+    def stop(self) -> None:
+        """Drop what is under way, and go."""
+        ...
+
+
+class Here:
+    """This process, one unit after another."""
+
+    number = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def start(self, unit: Unit) -> Future[list[Row]]:
+        """Answer at once."""
+        done: Future[list[Row]] = Future()
+        done.set_result(answered(self._work, unit, alone=True))
+        return done
+
+    def stop(self) -> None:
+        """Nothing is under way."""
+
+
+def _packed(work: Work, argument: str) -> bytes:
+    """Return the work as bytes that another process can make it of."""
+    from joblib.externals.loky.cloudpickle_wrapper import dumps  # type: ignore[import-untyped]
+
+    try:
+        return bytes(dumps(work))
+    except Exception as error:
+        raise OptionError(
+            f"{argument}: the problem cannot be handed to other processes ({error}); use workers=1 alone."
+        ) from error
+
+
+class Processes:
+    """Other processes on this machine."""
+
+    def __init__(self, work: Work, number: int) -> None:
+        sent = _packed(work, "workers")
+        self.number = number
+        self._all = [_started() for _ in range(number)]
+        self._free: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
+        self._sent = set[int]()
+        self._content = sent
+        for process in self._all:
+            self._free.put(process)
+        self._threads = ThreadPoolExecutor(number)
+
+    def start(self, unit: Unit) -> Future[list[Row]]:
+        """Hand it to whoever is free."""
+        return self._threads.submit(self._asked, unit)
+
+    def _asked(self, unit: Unit) -> list[Row]:
+        """Hand a unit to a process, and wait for its answers."""
+        process = self._free.get()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            if process.pid not in self._sent:
+                self._sent.add(process.pid)
+                send(process.stdin, self._content)
+            send(process.stdin, pickle.dumps(unit))
+            told = receive(process.stdout)
+        except (BrokenPipeError, ValueError):
+            told = None
+        if told is None:
+            raise OARError(
+                "workers: a process ended before its answer, as where memory is short; what was done before is kept. "
+                "Run the same study again, with fewer workers."
+            )
+        self._free.put(process)
+        answers, trouble = pickle.loads(told)
+        if trouble.startswith(UNSUITED):
+            raise OptionError(trouble.removeprefix(UNSUITED))
+        if answers is None:
+            raise OARError(
+                f"workers: a process could not answer ({trouble}); what was done before is kept. Run the same study "
+                "again, or with workers=1."
+            )
+        return answers
+
+    def stop(self) -> None:
+        """End all of them, whatever they are doing."""
+        for process in self._all:
+            process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._all:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start a process that answers; Ctrl-C is for this one alone.
+
+    It finds modules where this one does, and in the same order. -P: Python would look in the current folder first,
+    where data may lie beside a file called struct.py. Where this process does so, as in a notebook, that folder
+    comes last: modules in it are found, and take nobody's place.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", "from oar.studies.executors.worker import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(_searched())},
+        start_new_session=True,
+    )
+
+
+def _searched() -> list[str]:
+    """Return the folders in which modules are looked for."""
+    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    return [*folders, os.getcwd()] if "" in sys.path else folders
+
+
+class OnDask:
+    """The workers of a Dask cluster. The problem is sent to each of them once.
+
+    It is sent as bytes, and made of them there. Dask itself would make arrays that lie anywhere in what was received,
+    and NumPy adds up an array that is not aligned in another order: last bits would differ from those of other hands.
+    """
+
+    def __init__(self, work: Work, client: Any) -> None:
+        sent = _packed(work, "client")
+        self._client, self._name, self._content = client, uuid.uuid4().hex, sent
+        self.number = max(1, sum(client.nthreads().values()))
+        self._sending = threading.Lock()
+        try:
+            self._work = self._scattered()
+        except TimeoutError:
+            raise OARError(
+                "client: must have workers, got a cluster that has none; start some, and try again."
+            ) from None
+        self._under_way: set[Any] = set()
+
+    def _scattered(self) -> Any:
+        return self._client.scatter(self._content, broadcast=True, hash=False)
+
+    def start(self, unit: Unit) -> Future[list[Row]]:
+        """Hand it to the scheduler; where a worker dies, another takes over."""
+        local: Future[list[Row]] = Future()
+        self._submit(unit, local, RETRIES)
+        return local
+
+    def _submit(self, unit: Unit, local: Future[list[Row]], again: int) -> None:
+        remote = self._client.submit(_answered_there, self._name, self._work, unit, pure=False, retries=RETRIES)
+        self._under_way.add(remote)
+
+        def hand_over(found: Any) -> None:
+            self._under_way.discard(found)
+            try:
+                answers, reason = self._outcome(found)
+                if answers is not None:
+                    local.set_result(answers)
+                    return
+                if reason is None and again and self._client.status == "running":
+                    self._send_again()
+                    self._submit(unit, local, again - 1)
+                    return
+            except Exception as trouble:
+                reason = trouble
+            local.set_exception(
+                reason
+                if isinstance(reason, OARError)
+                else OARError(
+                    f"client: the Dask cluster did not finish what it was given ({reason or GONE}); what was done "
+                    "before is kept. Look at the cluster's logs, and run the same study again, on this cluster or "
+                    "another."
+                )
+            )
+
+        remote.add_done_callback(hand_over)
+
+    def _outcome(self, found: Any) -> tuple[list[Row] | None, Any]:
+        """Return a unit's answers, or why there are none; neither where a worker took along what they were made of."""
+        if found.status == "error":
+            return None, found.exception()
+        if found.status == "finished":
+            with suppress(CancelledError):  # lost since
+                return found.result(), None
+        return None, None
+
+    def _send_again(self) -> None:
+        """Send the problem again where the last worker that had it has died: copies may not have reached the others."""
+        with self._sending:
+            if self._work.status != "finished":
+                self._work = self._scattered()
+
+    def stop(self) -> None:
+        """Drop what is under way; the cluster stays, because it is not ours."""
+        if self._client.status == "running":
+            self._client.cancel([*self._under_way, self._work])
+            with suppress(Exception):  # a worker that is just going takes along what it held
+                self._client.run(_forget, self._name, on_error="ignore")
+
+
+_received: dict[str, Work] = {}
+_receiving = threading.Lock()
+
+
+def _answered_there(name: str, sent: bytes, unit: Unit) -> list[Row]:
+    """Answer a unit on a worker, which makes the problem of what it was sent once."""
+    from joblib.externals.loky.cloudpickle_wrapper import loads
+
+    with _receiving:
+        if name not in _received:
+            _received[name] = loads(sent)
+        work = _received[name]
+    return answered(work, unit)
+
+
+def _forget(name: str) -> None:
+    _received.pop(name, None)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_hands(workers: Any, client: Any) -> None:
+    """Raise for a number of processes that cannot be, and for both kinds of hands at once."""
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise DataError(f"workers: must be a whole number of processes ≥ 1, or None, got {workers!r}.")
+    if client is None:
+        return
+    if workers is not None:
+        raise OptionError("workers: are processes on this machine, and client= has its own; leave one out.")
+    if getattr(client, "asynchronous", False):
+        raise DataError("client: must be one that waits, got an asynchronous one; leave out asynchronous=True.")
+    if not callable(getattr(client, "submit", None)) or not callable(getattr(client, "scatter", None)):
+        raise DataError(f"client: must be a dask.distributed.Client, got an object of type {type(client).__name__}.")

@@ -1,0 +1,1 @@
+"""What tells one study from another."""

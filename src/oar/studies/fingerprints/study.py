@@ -1,0 +1,182 @@
+"""What tells one study from another: everything that its answers depend on beside the cells themselves.
+
+It is kept part by part, so that a refusal can say which part differs. Models and queries are kept by name: a study may
+be given more of them later, and more budgets, shares and seeds, but no other thing under a name that it knows.
+People are read chunk by chunk, so that they need not be in memory; where they are in parts, these are among it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from oar.actions import Perturb
+from oar.actions.participation import Best, participation_mask
+from oar.errors import StorageError
+from oar.goals.keep import Kept
+from oar.people.wording import shown
+from oar.plans.fingerprints.behaviour import behaviour
+from oar.problem import Problem, Query
+from oar.studies.cells import Own
+from oar.studies.fingerprints.probes import probed, same
+
+KIND = 3  # 1 knew functions by their names alone, 2 goals by words of six digits
+ASKED = ("budget", "within", "probability", "several", "share")
+MOST_SHOWN = 3  # places in which two models differ
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def fingerprint(
+    problem: Problem, own: Own, solver: Any, models: Mapping[str, Any], queries: Mapping[str, Problem]
+) -> dict[str, Any]:
+    """Return a digest of each part, and a few words on each for who is refused.
+
+    Args:
+        problem: the study's.
+        own: its own budget and share, which are the cells' business.
+        solver: of all cells.
+        models: by name.
+        queries: a problem for each, by name.
+    """
+    return {
+        "kind": KIND,
+        "people": _part(problem.people, repr(problem.people)),
+        "action": _part(_acting(problem, own), repr(problem.action)),
+        "solver": _part(solver, repr(solver)),
+        "models": {name: _model(model, problem) for name, model in models.items()},
+        "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
+    }
+
+
+def check_same(
+    known: dict[str, Any], now: dict[str, Any], store: Any, models: Mapping[str, Any], problem: Problem
+) -> dict[str, Any]:
+    """Return what is known with what is new; raise where a part is not what it was, or where nobody can say."""
+    if known.get("kind") != KIND:
+        what = "goals by their first six digits" if known.get("kind") == 2 else "functions by their names alone"
+        raise StorageError(
+            f"store: {store} was begun by an older version of oar, which knew {what}, so that "
+            "nobody can say whether it is a study of this problem. Its table can still be read (oar.Study.open, or "
+            f"`oar study {store}`); name another store to go on."
+        )
+    differ = _differences(known, now)
+    if differ:
+        raise StorageError(
+            f"store: {store} holds a study of another problem, whose fingerprint differs in {'; '.join(differ)}. Name "
+            "another store, or ask as you did then."
+        )
+    unknown = [f"{name} holds {now['unknown']}" for name, _, now in _compared(known, now) if "unknown" in now]
+    if unknown:
+        raise StorageError(
+            f"store: {store} holds a study that cannot be gone on with, because nobody can say whether this problem is "
+            f"the same: {'; '.join(unknown)}. Name another store, or use Python functions and plain settings."
+        )
+    for name, model in models.items():
+        then, one = known["models"].get(name, {}).get("probe"), now["models"][name]
+        if "probe" in one:
+            alike, one["probe"] = same(then, one["probe"], model, problem)
+            if not alike:
+                raise StorageError(
+                    f"store: {store} holds a study of another problem: the model {name!r} ({one['words']}) has "
+                    "the same code as then, but trained on the same people with the same seed it answers otherwise. "
+                    "Something that it reads has changed: a file, an environment variable, a setting of a library. "
+                    "Name another store, or put it back as it was."
+                )
+    return now | {part: known[part] | now[part] for part in ("models", "queries")}
+
+
+def is_same(known: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Report whether every part is what it was, as far as it is known."""
+    return known.get("kind") == KIND and not _differences(known, now)
+
+
+def _compared(known: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield every part that both have: what it is called, as it was, and as it is."""
+    for part in ("people", "action", "solver"):
+        yield part, known[part], now[part]
+    for part, singular in (("models", "model"), ("queries", "query")):
+        for name, one in now[part].items():
+            if name in known[part]:
+                yield f"{singular} {name!r}", known[part][name], one
+
+
+def _differences(known: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [
+        f"{name} {_then_and_now(was, one)}"
+        for name, was, one in _compared(known, now)
+        if was["digest"] != one["digest"]
+    ]
+
+
+def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
+    if then["words"] != now["words"]:
+        return f"({then['words']} then, {now['words']} now)"
+    if then.get("compiled_by") != now.get("compiled_by"):
+        compiled = f"{then.get('compiled_by', 'none')} then, {now.get('compiled_by', 'none')} now"
+        return f"({now['words']}, whose functions are compared as they are compiled: by {compiled})"
+    were, are = then.get("places", {}), now.get("places", {})
+    places = [place for place in are if place in were and were[place] != are[place]]
+    inner = [place for place in places if not any(other.startswith(f"{place}.") for other in places)]
+    where = f": {', '.join(inner[:MOST_SHOWN])}{', …' if len(inner) > MOST_SHOWN else ''}" if inner else ""
+    return f"({now['words']} then and now, but with other contents{where})"
+
+
+def _model(model: Any, problem: Problem) -> dict[str, Any]:
+    """Return a model's part; of one with somebody's own code in it also what it answers."""
+    part = _part(model, repr(model))
+    answers = "compiled_by" in part and "unknown" not in part and not problem.people.streamed
+    return part | {"probe": probed(model, problem)} if answers else part
+
+
+def _part(value: Any, words: str) -> dict[str, Any]:
+    """Return a digest with a few words, and what may be said where it differs from another."""
+    found = behaviour(value)
+    more = {"compiled_by": found.compiled_by, "unknown": found.unknown, "places": found.places}
+    said = shown(ADDRESS.sub("", words)).strip("'\"")
+    return {"digest": found.digest, "words": said} | {name: one for name, one in more.items() if one}
+
+
+def _acting(problem: Problem, own: Own) -> Any:
+    """Return what members may do, less what cells say: budgets that all share, and random shares.
+
+    The seed of the problem's own draws is not among that: cells without a seed have it.
+    """
+    parts = []
+    for action in problem.action if isinstance(problem.action, tuple) else (problem.action,):
+        settings = {name: value for name, value in vars(action).items() if name != "participants"}
+        settings["seed"] = action.seed or 0
+        if isinstance(action, Perturb):
+            settings |= {"norm": action.norm.p, "budget": None if problem.allowance.single else action.budget}
+        if own.participation is None:  # whoever it names, by mask, column or function, they are these
+            settings["participants"] = _who(problem, action)
+        parts.append((type(action).__name__, settings))
+    return parts, None if problem.kept is None else _keeping(problem.kept)
+
+
+def _keeping(kept: Kept) -> Any:
+    groups = None if kept.group is None else [str(value) for value in kept.group]
+    limits = kept.limits
+    shares = limits.changed if limits.lost is None else (limits.changed, limits.lost)
+    return shares, limits.worse, groups, None if kept.scored is None else tuple(kept.scored)
+
+
+def _who(problem: Problem, action: Any) -> Any:
+    mask = participation_mask(action.participants, action.seed, problem.people)
+    best = action.participants.number if isinstance(action.participants, Best) else None
+    return mask, best
+
+
+def _asking(problem: Problem) -> Any:
+    asked, query = problem.asked, problem.query
+    return (
+        (asked.points, asked.members, asked.among, [wish.identity for wish in problem.wishes]),
+        {name: getattr(query, name) for name in ASKED},
+    )
+
+
+def _words(query: Query) -> str:
+    features = query.features
+    return f"goal {query.goal!r}, {features!r}" if np.ndim(features) < 2 else f"goal {query.goal!r}, several people"

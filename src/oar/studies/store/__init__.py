@@ -1,0 +1,1 @@
+"""The store of a study: one SQLite file that several processes share."""

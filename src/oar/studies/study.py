@@ -1,0 +1,146 @@
+"""`oar.study`: many cells of one problem, checked before the first of them is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oar.errors import DataError, OptionError, with_near_names
+from oar.problem import Problem, Query, as_model
+from oar.solvers import ProjectedGradient
+from oar.solvers.settings import NAMES, as_solver
+from oar.studies.cells import Cell, grid, listed
+from oar.studies.executors.executors import check_hands
+from oar.studies.executors.running import run
+from oar.studies.fingerprints.study import ADDRESS, check_same, fingerprint, is_same
+from oar.studies.progress import told
+from oar.studies.result import Study
+from oar.studies.store.database import Store
+from oar.studies.work import Work
+
+
+@with_near_names
+def study(
+    problem: Problem,
+    *,
+    budgets: Sequence[float] | None = None,
+    participation: Sequence[float] | None = None,
+    queries: Sequence[Query] | Mapping[str, Query] | None = None,
+    models: Sequence[Any] | Mapping[str, Any] | None = None,
+    seeds: Sequence[int] | None = None,
+    cells: Sequence[Mapping[str, Any]] | None = None,
+    store: Any = "study.db",
+    solver: Any = "auto",
+    workers: int | None = None,
+    client: Any = None,
+    progress: bool | None = None,
+) -> Study:
+    """Answer a problem for every combination of budgets, shares, queries, models and seeds, and keep it in a file.
+
+    Every cell is audited. What is finished survives a kill at any moment; the same call goes on from there, and gives
+    the same table in the end, to the last bit. Several processes may work on one file. Axes may be longer in a later
+    call; people, action and solver, and what a name stands for, may not be others.
+
+    Args:
+        problem: what is asked; an axis that is left out has its value.
+        budgets: common budgets; factors on everyone's own where those differ.
+        participation: shares of everyone who take part, drawn at random; smaller ones are within larger ones.
+        queries: who asks, and for what; a list, or a dict by names. A list's are called "0", "1", ….
+        models: what is retrained; a list, or a dict by names. A list's are called by their own names.
+        seeds: of the draw of those who take part, and of models that have a seed; left out, problem and models keep
+            theirs.
+        cells: in place of a grid: a list of dicts of "model", "query" (names), "budget", "participation" and "seed".
+        store: the SQLite file in which the study is kept.
+        solver: as in `oar.collective`.
+        workers: how many processes work at once, each on one thread. None begins in this one, and lets as many as there
+            are cores join where that pays.
+        client: a `dask.distributed.Client` whose workers do it instead.
+        progress: whether to show cells and the time left on stderr; None means "on a terminal".
+    """
+    if not isinstance(problem, Problem):
+        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_hands(workers, client)
+    as_solver(solver, ProjectedGradient(), tuple(NAMES.values()))
+    if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
+        raise DataError(
+            "people: a study hands people to other processes, got a Dask collection, whose partitions stay with their "
+            "workers; write it to Parquet and use oar.Population.from_parquet, or use people.loaded()."
+        )
+    work = Work(problem, _named_models(problem, models), _named_queries(problem, queries), solver)
+    chosen = _chosen(work, cells, budgets=budgets, participation=participation, seeds=seeds)
+    asked = {name: work.asked(Cell(next(iter(work.models)), name, None, None, None)) for name in work.queries}
+    for name in work.models:  # models and queries that do not go together are told before the work begins
+        for query in work.queries:
+            work.asked(Cell(name, query, None, None, None))
+    work.drawing(chosen)
+    work.stamps = problem.people.stamps()  # before people are read, so that no change goes unnoticed
+    now = fingerprint(problem, work.own, solver, work.models, asked)
+    with told(progress) as tell, Store(store, create=True) as opened:
+        with opened.founding() as known:
+            if "fingerprint" in known and not opened.begun and not is_same(known["fingerprint"], now):
+                opened.forget()  # whoever asked before asked for what could not be
+                known.clear()
+            if "fingerprint" in known:
+                now = check_same(known["fingerprint"], now, store, work.models, problem)
+            known["fingerprint"] = now
+            for part, names in (("models", work.models), ("queries", work.queries)):
+                known[part] = list(dict.fromkeys([*known.get(part, ()), *names]))
+            known["factors"] = not problem.allowance.single
+            known["goals"] = known.get("goals", {}) | {name: one.goal_words for name, one in asked.items()}
+        opened.add(chosen)
+        run(opened, work, chosen, workers, client, tell)
+    return Study(Path(store).absolute())
+
+
+def _chosen(work: Work, cells: Any, **axes: Any) -> list[Cell]:
+    names = list(work.models), list(work.queries)
+    if cells is not None:
+        for name, value in axes.items():
+            if value is not None:
+                raise OptionError(f"{name}: is an axis of a grid, and cells= is a list; leave one out.")
+        return listed(cells, names, work.own)
+    chosen = grid(names, work.own, **axes)
+    if len({cell.seed for cell in chosen}) > 1 and all(work.asks_for(cell).seed is None for cell in chosen):
+        raise OptionError(
+            "seeds: would do nothing, because everyone or nobody takes part and no model has a seed; leave them out, "
+            "or give participation=."
+        )
+    return chosen
+
+
+def _named_models(problem: Problem, models: Any) -> dict[str, Any]:
+    if models is None:
+        return {problem.model.name: problem.model}
+    if isinstance(models, Mapping):
+        return _names("models", {name: as_model(model) for name, model in models.items()})
+    if not isinstance(models, Sequence) or isinstance(models, str):
+        raise DataError(f"models: must be a list of models, or a dict of them by name, got {models!r}.")
+    found = [as_model(model) for model in models]
+    twice = {model.name for model in found if sum(other.name == model.name for other in found) > 1}
+    # An object's address is another in every process, and no name to be found again by.
+    called = {ADDRESS.sub("", repr(model)) if model.name in twice else model.name: model for model in found}
+    return _names("models", called, len(found))
+
+
+def _named_queries(problem: Problem, queries: Any) -> dict[str, Query]:
+    if queries is None:
+        return {"0": problem.query}
+    if isinstance(queries, Query) or not isinstance(queries, Mapping | Sequence):
+        raise DataError(f"queries: must be a list of oar.Query(…), or a dict of them by name, got {queries!r}.")
+    found = dict(queries) if isinstance(queries, Mapping) else {str(at): one for at, one in enumerate(queries)}
+    for name, query in found.items():
+        if not isinstance(query, Query):
+            raise DataError(f"queries[{name}]: must be an oar.Query(…), got an object of type {type(query).__name__}.")
+    return _names("queries", found)
+
+
+def _names(argument: str, found: dict[Any, Any], number: int | None = None) -> dict[str, Any]:
+    if not found:
+        raise DataError(f"{argument}: must be at least one, got none; leave it out for the problem's own.")
+    if number is not None and number != len(found):
+        raise DataError(f"{argument}: must differ in what they are called, got one name twice; name them in a dict.")
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"{argument}: must be called by texts, got {name!r}.")
+    return found

@@ -1,0 +1,1 @@
+"""Everybody else who acts in a world."""

@@ -1,0 +1,203 @@
+"""What actors share: settings that are checked, who takes part, and what the operator would make of a deed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.perturb import check_budget
+from oar.actions.sets.norms import Norm
+from oar.errors import DataError, OptionError
+from oar.people import Population
+from oar.worlds.people.crowds import Register
+from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
+
+
+def check_share(argument: str, value: Any) -> float:
+    """Return a share of people; raise unless it is a number between 0 and 1."""
+    if not _is_number(value) or not 0.0 <= value <= 1.0:
+        raise DataError(f"{argument}: must be a number between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def check_count(argument: str, value: Any, least: int = 0) -> int:
+    """Return a number of people, points or steps; raise unless it is whole, and at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise DataError(f"{argument}: must be a whole number ≥ {least}, got {value!r}.")
+    return int(value)
+
+
+def check_size(argument: str, value: Any, positive: bool = False) -> float:
+    """Return a finite number ≥ 0, or above 0."""
+    if not _is_number(value) or not 0.0 <= value < np.inf or (positive and value == 0):
+        raise DataError(f"{argument}: must be a finite number {'>' if positive else '≥'} 0, got {value!r}.")
+    return float(value)
+
+
+def check_query(value: Any) -> Array:
+    """Return one person's features (d,), of its own memory."""
+    try:
+        query = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"query: must be the features of one person, d numbers, got {value!r}.") from None
+    if query.ndim != 1 or not query.size or not np.isfinite(query).all():
+        raise DataError(f"query: must be the features of one person, d finite numbers, got shape {query.shape}.")
+    return query
+
+
+def check_name(value: Any) -> str:
+    """Return an actor's name; raise unless it is a text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"name: must be a text by which records know this actor, got {value!r}.")
+    return value
+
+
+def settle(actor: Any, check: Callable[[str, Any], Any], *parts: str) -> None:
+    """Put what a check makes of some of an actor's settings in their place."""
+    for part in parts:
+        object.__setattr__(actor, part, check(part, getattr(actor, part)))
+
+
+class Movers:
+    """What actors have in common whose people move within a budget: a share of everyone, unless they say otherwise."""
+
+    share: float
+    budget: float
+    norm: Any
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if hasattr(self, "share"):
+            settle(self, check_share, "share")
+        settle(self, lambda part, value: check_budget(value, part), "budget")
+        settle(self, lambda part, value: Norm.of(value), "norm")
+        check_name(self.name)
+
+    @property
+    def caps(self) -> Caps:
+        """They move within their budgets."""
+        return Caps(budget=self.budget, norm=self.norm)
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Draw a share of everyone."""
+        return drawn_share(self.share, np.arange(crowd.size), crowd, rng)
+
+
+def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:
+    """Return a label's position among the classes; raise where it is not one of them."""
+    for code, known in enumerate(classes):
+        if known == label:
+            return code
+    raise DataError(f"{argument}: must be one of the classes {list(classes)!r}, got {label!r}.")
+
+
+def fitting(query: Array, view: View) -> Array:
+    """Return the query; raise where it has not as many features as people have."""
+    dimensions = view.crowd.features.shape[1]
+    if query.size != dimensions:
+        raise DataError(f"query: must have the {dimensions} features that people have, got {query.size} numbers.")
+    return query
+
+
+def crowd_weights(crowd: Crowd) -> Array:
+    """Return everyone's weight (n,); all weigh 1 where none are given."""
+    return np.ones(crowd.size) if crowd.weights is None else np.asarray(crowd.weights, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Features (n, d), classes by code (n,), and weights (n,)."""
+
+    features: Array
+    codes: Rows
+    weights: Array
+
+    def joined(self, other: Data) -> Data:
+        """Return these people, then the others."""
+        parts = zip(
+            (self.features, self.codes, self.weights), (other.features, other.codes, other.weights), strict=True
+        )
+        return Data(*(np.concatenate(part) for part in parts))
+
+
+def handed_in_before(view: View) -> Data:
+    """Return everything that was handed in before this round."""
+    width = view.crowd.features.shape[1]
+    found = Data(np.zeros((0, width)), np.zeros(0, dtype=np.intp), np.zeros(0))
+    for people in view.past:
+        weights = np.ones(people.size) if people.weights is None else people.weights
+        features = np.asarray(people.features, dtype=np.float64)
+        found = found.joined(Data(features, people.codes(0, people.size).astype(np.intp), weights))
+    return found
+
+
+def handed_in_now(view: View, deed: Deed) -> Data:
+    """Return what this round's people would hand in, if this actor did that, nobody else anything."""
+    crowd = view.crowd
+    features, codes, here = crowd.features.copy(), crowd.codes.copy(), np.ones(crowd.size, dtype=bool)
+    if deed.moves is not None:
+        features[view.mine] += deed.moves
+    if deed.codes is not None:
+        codes[view.mine] = deed.codes
+    if deed.leaves is not None:
+        here[view.mine] = ~deed.leaves
+    now = Data(features[here], codes[here], crowd_weights(crowd)[here])
+    if deed.added is None:
+        return now
+    points, labels = deed.added
+    return now.joined(Data(points, labels, np.ones(len(points))))
+
+
+@dataclass(frozen=True, eq=False)
+class Foresight:
+    """What the operator's retraining would make of a deed, alone: always with the same random numbers."""
+
+    view: View
+    query: Array
+    goal: int
+    seed: int
+
+    def after(self, deed: Deed) -> tuple[State, float]:
+        """Return what would be deployed, and the goal loss at the query there."""
+        view = self.view
+        now = handed_in_now(view, deed)
+        batch = population(now, view.crowd)
+        rng = np.random.default_rng(self.seed)
+        state = view.operator.retrain(view.deployed, batch, view.number, lambda _: batch, rng)
+        return state, self.loss(state.parameters)
+
+    def loss(self, parameters: Any) -> float:
+        """Return the goal loss at the query."""
+        return float(self.view.operator.model.goal_loss(parameters, self.query, self.goal))
+
+
+def population(people: Data, crowd: Crowd) -> Population:
+    """Return people of a crowd's classes as an operator gets them."""
+    register = Register(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
+    return register.people(people.features, people.codes, None if crowd.weights is None else people.weights)
+
+
+def foresight(view: View, query: Array, goal: Any) -> Foresight:
+    """Return a way to ask what retraining would do."""
+    return Foresight(
+        view, fitting(query, view), code_of(goal, view.crowd.classes, "goal"), int(view.rng.integers(2**32))
+    )
+
+
+def refuse_values(model: Any) -> None:
+    """Raise where the operator predicts values: these actors know classes."""
+    if getattr(model, "regresses", False):
+        raise OptionError(f"model: must predict classes for this actor, got {model.name!r}, which predicts values.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+Mask = NDArray[np.bool_]

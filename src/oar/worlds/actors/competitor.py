@@ -1,0 +1,121 @@
+"""A competing collective: others who act together, for another query or another goal.
+
+`World(collective=[one, other])` has several collectives, each with a policy, and records what each of them gets. This
+is the same among `others`, for whom nothing is recorded but what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from oar.actions import Perturb
+from oar.actions.choice import part_of
+from oar.errors import DataError, OptionError, with_near_names
+from oar.plans import LeverPlan
+from oar.problem import Problem
+from oar.recourse import collective as planned
+from oar.worlds.actors.common import handed_in_before, handed_in_now, population
+from oar.worlds.collective import Acting, Collective, CollectiveView, is_policy, within
+from oar.worlds.policies.planned import Replan
+from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
+
+
+@with_near_names
+@dataclass(frozen=True)
+class PlanAnew:
+    """A policy: members do what `oar.collective` plans for a refit to everything so far, this round included.
+
+    Labels and strikes are planned too, which `Replan` does not do; on the other hand, how the operator really updates
+    is not known here.
+
+    Args:
+        solver: as in `oar.collective`.
+        signal: as in `oar.collective`.
+    """
+
+    solver: Any = "auto"
+    signal: Any = "auto"
+
+    def __call__(self, view: CollectiveView) -> Deed:
+        """Plan this round."""
+        if not view.mine.size:
+            return Deed()
+        before, now = handed_in_before(view), handed_in_now(view, Deed())
+        members = len(before.codes) + view.mine
+        mask = np.zeros(len(before.codes) + len(now.codes), dtype=bool)
+        mask[members] = True
+        people = population(before.joined(now), view.crowd)
+        action = view.collective.action
+        parts = [
+            replace(part, participants=mask) for part in (action if isinstance(action, list | tuple) else [action])
+        ]
+        problem = Problem(people, view.operator.model, view.collective.query, parts if len(parts) > 1 else parts[0])
+        result = planned(problem, solver=self.solver, signal=self.signal, progress=False)
+        plan: Any = result.plan
+        moves = codes = leaves = None
+        if part_of(action, Perturb) is not None:
+            moves = within(np.asarray(plan.moves(), dtype=np.float64)[members], view.collective.caps, view)
+        if isinstance(plan, LeverPlan):
+            codes = plan.targets[members].argmax(axis=1).astype(np.intp)
+            codes = None if (codes == view.crowd.codes[view.mine]).all() else codes
+            leaves = plan.away[members] if plan.away[members].any() else None
+        return Deed(moves=moves, codes=codes, leaves=leaves, note={"planned": float(result.loss)})
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class CompetingCollective:
+    """Another collective, among the other actors.
+
+    Args:
+        collective: who belongs to it, what it wants, what its members may do, and how they fall short of it.
+        policy: what they do, as for any collective. None means `Replan()` where members may move and nothing else, and
+            `PlanAnew()` where they may change labels or leave.
+    """
+
+    collective: Any
+    policy: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no collective, and what is no policy."""
+        if not isinstance(self.collective, Collective):
+            got = type(self.collective).__name__
+            raise DataError(f"collective: must be an oar.worlds.Collective(…), got an object of type {got}.")
+        if self.policy is not None and not is_policy(self.policy):
+            raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")
+
+    @property
+    def name(self) -> str:
+        """The collective's."""
+        return str(self.collective.name)
+
+    @property
+    def caps(self) -> Caps:
+        """The collective's."""
+        return self.collective.caps
+
+    @property
+    def stale(self) -> int:
+        """The collective's: how old the model is that it sees."""
+        return self.collective.stale
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Return who belongs to it."""
+        return self.collective.members(crowd, number, rng)
+
+    def in_world(self, setting: Mapping[str, Any]) -> Acting:
+        """Return who acts for it in one simulation, whose policy sees what any collective's does."""
+        policy = self.policy
+        if policy is None:
+            policy = Replan() if isinstance(self.collective.action, Perturb) else PlanAnew()
+        return Acting(self.collective, policy, setting)
+
+    def act(self, view: View) -> Deed:
+        """Raise: without a world there is nothing to see."""
+        raise OptionError(
+            "CompetingCollective: acts in a simulation alone; use its in_world(…) to see what it would do."
+        )

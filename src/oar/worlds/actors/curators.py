@@ -1,0 +1,136 @@
+"""Curators: people who add data or hold data back so that a query gets its goal.
+
+After protective optimisation technologies (POTs; Kulynych et al. 2020), which poison a credit model by choosing which
+real profiles take up loans: greedily, each step what should lower the goal loss most, and confirmed by retraining.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, OptionError, with_near_names
+from oar.worlds.actors.common import (
+    check_count,
+    check_name,
+    check_query,
+    check_share,
+    code_of,
+    crowd_weights,
+    foresight,
+    settle,
+)
+from oar.worlds.actors.greedy import NONE, Changes, Greedy
+from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
+
+ADD, DROP = 0, 1
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class Curators:
+    """They add points and drop their own, one at a time, until nothing helps.
+
+    Args:
+        query: x† (d,), for whom they act.
+        goal: the label that the model should predict for it.
+        add: how many points they add in a round, at the most.
+        drop: how many of their own points they hold back in a round, at the most.
+        pool: (features, labels) of points that may be added, each once a round; None for copies of their own points.
+        share: of arrivals whose points are their own, to be copied or dropped, by lots that these keep.
+        refits: how many retrainings they may try out in a round.
+        name: under which records know them.
+    """
+
+    query: Any
+    goal: Any
+    add: int = 0
+    drop: int = 0
+    pool: Any = None
+    share: float = 1.0
+    refits: int = 60
+    name: str = "curators"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        object.__setattr__(self, "query", check_query(self.query))
+        settle(self, check_count, "add", "drop")
+        settle(self, check_share, "share")
+        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
+        check_name(self.name)
+        if self.pool is not None:
+            if not self.add:
+                raise OptionError(
+                    "pool: is what points are added from, and none may be added; leave it out, or set add."
+                )
+            object.__setattr__(self, "pool", _checked_pool(self.pool, self.query.size))
+
+    @property
+    def caps(self) -> Caps:
+        """They add points and leave."""
+        return Caps(added=self.add, leavers=self.drop)
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Draw whose points are theirs; nobody's where all they do is to add points of a pool."""
+        eligible = np.arange(crowd.size if self.drop or self.pool is None else 0)
+        return drawn_share(self.share, eligible, crowd, rng)
+
+    def act(self, view: View) -> Deed:
+        """Add and drop as long as that helps."""
+        points, labels = self._candidates(view)
+        own = view.crowd.features[view.mine]
+        count, size = len(points), len(own)
+        changes = Changes(
+            features=np.concatenate([points, own]),
+            weights=np.concatenate([np.ones(count), crowd_weights(view.crowd)[view.mine]]),
+            lost=np.concatenate([np.full(count, NONE), view.crowd.codes[view.mine]]).astype(np.intp),
+            gained=np.concatenate([labels, np.full(size, NONE)]).astype(np.intp),
+            kinds=np.repeat([ADD, DROP], [count, size]).astype(np.intp),
+            owners=np.arange(count + size),
+        )
+
+        def deed(chosen: list[int]) -> Deed:
+            added = [change for change in chosen if change < count]
+            leaves = np.zeros(size, dtype=bool)
+            leaves[[change - count for change in chosen if change >= count]] = True
+            return Deed(
+                leaves=leaves if leaves.any() else None,
+                added=(points[added], labels[added]) if added else None,
+            )
+
+        asked = foresight(view, self.query, self.goal)
+        found = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
+        done = deed(found.changes)
+        note = {
+            "added": 0 if done.added is None else len(done.added[0]),
+            "dropped": 0 if done.leaves is None else int(done.leaves.sum()),
+            "foreseen": found.loss,
+            "refits": found.refits,
+        }
+        return Deed(leaves=done.leaves, added=done.added, note=note)
+
+    def _candidates(self, view: View) -> tuple[Array, Rows]:
+        if self.pool is None:
+            return view.crowd.features[view.mine], view.crowd.codes[view.mine]
+        features, labels = self.pool
+        codes = [code_of(label, view.crowd.classes, "pool labels") for label in labels]
+        return features, np.array(codes, dtype=np.intp)
+
+
+def _checked_pool(pool: Any, dimensions: int) -> tuple[Array, tuple[Any, ...]]:
+    try:
+        features, labels = pool
+        rows, names = np.array(features, dtype=np.float64), tuple(np.asarray(labels).tolist())
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(
+            f"pool: must be a pair (features, labels), got an object of type {type(pool).__name__}."
+        ) from None
+    if rows.ndim != 2 or rows.shape[1] != dimensions or not np.isfinite(rows).all() or len(names) != len(rows):
+        raise DataError(
+            f"pool: must be finite features (m, {dimensions}), as many as the query has, and m labels, got features of "
+            f"shape {rows.shape} and {len(names)} labels."
+        )
+    return rows, names

@@ -1,0 +1,180 @@
+"""Feature collision (Poison Frogs, Shafahi et al. 2018): people who still look like themselves, and like the query.
+
+A few people of the class that the query wants move to where the deployed model represents them as it does the query,
+and where they still are near to what they were:
+
+    x_p = argmin_x ‖φ(x) − φ(x†)‖² + β ‖x − base‖²,        ‖x − base‖_p ≤ budget.
+
+φ is the last hidden layer of a network, the embedding of a prototype network, and the features themselves of linear
+models, nearest centroid and naive Bayes, where the answer is (x† + β base)/(1 + β), projected onto the ball around base
+(what is minimised is a multiple of the squared distance to that point, so projecting is exact).
+
+Otherwise forward-backward splitting, as in the paper: a gradient step on the first term, and then the proximal step of
+the second, which for a step of size λ is the projection of (x̂ + 2λβ base)/(1 + 2λβ). λ is halved where the step goes
+further than the first term's curvature allows; the objective never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError, with_near_names
+from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
+from oar.models.autodiff.mlp import apply_layers
+from oar.worlds.actors.common import Movers, check_count, check_query, check_size, code_of, fitting, settle
+from oar.worlds.people.uniform_draws import drawn_count
+from oar.worlds.protocol import Array, Crowd, Deed, Rows, View
+
+Represent = Callable[[Array, Array], tuple[Array, Array]]
+"""From rows (m, d) and the query (d,) to ‖φ(x) − φ(x†)‖² (m,) and its gradients (m, d)."""
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class FeatureCollision(Movers):
+    """People of one class who move onto the query, as the deployed model sees it, and keep near to themselves.
+
+    Labels are left to the world: the attack is the paper's where moved people keep theirs (labels="keep").
+
+    Args:
+        query: x† (d,), which should be predicted `base_class`.
+        base_class: the class that they have, and that the query should get.
+        count: how many of them there are in a round: of who has that class, those whose lots are lowest.
+        budget: how far each may move.
+        norm: 1, 2 or numpy.inf.
+        weight: β, how much it matters to stay near.
+        steps: of forward-backward splitting, where there is no closed form.
+        name: under which records know them.
+    """
+
+    query: Any
+    base_class: Any
+    count: int
+    budget: float
+    norm: Any = 2
+    weight: float = 0.1
+    steps: int = 200
+    name: str = "feature collision"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        super().__post_init__()
+        object.__setattr__(self, "query", check_query(self.query))
+        settle(self, check_count, "count")
+        settle(self, check_size, "weight")
+        object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Draw so many people of the class; all of it where there are fewer."""
+        code = code_of(self.base_class, crowd.classes, "base_class")
+        return drawn_count(self.count, np.flatnonzero(crowd.codes == code), crowd, rng)
+
+    def act(self, view: View) -> Deed:
+        """Collide."""
+        query, bases = fitting(self.query, view), view.crowd.features[view.mine]
+        if not len(bases):
+            return Deed()
+        represent = representation(view.operator.model, view.deployed.parameters)
+        if represent is None:
+            points = self._near(bases, (query + self.weight * bases) / (1 + self.weight))
+            return Deed(moves=points - bases, note={"apart": _mean_apart(((points - query) ** 2).sum(axis=1))})
+        points = collided(represent, query, bases, self.weight, self._near, self.steps)
+        return Deed(moves=points - bases, note={"apart": _mean_apart(represent(points, query)[0])})
+
+    def _near(self, bases: Array, points: Array) -> Array:
+        """Return points, projected onto what is within the budget of their bases."""
+        return bases + self.norm.project(points - bases, np.full(len(bases), self.budget))
+
+
+def collided(
+    represent: Represent,
+    query: Array,
+    bases: Array,
+    weight: float,
+    near: Callable[[Array, Array], Array],
+    steps: int,
+) -> Array:
+    """Return where forward-backward splitting ends, (m, d); `near` (bases, points) projects onto what is allowed."""
+    points, sizes = bases.copy(), np.full(len(bases), 1.0)
+    values, slopes = represent(points, query)
+    for _ in range(steps):
+        forward = points - sizes[:, None] * slopes
+        pull = (2 * sizes * weight)[:, None]
+        trial = near(bases, (forward + pull * bases) / (1 + pull))
+        step = trial - points
+        trial_values, trial_slopes = represent(trial, query)
+        # Where f(x + s) ≤ f(x) + ∇f·s + ‖s‖²/2λ, the whole objective falls.
+        square = (step**2).sum(axis=1)
+        allowed = values + (slopes * step).sum(axis=1) + square / (2 * sizes)
+        fits = trial_values <= allowed + 1e-12 * np.abs(values)
+        points[fits], values[fits], slopes[fits] = trial[fits], trial_values[fits], trial_slopes[fits]
+        sizes = np.where(fits, 1.2 * sizes, 0.5 * sizes)
+        if (fits & (square <= 1e-24 * (1 + (points**2).sum(axis=1)))).all():
+            break
+    return points
+
+
+def representation(model: Any, parameters: Any) -> Represent | None:
+    """Return how a deployed model represents people; None where features represent themselves."""
+    if isinstance(parameters, Centroids) or getattr(model, "linear", False):
+        return None
+    if isinstance(model, GaussianNaiveBayes):
+        return None
+    inner = model.model if isinstance(model, Scaled) else model
+    if isinstance(inner, PrototypeNetwork) and inner.embedding is None and inner is model:
+        return None
+    if isinstance(inner, MLP) and not inner.hidden and inner is model:
+        return None
+    if not isinstance(inner, MLP | PrototypeNetwork):
+        raise OptionError(
+            "model: feature collision needs a model whose representation is known: nearest centroid, a linear model, "
+            f"naive Bayes, oar.models.MLP or PrototypeNetwork; got {type(inner).__name__}."
+        )
+    run = _compiled(model)
+
+    def represent(rows: Array, query: Array) -> tuple[Array, Array]:
+        import jax
+
+        with jax.enable_x64(True):
+            values, slopes = run(parameters, rows, query)
+        return np.array(values), np.array(slopes)
+
+    return represent
+
+
+@lru_cache(maxsize=32)
+def _compiled(model: Any) -> Callable[..., Any]:
+    import jax
+
+    def seen(parameters: Any, features: Any) -> Any:
+        if isinstance(model, Scaled):
+            return _hidden(model.model, parameters.model, parameters.scaled(features))
+        return _hidden(model, parameters, features)
+
+    def apart(features: Any, parameters: Any, query: Any) -> Any:
+        return ((seen(parameters, features) - seen(parameters, query)) ** 2).sum()
+
+    return jax.jit(
+        lambda parameters, rows, query: jax.vmap(lambda row: jax.value_and_grad(apart)(row, parameters, query))(rows)
+    )
+
+
+def _hidden(model: Any, parameters: Any, features: Any) -> Any:
+    """Return φ for one person: the embedding, or what stands before a network's last layer."""
+    if isinstance(model, PrototypeNetwork):
+        return model.embed(parameters, features)
+    if not model.hidden:
+        return features
+    import jax
+
+    activate = getattr(jax.numpy if model.activation == "tanh" else jax.nn, model.activation)
+    return activate(apply_layers(parameters[:-1], features, model.activation))
+
+
+def _mean_apart(squares: Array) -> float:
+    return float(np.sqrt(squares).mean())

@@ -1,0 +1,138 @@
+"""Gradient matching (Witches' Brew, Geiping et al. 2021): members whose training gradient points where the query wants.
+
+If the gradient that members cause in training, G = Σ w_i ∇_θ ℓ(θ; x_i + δ_i, y_i), has the direction of that of the
+query's goal loss, g = ∇_θ L, a step of training on them is a step towards the goal. At the deployed θ, members move so
+as to maximise
+
+    cos(G, g) = Gᵀg / (‖G‖ ‖g‖),        u = ∂cos/∂G = g/(‖G‖‖g‖) − cos · G/‖G‖²,        ∂cos/∂δ_i = w_i ∇_x s_i(θ; u),
+
+with s_i = uᵀ∇_θ ℓ_i: it is the gradient of a score whose signal is u. (`oar.signals.gradient_matching` is the same idea
+for planning: there the signal is along g itself, as it is here where G is orthogonal to g or very long.)
+
+Steps are of one length for everybody, along the extreme point of the unit ball (signs for p = ∞, the normalised
+gradient for p = 2, one coordinate for p = 1), projected onto each member's ball, and shrink; the best point on the way
+counts.
+Starts: staying, the full response to v = g, and random ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.errors import with_near_names
+from oar.worlds.actors.common import (
+    Data,
+    Movers,
+    check_count,
+    check_query,
+    code_of,
+    crowd_weights,
+    fitting,
+    handed_in_before,
+    handed_in_now,
+    settle,
+)
+from oar.worlds.deployed.model import Deployed, deployed
+from oar.worlds.protocol import Array, Deed, View
+
+FIRST = 0.5  # of the budget: the first step
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class GradientMatching(Movers):
+    """Members who move so that training on them does to the deployed model what the query would want.
+
+    Args:
+        query: x† (d,).
+        goal: the label that the model should predict for it.
+        share: of arrivals who are members, by lots that they keep.
+        budget: how far each may move.
+        norm: 1, 2 or numpy.inf.
+        restarts: how many random starts there are beside the fixed ones.
+        steps: from each start.
+        name: under which records know them.
+    """
+
+    query: Any
+    goal: Any
+    share: float
+    budget: float
+    norm: Any = np.inf
+    restarts: int = 2
+    steps: int = 60
+    name: str = "gradient matching"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        super().__post_init__()
+        object.__setattr__(self, "query", check_query(self.query))
+        settle(self, check_count, "restarts")
+        object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
+
+    def act(self, view: View) -> Deed:
+        """Move to where the gradients match best."""
+        match = matching(view, self.query, self.goal)
+        if not view.mine.size or self.budget == 0 or not match.pull.any():
+            return Deed()
+        radii = np.full(view.mine.size, self.budget)
+        stay = np.zeros_like(match.members.features)
+        response = self.norm.maximise(match.response(), radii)
+        random = [self.norm.maximise(view.rng.standard_normal(stay.shape), radii) for _ in range(self.restarts)]
+        found = [self._climbed(match, start) for start in (stay, response, *random)]
+        moves, cosine = max(found, key=lambda one: one[1])
+        return Deed(moves=moves, note={"cosine": cosine, "cosine_before": match(stay)[0]})
+
+    def _climbed(self, match: Match, moves: Array) -> tuple[Array, float]:
+        radii = np.full(len(moves), self.budget)
+        best, (highest, slopes) = moves, match(moves)
+        for step in range(self.steps):
+            length = FIRST * self.budget * (1 - step / self.steps)
+            # Projecting twice costs nothing and takes off what rounding leaves outside.
+            ahead = moves + self.norm.maximise(slopes, np.full(len(moves), length))
+            moves = self.norm.project(self.norm.project(ahead, radii), radii)
+            cosine, slopes = match(moves)
+            if cosine > highest:
+                best, highest = moves, cosine
+        return best, highest
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """The cosine between what members do to training, and what the query wants. `pull` is g."""
+
+    at: Deployed
+    members: Data
+    pull: Array
+
+    def __call__(self, moves: Array) -> tuple[float, Array]:
+        """Return the cosine and its gradient in the moves (m, d); both 0 where members cause no gradient."""
+        rows = self.members.features + moves
+        caused = self.at.gradient(Data(rows, self.members.codes, self.members.weights))
+        size, wanted = float(np.linalg.norm(caused)), float(np.linalg.norm(self.pull))
+        if size == 0 or wanted == 0:
+            return 0.0, np.zeros_like(rows)
+        cosine = float(caused @ self.pull) / (size * wanted)
+        signal = self.pull / (size * wanted) - cosine * caused / size**2
+        return cosine, self._slopes(rows, signal)
+
+    def response(self) -> Array:
+        """Return the gradients (m, d) of members' scores at v = g."""
+        return self._slopes(self.members.features, self.pull)
+
+    def _slopes(self, rows: Array, signal: Array) -> Array:
+        return self.members.weights[:, None] * self.at.scores(rows, self.members.codes, signal)[1]
+
+
+def matching(view: View, query: Array, goal: Any) -> Match:
+    """Return the cosine that an actor's members can act on."""
+    crowd, mine = view.crowd, view.mine
+    code = code_of(goal, crowd.classes, "goal")
+    # A scaler was fitted to what was handed in; before anything was, to these people.
+    people = handed_in_before(view) if view.past else handed_in_now(view, Deed())
+    at = deployed(view.operator.model, view.deployed.parameters, len(crowd.classes), people)
+    members = Data(crowd.features[mine], crowd.codes[mine], crowd_weights(crowd)[mine])
+    return Match(at, members, at.goal(fitting(query, view), code)[1])

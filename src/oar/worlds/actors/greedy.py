@@ -1,0 +1,207 @@
+"""Which labels to change, which points to add and which to drop: greedily, by promise, each step confirmed by a refit.
+
+Every such change takes weight w at x away from one class, gives it to another, or both: a flip does both, a leaver
+takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the weight of everyone who is trained
+on, the goal loss changes to first order by
+
+    −(w / W') [ (s(x, gained) − s̄) − (s(x, lost) − s̄) ],        W' = W ± w,        s̄ = Σ w_i s_i / W,
+
+a term for each that there is; s̄ because the operator averages over whoever is left. Of nearest centroid the change is
+known exactly: μ_c = S_c / W_c, with w x and w added to or taken from S_c and W_c.
+
+A promise supposes that the operator refits to everything so far. Whether it is kept is asked of the operator itself,
+whose own retraining is run on what would be handed in. Where that would not retrain in this round, promises have to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from oar.errors import OARError
+from oar.models import Centroids
+from oar.models.centroid.nearest_centroid import goal_loss
+from oar.worlds.actors.common import Data, Foresight, handed_in_before, handed_in_now
+from oar.worlds.deployed.model import deployed
+from oar.worlds.protocol import Array, Deed, Rows, State
+
+NONE = -1
+FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
+SHORTLIST = 3  # single changes that are tried by refits before nothing is said to help
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Single changes that are open, q of them.
+
+    Attributes:
+        features, weights: (q, d) and (q,), where weight is taken or given, and how much.
+        lost, gained: (q,), the classes that lose and gain it, or NONE.
+        kinds: (q,), by which limits are counted. owners: (q,), of which each may make one change at the most.
+    """
+
+    features: Array
+    weights: Array
+    lost: Rows
+    gained: Rows
+    kinds: Rows
+    owners: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Which changes were chosen, what they are foreseen to lead to, and how many refits it took to foresee it."""
+
+    changes: list[int]
+    loss: float
+    refits: int
+
+
+class Greedy:
+    """One round's search.
+
+    Args:
+        foresight: what retraining would do.
+        changes: what may be done.
+        limits: how often each kind of change may be made.
+        deed: what a list of changes is as a deed.
+        batch: how many changes the first step makes; steps that do not help are halved.
+        refits: how many retrainings may be tried.
+    """
+
+    def __init__(
+        self,
+        foresight: Foresight,
+        changes: Changes,
+        limits: tuple[int, ...],
+        deed: Callable[[list[int]], Deed],
+        batch: int,
+        refits: int,
+    ) -> None:
+        self._foresight, self._changes, self._limits, self._deed = foresight, changes, limits, deed
+        self._batch, self._left, self._spent = batch, refits, 0
+        self._before = handed_in_before(foresight.view)
+
+    def run(self) -> Chosen:
+        """Choose until nothing helps, or limits or refits are used up."""
+        now = self._after([])
+        if now is None:  # not even what people hand in by themselves can be trained on
+            return Chosen([], np.inf, self._spent)
+        state, loss = now
+        chosen: list[int] = []
+        while True:
+            liked = self._liked(state, chosen)
+            if not liked:
+                return Chosen(chosen, loss, self._spent)
+            if not state.retrained:  # nothing can be confirmed in this round
+                chosen = [*chosen, liked[0]]
+                continue
+            found = self._step(chosen, liked, loss)
+            if found is None:
+                return Chosen(chosen, loss, self._spent)
+            chosen, state, loss = found
+
+    def _after(self, chosen: list[int]) -> tuple[State, float] | None:
+        self._spent += 1
+        try:
+            state, loss = self._foresight.after(self._deed(chosen))
+        except OARError:  # such as a class that would be left empty
+            return None
+        return (state, loss) if np.isfinite(loss) else None
+
+    def _step(self, chosen: list[int], liked: list[int], loss: float) -> tuple[list[int], State, float] | None:
+        """Make many changes at once if that helps, else half as many, else the best of a few; None if nothing helps."""
+        while self._batch > 1 and self._spent < self._left:
+            several = [*chosen, *self._together(chosen, liked)]
+            found = self._after(several)
+            if found is not None and _falls(loss, found[1]):
+                return several, *found
+            self._batch //= 2
+        best: tuple[list[int], State, float] | None = None
+        for change in liked[:SHORTLIST]:
+            if self._spent >= self._left:
+                break
+            found = self._after([*chosen, change])
+            if found is not None and _falls(loss if best is None else best[2], found[1]):
+                best = [*chosen, change], *found
+        return best
+
+    def _together(self, chosen: list[int], liked: list[int]) -> list[int]:
+        """Return the changes that are liked best, within the limits, one for each owner."""
+        room, owners, several = self._room(chosen), set(), list[int]()
+        for change in liked:
+            owner, kind = self._changes.owners[change], self._changes.kinds[change]
+            if len(several) < self._batch and room[kind] > 0 and owner not in owners:
+                several.append(change)
+                owners.add(owner)
+                room[kind] -= 1
+        return several
+
+    def _room(self, chosen: list[int]) -> Array:
+        return np.array(self._limits) - np.bincount(self._changes.kinds[chosen], minlength=len(self._limits))
+
+    def _liked(self, state: State, chosen: list[int]) -> list[int]:
+        """Return the changes that are open and promise something, the best first."""
+        changes = self._changes
+        open_ = (self._room(chosen) > 0)[changes.kinds] & ~np.isin(changes.owners, changes.owners[chosen])
+        rows = np.flatnonzero(open_)
+        if not rows.size:
+            return []
+        falls = self._promised(state, chosen, rows)
+        ranked = rows[np.argsort(-falls, kind="stable")]
+        return [int(row) for row in ranked[: np.count_nonzero(falls > 0)]]
+
+    def _promised(self, state: State, chosen: list[int], rows: Rows) -> Array:
+        """Return by how much the goal loss should fall (q,); −∞ for who would leave a class empty."""
+        foresight, changes = self._foresight, self._changes
+        people = self._before.joined(handed_in_now(foresight.view, self._deed(chosen)))
+        classes = len(foresight.view.crowd.classes)
+        totals = np.bincount(people.codes, people.weights, minlength=classes).astype(np.float64)
+        if isinstance(state.parameters, Centroids):
+            falls = _exact_falls(foresight, people, totals, changes, rows)
+        else:
+            falls = _first_order_falls(foresight, state, people, changes, rows)
+        lost = changes.lost[rows]
+        empties = (lost != NONE) & (totals[lost] - changes.weights[rows] <= FALLS * totals.sum())
+        return np.where(empties, -np.inf, falls)
+
+
+def _first_order_falls(foresight: Foresight, state: State, people: Data, changes: Changes, rows: Rows) -> Array:
+    view = foresight.view
+    at = deployed(view.operator.model, state.parameters, len(view.crowd.classes), people)
+    signal = at.influence(at.goal(foresight.query, foresight.goal)[1], people)
+    weights, total = changes.weights[rows], people.weights.sum()
+    average = float(signal @ at.gradient(people)) / total
+    falls = np.zeros(rows.size)
+    net = np.zeros(rows.size)
+    for codes, sign in ((changes.gained[rows], 1.0), (changes.lost[rows], -1.0)):
+        there = np.flatnonzero(codes != NONE)
+        if there.size:
+            falls[there] += sign * (at.scores(changes.features[rows[there]], codes[there], signal)[0] - average)
+            net[there] += sign
+    return weights / (total + net * weights) * falls
+
+
+def _exact_falls(foresight: Foresight, people: Data, totals: Array, changes: Changes, rows: Rows) -> Array:
+    """Return by how much nearest centroid's loss falls, exactly, if refitted to these people with one change each."""
+    offsets = people.features - foresight.query
+    sums = np.zeros((len(totals), offsets.shape[1]))
+    np.add.at(sums, people.codes, people.weights[:, None] * offsets)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        now = np.linalg.norm(sums / totals[:, None], axis=1)
+        distances = np.tile(now, (rows.size, 1))
+        weights = changes.weights[rows]
+        moved = weights[:, None] * (changes.features[rows] - foresight.query)
+        for codes, sign in ((changes.gained[rows], 1.0), (changes.lost[rows], -1.0)):
+            there = np.flatnonzero(codes != NONE)
+            own = codes[there]
+            means = (sums[own] + sign * moved[there]) / (totals[own] + sign * weights[there])[:, None]
+            distances[there, own] = np.linalg.norm(means, axis=1)
+        falls = goal_loss(now, foresight.goal) - goal_loss(distances, foresight.goal)
+    return np.where(np.isfinite(falls), falls, -np.inf)
+
+
+def _falls(loss: float, other: float) -> bool:
+    return other < loss - FALLS * max(abs(loss), FALLS)

@@ -1,0 +1,142 @@
+"""Individuals: those who game the model that is deployed, and those who follow advice that supposes that it stays.
+
+Both go the shortest way to where the deployed model predicts their goal (`shortest_moves`). A strategic individual
+does so where that is worth it: with a gain of 1 for the goal and a cost c‖δ‖, the best response to the deployed model
+is to cross where ‖δ‖ ≤ 1/c, and to stay elsewhere (Hardt et al. 2016). Somebody who is advised is told where to go and
+what for, goes there or not, and what was promised is followed by the world from round to round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.actions.sets.norms import Norm
+from oar.errors import with_near_names
+from oar.worlds.actors.common import (
+    Mask,
+    Movers,
+    check_share,
+    check_size,
+    code_of,
+    refuse_values,
+    settle,
+)
+from oar.worlds.actors.shortest_moves import shortest_moves
+from oar.worlds.deployed.predictions import predictions
+from oar.worlds.protocol import Array, Deed, View
+
+
+@with_near_names
+@dataclass(frozen=True)
+class StrategicIndividuals(Movers):
+    """People who best-respond to the deployed model, each for itself.
+
+    Everyone of them who is not predicted `goal`, and whose shortest way there is within its budget and worth its cost,
+    goes that way and a hair further; everyone else stays. The way is the shortest where boundaries are flat (linear
+    models, nearest centroid); of other models it is one that was found, and where none was found there may be one.
+
+    Args:
+        share: of those who arrive who are such people, by lots that they keep.
+        goal: the label that each of them wants for itself.
+        budget: how far each can move.
+        norm: 1, 2 or numpy.inf.
+        cost: c, of moving by 1, where the goal is worth 1: nobody goes further than 1/c. 0 means that moves are free.
+        name: under which records know them.
+    """
+
+    share: float
+    goal: Any
+    budget: float
+    norm: Any = 2
+    cost: float = 0.0
+    name: str = "strategic individuals"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        super().__post_init__()
+        settle(self, check_size, "cost")
+
+    def act(self, view: View) -> Deed:
+        """Cross where it is possible and worth it."""
+        reach = self.budget if self.cost == 0 else min(self.budget, 1 / self.cost)
+        moves, asked, found = ways(view, self.goal, self.norm, reach)
+        lengths = self.norm.length(moves[found])
+        note = {"wanting": int(asked.sum()), "moved": int(found.sum()), "distance": float(lengths.sum())}
+        return Deed(moves=moves, note=note)
+
+
+@with_near_names
+@dataclass(frozen=True)
+class AdvisedIndividuals(Movers):
+    """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
+
+    It is the shortest one where boundaries are flat, and elsewhere one that was found, as for strategic individuals.
+
+    Args:
+        share: of those who arrive who ask for advice, by lots that they keep.
+        goal: the label that each of them wants for itself.
+        budget: how far each can move; for whom no way is found within it gets no advice.
+        norm: 1, 2 or numpy.inf.
+        follow: the share of those advised who do as they are told; the others stay, and their advice is recorded too.
+        beyond: how much further than the shortest way the advice goes, as a share of it, as far as the budget lasts:
+            advice at the very boundary is the first to fail.
+        name: under which records know them.
+    """
+
+    share: float
+    goal: Any
+    budget: float
+    norm: Any = 2
+    follow: float = 1.0
+    beyond: float = 0.0
+    name: str = "advised individuals"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        super().__post_init__()
+        settle(self, check_share, "follow")
+        settle(self, check_size, "beyond")
+
+    def act(self, view: View) -> Deed:
+        """Advise everyone who has a way, and move those who follow."""
+        moves, asked, found = ways(view, self.goal, self.norm, self.budget)
+        moves = self._further(view, moves, found)
+        told = view.crowd.features[view.mine] + moves
+        promised = np.where(found, code_of(self.goal, view.crowd.classes, "goal"), -1).astype(np.intp)
+        count = round(self.follow * int(found.sum()))
+        followers = np.zeros(found.size, dtype=bool)
+        followers[view.rng.permutation(np.flatnonzero(found))[:count]] = True
+        note = {"wanting": int(asked.sum()), "advised": int(found.sum()), "moved": int(followers.sum())}
+        return Deed(moves=np.where(followers[:, None], moves, 0.0), advice=(told, promised), note=note)
+
+    def _further(self, view: View, moves: Array, found: Mask) -> Array:
+        """Return moves that go on beyond the boundary where the model still predicts the goal there."""
+        if self.beyond == 0 or not found.any():
+            return moves
+        lengths = self.norm.length(moves[found])
+        factors = np.minimum(1 + self.beyond, np.maximum(self.budget * (1 - 1e-12) / lengths, 1.0))
+        longer = moves.copy()
+        longer[found] *= factors[:, None]
+        rows, model = view.crowd.features[view.mine], view.operator.model
+        kept = predictions(model, view.deployed.parameters, rows + longer) == code_of(
+            self.goal, view.crowd.classes, "goal"
+        )
+        return np.where((kept & found)[:, None], longer, moves)
+
+
+def ways(view: View, goal: Any, norm: Norm, reach: float) -> tuple[Array, Mask, Mask]:
+    """Return the shortest moves (m, d) of an actor's people, who of them lacks the goal, and who has a way to it."""
+    model, parameters, code = view.operator.model, view.deployed.parameters, code_of(goal, view.crowd.classes, "goal")
+    refuse_values(model)
+    rows = view.crowd.features[view.mine]
+    moves, found = np.zeros_like(rows, dtype=np.float64), np.zeros(len(rows), dtype=bool)
+    asked = np.zeros(len(rows), dtype=bool)
+    if len(rows):
+        asked = predictions(model, parameters, rows) != code
+    if asked.any():
+        classes = len(view.crowd.classes)
+        moves[asked], found[asked] = shortest_moves(model, parameters, rows[asked], code, norm, reach, classes)
+    return moves, asked, found

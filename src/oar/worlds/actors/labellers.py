@@ -1,0 +1,100 @@
+"""Labellers: people through whose hands labels pass, and who change a few of them so that a query gets its goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError, with_near_names
+from oar.models import Centroids
+from oar.worlds.actors.common import (
+    check_count,
+    check_name,
+    check_query,
+    check_share,
+    crowd_weights,
+    foresight,
+    settle,
+)
+from oar.worlds.actors.greedy import Changes, Greedy
+from oar.worlds.people.uniform_draws import drawn_count, drawn_share
+from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
+
+
+@with_near_names
+@dataclass(frozen=True, eq=False)
+class Labellers:
+    """They give other labels to at most `most` arrivals a round, those that should lower the query's goal loss most.
+
+    A label y' for y promises to lower it by w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the deployed
+    model; for nearest centroid the change of class means is exact, and labels are changed one by one. The operator's
+    own retraining is asked whether a promise is kept; what does not help is not done.
+
+    Args:
+        query: x† (d,), for whom they act.
+        goal: the label that the model should predict for it.
+        most: how many labels they change in a round.
+        share: of arrivals whose labels pass through their hands, by lots that they keep.
+        count: how many arrivals instead of a share.
+        refits: how many retrainings they may try out in a round.
+        name: under which records know them.
+    """
+
+    query: Any
+    goal: Any
+    most: int
+    share: float = 1.0
+    count: int | None = None
+    refits: int = 60
+    name: str = "labellers"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        object.__setattr__(self, "query", check_query(self.query))
+        settle(self, check_count, "most")
+        settle(self, check_share, "share")
+        if self.count is not None:
+            object.__setattr__(self, "count", check_count("count", self.count))
+            if self.share != 1.0:
+                raise OptionError(
+                    f"Labellers: must be given one of share and count, got {self.share} and {self.count}."
+                )
+        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
+        check_name(self.name)
+
+    @property
+    def caps(self) -> Caps:
+        """They change labels."""
+        return Caps(labels=self.most)
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Draw whose labels they see."""
+        everyone = np.arange(crowd.size)
+        if self.count is not None:
+            return drawn_count(self.count, everyone, crowd, rng)
+        return drawn_share(self.share, everyone, crowd, rng)
+
+    def act(self, view: View) -> Deed:
+        """Change labels as long as that helps."""
+        crowd, mine = view.crowd, view.mine
+        own = crowd.codes[mine]
+        people, to = np.divmod(np.arange(mine.size * len(crowd.classes)), len(crowd.classes))
+        other = to != own[people]
+        people, to = people[other], to[other]
+        weights = crowd_weights(crowd)[mine][people]
+        changes = Changes(
+            crowd.features[mine][people], weights, own[people], to, np.zeros(to.size, dtype=np.intp), people
+        )
+
+        def deed(chosen: list[int]) -> Deed:
+            codes = own.copy()
+            codes[people[chosen]] = to[chosen]
+            return Deed(codes=codes)
+
+        # First-order promises are made once for many labels; those of nearest centroid are exact for the next one.
+        batch = 1 if isinstance(view.deployed.parameters, Centroids) else self.most
+        found = Greedy(foresight(view, self.query, self.goal), changes, (self.most,), deed, batch, self.refits).run()
+        note = {"relabelled": len(found.changes), "foreseen": found.loss, "refits": found.refits}
+        return Deed(codes=deed(found.changes).codes if found.changes else None, note=note)

@@ -1,0 +1,1 @@
+"""The deployed model as actors see it."""

@@ -1,0 +1,131 @@
+"""What an actor can differentiate in the model that is deployed: θ as it is, for features in their own units.
+
+    predicted the classes of many people
+    goal      L(θ; x†, g) and ∇_θ L
+    slopes    L and ∇_x L, for many people with the same goal
+    gradient  Σ_i w_i ∇_θ ℓ(θ; x_i, y_i)
+    scores    s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) and ∇_x s_i
+    influence v = H⁻¹ g, with H the curvature of the risk on some people at θ
+
+Nearest centroid and linear models have closed forms in NumPy, every other model is differentiated by JAX. Of nearest
+centroid the training loss is ½‖x − μ_y‖², whose minimum are the class means: ∇_{μ_y} ℓ = μ_y − x, H = diag(W_c/W) ⊗ I.
+A scaler is taken as it stands: how members shift it is not part of what is differentiated here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from oar.errors import OptionError
+from oar.models import Centroids, Differentiable, Scaled
+from oar.models.linear.losses import Linear
+from oar.worlds.actors.common import Data, refuse_values
+from oar.worlds.deployed.autodiff import AutodiffDeployed
+from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
+from oar.worlds.protocol import Array, Rows
+
+
+class Deployed(Protocol):
+    """A model with its parameters. Classes are by code."""
+
+    def predicted(self, rows: Array) -> Rows:
+        """Return class codes (m,)."""
+        ...
+
+    def goal(self, query: Array, code: int) -> tuple[float, Array]:
+        """Return L and ∇_θ L (p,) of one person."""
+        ...
+
+    def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
+        """Return L (m,) and ∇_x L (m, d)."""
+        ...
+
+    def gradient(self, people: Data) -> Array:
+        """Return Σ w ∇_θ ℓ (p,)."""
+        ...
+
+    def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
+        """Return s (m,) and ∇_x s (m, d)."""
+        ...
+
+    def influence(self, pull: Array, people: Data) -> Array:
+        """Return v (p,) for g = `pull`."""
+        ...
+
+
+def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> Deployed:
+    """Return what can be differentiated.
+
+    A linear model behind a scaler is deployed as one matrix; `people` are then those whom the scaler was fitted to.
+    """
+    refuse_values(model)
+    if isinstance(parameters, Centroids):
+        return CentroidDeployed(parameters.positions)
+    if isinstance(model, Scaled):
+        return _scaled(model, parameters, classes, people)
+    if isinstance(model, Linear):
+        return LinearDeployed(model, np.asarray(parameters, dtype=np.float64), classes)
+    if isinstance(model, Differentiable):
+        return AutodiffDeployed(model, parameters, classes)
+    raise OptionError(
+        f"model: this actor needs nearest centroid or one of oar.models to be deployed, got {type(model).__name__}."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledDeployed:
+    """A model that sees e = (x − centres) / scales: derivatives by x are those by e, divided by the scales."""
+
+    inner: Deployed
+    centres: Array
+    scales: Array
+
+    def _seen(self, rows: Array) -> Array:
+        return (rows - self.centres) / self.scales
+
+    def _seen_people(self, people: Data) -> Data:
+        return Data(self._seen(people.features), people.codes, people.weights)
+
+    def predicted(self, rows: Array) -> Rows:
+        """Return class codes."""
+        return self.inner.predicted(self._seen(rows))
+
+    def goal(self, query: Array, code: int) -> tuple[float, Array]:
+        """Return L and ∇_θ L."""
+        return self.inner.goal(self._seen(query), code)
+
+    def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
+        """Return L and ∇_x L."""
+        losses, slopes = self.inner.slopes(self._seen(rows), code)
+        return losses, slopes / self.scales
+
+    def gradient(self, people: Data) -> Array:
+        """Return Σ w ∇_θ ℓ."""
+        return self.inner.gradient(self._seen_people(people))
+
+    def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
+        """Return s and ∇_x s."""
+        values, slopes = self.inner.scores(self._seen(rows), codes, signal)
+        return values, slopes / self.scales
+
+    def influence(self, pull: Array, people: Data) -> Array:
+        """Return v."""
+        return self.inner.influence(pull, self._seen_people(people))
+
+
+def _scaled(model: Scaled, parameters: Any, classes: int, people: Data | None) -> ScaledDeployed:
+    """Return the model behind its scaler."""
+    if not model.linear:
+        inner = deployed(model.model, parameters.model, classes)
+        return ScaledDeployed(inner, np.asarray(parameters.centres), np.asarray(parameters.scales))
+    assert people is not None
+    shares = people.weights / people.weights.sum()
+    centres = shares @ people.features
+    scales = np.sqrt(shares @ (people.features - centres) ** 2)
+    scales[scales <= 1e-12 * np.abs(centres)] = 1.0
+    # z = W x + b = (W s) e + (b + W c)
+    matrix = np.column_stack([parameters[:, :-1] * scales, parameters[:, -1] + parameters[:, :-1] @ centres])
+    return ScaledDeployed(deployed(model.model, matrix, classes), centres, scales)

@@ -1,0 +1,138 @@
+"""What a deployed model says: of many people at once, and of those who ask whether they get their goal.
+
+Linear models and nearest centroid are computed with NumPy: a world asks after every round, and calling compiled code
+for new shapes costs more than the work. Goals are judged as audits judge them: ties do not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Perturb
+from oar.errors import DataError, NumericsError, OptionError
+from oar.goals import Members
+from oar.goals.wishes import ClassWish
+from oar.models import NearestCentroid
+from oar.models.centroid.nearest_centroid import Centroids, loss_and_margin, rival_ties
+from oar.models.linear.losses import Linear
+from oar.online.rules.requirements import check_retrained
+from oar.people import Population
+from oar.problem import Problem, Query
+from oar.referee.verdicts import Judged, Together, judged, of_logits
+from oar.worlds.protocol import Array, Rows
+
+FAR = -745.0  # log of the smallest positive number: where probabilities are 0
+
+
+def predictions(model: Any, parameters: Any, features: Array) -> Rows:
+    """Return predicted class codes (n,)."""
+    if isinstance(model, Linear):
+        outputs = _linear(parameters, features)
+        return (outputs[:, 0] > 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+    if isinstance(parameters, Centroids):
+        return _distances(parameters, features).argmin(axis=1)
+    return np.asarray(model.predict(parameters, features), dtype=np.intp)
+
+
+def _linear(parameters: Array, features: Array) -> Array:
+    return features @ parameters[:, :-1].T + parameters[:, -1]
+
+
+def _distances(parameters: Centroids, features: Array) -> Array:
+    """Return distances (n, k), one centroid at a time: (n, k, d) would not fit a cache."""
+    return np.stack([np.linalg.norm(features - position, axis=1) for position in parameters.positions], axis=1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a collective's query gets.
+
+    Attributes:
+        prediction: the label that is predicted; a tuple of labels where several people ask.
+        loss: the goal loss, as audits report it. success: whether the goal is reached, and not by a tie.
+        reached: which of those who ask get their goal.
+    """
+
+    prediction: Any
+    loss: float
+    success: bool
+    reached: tuple[bool, ...]
+
+
+class Question:
+    """A query that is put to one model after another."""
+
+    def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
+        """Read who asks and for what; `every_class` are people of all classes."""
+        if not isinstance(query, Query):
+            raise DataError(f"{argument}: must be an oar.Query(…), got an object of type {type(query).__name__}.")
+        if isinstance(query.features, Members):
+            raise OptionError(
+                f"{argument}: must be features in a world, got oar.Members; people change from round to round."
+            )
+        # Goals are read by the model that is known to problems; whatever is deployed has the same classes.
+        self.problem = Problem(every_class, model, query, Perturb(0.0))
+        self.points = self.problem.asked.points
+
+    def outcome(self, model: Any, parameters: Any) -> Outcome:
+        """Return what a model says of who asks."""
+        heard = [
+            self._judged(model, parameters, wish, point)
+            for wish, point in zip(self.problem.wishes, self.points, strict=True)
+        ]
+        told = Together(self.problem, heard, heard).reported(True)
+        if not np.isfinite(told["loss"]):
+            raise NumericsError("query: the deployed model's loss is not a finite number.")
+        reached = tuple(bool(one.reached) for one in heard)
+        return Outcome(told["prediction"], told["loss"], bool(told["success"]), reached)
+
+    def _judged(self, model: Any, parameters: Any, wish: Any, point: Array) -> Judged:
+        assert isinstance(wish, ClassWish)
+        classes = len(wish.every)
+        if isinstance(parameters, Centroids):
+            distances = np.linalg.norm(point - parameters.positions, axis=1)
+            losses = np.array([float(loss_and_margin(distances, code)[0]) for code in range(classes)])
+            nearest = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
+            return of_logits(self.problem, wish, -distances, losses, rival_ties(parameters, point, nearest))
+        if isinstance(model, Linear):
+            outputs = _linear(parameters, point[None])[0]
+            return judged(self.problem, wish, outputs, lambda target: float(model.output_loss(outputs, target)))
+        shares = np.asarray(model.probabilities(parameters, point))
+        with np.errstate(divide="ignore"):
+            logits = np.maximum(np.log(shares), FAR)
+        losses = np.array([float(model.goal_loss(parameters, point, code)) for code in range(classes)])
+        return of_logits(self.problem, wish, logits, losses, np.full(classes, 1e-9))
+
+
+def check_model(model: Any) -> None:
+    """Raise unless a model predicts classes."""
+    if getattr(model, "regresses", False):
+        raise OptionError(f"model: must predict classes in a world, got {model.name}, which predicts values.")
+    check_retrained(model)
+
+
+def reading_model(model: Any) -> Any:
+    """Return the model by which goals are read: itself, or nearest centroid where problems do not know its kind."""
+    from oar.models import Differentiable
+
+    return model if isinstance(model, NearestCentroid | Differentiable) else NearestCentroid()
+
+
+def flat(parameters: Any) -> Array:
+    """Return parameters as one vector."""
+    if isinstance(parameters, Centroids):
+        return parameters.positions.ravel()
+    if isinstance(parameters, np.ndarray):
+        return parameters.astype(np.float64).ravel()
+    import jax
+
+    return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(parameters)])
+
+
+def share(mask: NDArray[np.bool_]) -> float:
+    """Return the share of people of whom something is true; NaN of nobody."""
+    return float(mask.mean()) if mask.size else float("nan")

@@ -1,0 +1,1 @@
+"""Operators: who retrains, and when."""

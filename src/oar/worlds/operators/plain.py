@@ -1,0 +1,123 @@
+"""The plain operator: a model, a rule by which it is updated, and whatever defends it.
+
+It keeps what its rule reads and no more: everything so far for a full refit, the newest batches for a window, and
+nothing but θ for the others. Where a defence leaves out updates, what has arrived since the last one is kept too, and
+is one batch to the next: no rule loses what was handed in meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oar.defences.base import Defence, as_defence
+from oar.errors import DataError, OptionError, with_near_names
+from oar.models.linear.losses import Linear
+from oar.models.linear.training import CHUNK, FEW
+from oar.online import FullRefit
+from oar.online.training.binding import own_form, shares_units, update_of
+from oar.people import Population
+from oar.worlds.deployed.predictions import check_model, flat
+from oar.worlds.people.crowds import pooled
+from oar.worlds.protocol import Respond, State
+from oar.worlds.rounds.read_only import sealed
+
+FEWEST = 8  # chunks of people that a growing training set is filled up to; then twice as many, and so on
+SEED = 0  # of what a defence draws for the history, which no world has a stream for
+
+
+@with_near_names
+class Operator:
+    """Who keeps the model: fits it to what was there, and updates it after every round by a rule.
+
+    Args:
+        model: what is deployed.
+        rule: how it is updated when a batch arrives, one of `oar.online`; None for `FullRefit()`.
+        defence: what the operator does to data, model and calendar before it trains, one of `oar.defences`, or a list
+            of them; None for nothing.
+        name: under which messages know it.
+
+    Attributes:
+        model: what is trained and deployed: the defence may have put another one in the given one's place.
+        given: the model as it was given.
+    """
+
+    def __init__(self, model: Any, rule: Any = None, defence: Any = None, name: str = "operator") -> None:
+        """Check that these go together."""
+        check_model(model)
+        self.rule = FullRefit() if rule is None else rule
+        if isinstance(self.rule, type) or not all(hasattr(self.rule, part) for part in ("name", "reads", "update")):
+            raise OptionError(f"rule: must be one of oar.online's rules, such as FullRefit(), got {self.rule!r}.")
+        self.defence: Defence = as_defence(defence)
+        self.given, self.model, self.name = model, self.defence.model_for(model), name
+        self._remembers = getattr(self.rule, "remembers", True)
+        if self._remembers and not shares_units(self.model):
+            raise OptionError(
+                f"rule: {self.rule.name} goes on from the last parameters, whose units a scaler changes every round; "
+                f"use FullRefit() or Window(…) with {self.model.name}, or a model without a scaler."
+            )
+
+    def begin(self, history: Population) -> State:
+        """Fit the model to what was there."""
+        people = sealed(self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people)
+        parameters = self.model.fit(people)
+        return State(parameters, flat(parameters), memory=self._remembered((people,)))
+
+    def retrain(
+        self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
+    ) -> State:
+        """Update the model by the rule; where the defence says that there is no refit, only the data are kept.
+
+        All that has arrived since the last update is then one batch to the next one, the newest.
+        """
+        retrains = self.defence.retrains(number, rng)
+        prepared = self.defence.prepared(batch, self.model, state.parameters, rng)
+        kept = None if prepared.kept.all() else prepared.kept
+        earlier, newest = state.memory, prepared.people
+        if not state.retrained:  # what came last still waits for an update
+            earlier, newest = earlier[:-1], pooled((earlier[-1], newest))
+        read = (*earlier, sealed(newest))
+        if not retrains:
+            return State(state.parameters, state.flat, retrained=False, kept=kept, memory=self._remembered(read, 0))
+        parameters = self._updated(state, read, number)
+        return State(parameters, flat(parameters), kept=kept, memory=self._remembered(read))
+
+    def _remembered(self, read: tuple[Population, ...], more: int = 1) -> tuple[Population, ...]:
+        """Return the batches that the next update reads, beside those that are still to come: 1, or 0 if one waits."""
+        if self.rule.reads is None:
+            return read
+        return read[len(read) - min(self.rule.reads - more, len(read)) :]
+
+    def _updated(self, state: State, read: tuple[Population, ...], number: int) -> Any:
+        people = pooled(read)
+        newest = np.zeros(people.size, dtype=bool)
+        newest[people.size - read[-1].size :] = True
+        if isinstance(self.model, Linear) and self.rule.reads is None:
+            people, newest = _filled_up(people, newest, len(people.classes))
+        before = np.array(state.flat) if shares_units(self.model) else None  # its own copy: a rule may work in place
+        update = update_of(self.model, people, newest, number, before)
+        count, found = update.training.parameter_count, np.array(self.rule.update(update), dtype=np.float64)
+        if found.shape != (count,):
+            raise DataError(f"rule: {self.rule.name} must return {count} parameters, got shape {found.shape}.")
+        return own_form(update.training, found)
+
+
+def _filled_up(people: Population, newest: Any, outputs: int) -> tuple[Population, Any]:
+    """Return people with some more of no weight: passes are compiled for every size, and everything so far grows.
+
+    Where few people are passed over with NumPy nothing is compiled.
+    """
+    if people.size * outputs <= FEW:
+        return people, newest
+    chunks = FEWEST
+    while chunks * CHUNK < people.size:
+        chunks *= 2
+    extra = chunks * CHUNK - people.size
+    if not extra:
+        return people, newest
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    rows = np.append(np.arange(people.size), np.zeros(extra, dtype=np.intp))
+    filled = people.some(rows)
+    filled.weights = np.append(weights, np.zeros(extra))
+    return filled, np.append(newest, np.zeros(extra, dtype=bool))

@@ -1,0 +1,186 @@
+"""An operator who knows that people will game its classifier, and sets it accordingly (Hardt et al., 2016).
+
+A linear classifier of two classes says "favoured" where z = w·x + b > 0. Whoever is refused, and can get across by a
+move of at most ε, will: the shortest way has the length −z/‖w‖_q (1/p + 1/q = 1), so on people's responses it says
+"favoured" exactly where
+
+    z > −ε ‖w‖_q.
+
+Their labels do not change by it. So for a given w, the b that is most accurate on responses is the one that is most
+accurate on the features as they are, less ε ‖w‖_q; and since only the order of scores counts, trying a threshold
+between every two neighbouring scores finds it exactly. For w itself there is no such search: it is learned anew from
+the responses, and the best of all that were tried is kept, the plain fit's own among them.
+
+Hardt, Megiddo, Papadimitriou and Wootters (2016), Strategic classification. ITCS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.perturb import check_budget
+from oar.actions.sets.norms import Norm
+from oar.defences.base import weights_of
+from oar.defences.settings import check_number, check_whole
+from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.models.linear.losses import Linear
+from oar.models.wrap.scaled import unscaled
+from oar.people import Population
+from oar.worlds.deployed.predictions import flat
+from oar.worlds.protocol import Respond, State
+
+Array = NDArray[np.float64]
+TRUSTS = ("history", "rounds")
+ACROSS = 1e-9  # of ε: how far beyond the boundary responses end
+
+
+@dataclass(frozen=True, eq=False)
+class Anticipated:
+    """What the operator expects.
+
+    Attributes:
+        accuracy: of what it deploys, on responses to it.
+        plain: of the plain fit, on responses to that.
+        steps: how many directions were tried.
+        converged: whether the direction stopped changing.
+    """
+
+    accuracy: float
+    plain: float
+    steps: int
+    converged: bool
+
+
+@with_near_names
+class StrategicAware:
+    """Deploys the linear classifier that is most accurate once people have responded to it.
+
+    Args:
+        model: of two classes, with outputs linear in the features, such as oar.SoftmaxRegression().
+        budget: ε, how far people would go to be favoured. norm: by which norm.
+        favoured: the class that people want; None for the second one.
+        trusts: "history": it learns from what was there before anybody knew of a classifier, as in the paper, and
+            deploys that for good; "rounds": it learns from every round's people as if nobody of them had moved, which
+            answers to drift, and asks for more from round to round where they have.
+        tolerance: the direction has stopped changing once its change is at most this, as a share of its length.
+        most_steps: how many directions are tried; 1 keeps that of the plain fit.
+        name: under which messages know it.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        budget: float,
+        norm: Any = 2,
+        favoured: Any = None,
+        trusts: str = "history",
+        tolerance: float = 1e-6,
+        most_steps: int = 20,
+        name: str = "strategic-aware",
+    ) -> None:
+        """Refuse settings that cannot be."""
+        if not isinstance(unscaled(model), Linear) or model.regresses:
+            raise OptionError(
+                f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {model!r}."
+            )
+        self.budget, self.norm = check_budget(budget, "budget"), Norm.of(norm)
+        self.trusts = choose("trusts", trusts, TRUSTS)
+        check_number("tolerance", tolerance, above=0, below=1)
+        check_whole("most_steps", most_steps, 1)
+        self.model, self.favoured, self.name = model, favoured, name
+        self.tolerance, self.most_steps = tolerance, most_steps
+
+    def begin(self, history: Population) -> State:
+        """Learn from what was there."""
+        return self.learned(history)
+
+    def retrain(
+        self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
+    ) -> State:
+        """Learn from the round's people, if they are trusted; otherwise leave everything as it is."""
+        return replace(state, retrained=False) if self.trusts == "history" else self.learned(batch)
+
+    def learned(self, people: Population) -> State:
+        """Return the most accurate classifier on responses that is found; the plain fit's direction is tried first."""
+        sign, wanted = self._sides(people)
+        weights = weights_of(people)
+        features = np.asarray(people.features, dtype=np.float64)
+
+        def accuracy(matrix: Array) -> float:
+            return float(np.average(self.gets(matrix, features) == wanted, weights=weights))
+
+        best, highest, plain = np.empty(0), -1.0, np.nan
+        direction, converged, steps, seen = np.empty(0), False, 0, people
+        while steps < self.most_steps and not converged:
+            fitted = sign * np.asarray(self.model.fit(seen), dtype=np.float64)
+            if steps == 0:
+                plain = accuracy(fitted)
+            steps += 1
+            shifted = self.shifted(fitted, features, wanted, weights)
+            reached = accuracy(shifted)
+            if reached > highest:
+                best, highest = shifted, reached
+            unit = fitted[0, :-1] / max(float(np.linalg.norm(fitted[0, :-1])), np.finfo(float).tiny)
+            converged = bool(direction.size and np.linalg.norm(unit - direction) <= self.tolerance)
+            direction, seen = unit, people.with_features(features + self.responses(shifted, features))
+        found = sign * best
+        return State(found, flat(found), memory=Anticipated(highest, plain, steps, converged))
+
+    def gets(self, matrix: Array, features: Array) -> NDArray[np.bool_]:
+        """Return who is favoured (n,) by (w, b) (1, d + 1), once they have responded; favoured is z > 0."""
+        return self._scores(matrix, features) > -self._reach(matrix)
+
+    def responses(self, matrix: Array, features: Array) -> Array:
+        """Return the shortest moves (n, d) by which those who can get across do; 0 for all others."""
+        scores, reach = self._scores(matrix, features), self._reach(matrix)
+        goes = (scores <= 0) & (scores > -reach)
+        if not goes.any():
+            return np.zeros_like(features)
+        # max ⟨w, δ⟩ over ‖δ‖_p ≤ r is r ‖w‖_q, so r = −z/‖w‖_q just gets there.
+        lengths = np.where(goes, -scores / (reach / self.budget), 0.0)
+        return self.norm.maximise(matrix[0, :-1], np.minimum(lengths + ACROSS * self.budget, self.budget) * goes)
+
+    def shifted(self, matrix: Array, features: Array, wanted: NDArray[np.bool_], weights: Array) -> Array:
+        """Return (w, b') with the b' that is most accurate on responses; of equally good ones the nearest to b.
+
+        With scores s = w·x in order, a cut above the first m of them refuses these and favours all others; it is right
+        for the weight of those refused who should be, and of those favoured who should be. Equal scores stay together.
+        """
+        scores = features @ matrix[0, :-1]
+        order = scores.argsort(kind="stable")
+        ranked, right = scores[order], np.where(wanted, weights, -weights)[order]
+        # Above the first m: Σ_{i>m} right_i + the weight of all who should be refused.
+        gains = np.append(np.cumsum(right[::-1])[::-1], 0.0)
+        cuts = np.concatenate([[-np.inf], (ranked[:-1] + ranked[1:]) / 2, [np.inf]])
+        possible = np.concatenate([[True], ranked[:-1] < ranked[1:], [True]])
+        cuts, gains = cuts[possible], gains[possible]
+        margin = max(1.0, float(np.ptp(ranked)), float(np.abs(ranked).max()))
+        cuts[0], cuts[-1] = ranked[0] - margin, ranked[-1] + margin
+        top = np.flatnonzero(gains >= gains.max() - 1e-12 * weights.sum())
+        # On responses: favoured where s + b' > −reach, so the cut is at −b' − reach.
+        offsets = -cuts[top] - self._reach(matrix)
+        found = matrix.copy()
+        found[0, -1] = offsets[np.abs(offsets - matrix[0, -1]).argmin()]
+        return found
+
+    def _scores(self, matrix: Array, features: Array) -> Array:
+        return features @ matrix[0, :-1] + matrix[0, -1]
+
+    def _reach(self, matrix: Array) -> float:
+        """Return ε ‖w‖_q."""
+        return self.budget * float(self.norm.dual.length(matrix[0, :-1]))
+
+    def _sides(self, people: Population) -> tuple[float, NDArray[np.bool_]]:
+        """Return the sign with which outputs are for the favoured class, and who should be favoured (n,)."""
+        classes = people.classes
+        if len(classes) != 2:
+            raise DataError(f"people: {self.name} needs two classes, got {len(classes)}: {classes}.")
+        favoured = classes[1] if self.favoured is None else self.favoured
+        if favoured not in classes:
+            raise DataError(f"favoured: must be one of the classes {classes}, got {favoured!r}.")
+        code = classes.index(favoured)
+        return (1.0 if code == 1 else -1.0), np.asarray(people.codes(0, people.size) == code)

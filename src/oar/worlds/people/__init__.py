@@ -1,0 +1,1 @@
+"""People of a world: where they come from, their labels, who is drawn."""

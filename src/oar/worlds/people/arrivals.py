@@ -1,0 +1,261 @@
+"""Where people come from: a population that is resampled or walked through, normal clouds that drift, given batches.
+
+Drift is explicit: nothing moves unless it is told how far a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.people.labels import LabelCoding, label_array
+from oar.worlds.people.crowds import crowd_of, names_of, some_of
+from oar.worlds.protocol import Array, Crowd, Rows
+from oar.worlds.rounds.read_only import sealed
+
+Labelling = Callable[[Array], Any]
+WAYS = ("resample", "walk")
+
+
+@with_near_names
+class FromPopulation:
+    """People of a given population.
+
+    Args:
+        people: an oar.Population, or (features, labels).
+        per_round: how many arrive in a round.
+        way: "resample": each is drawn at random, and may come again; "walk": the first ones arrive in round 0, the
+            next ones in round 1, …, and the stream ends where there are not enough left.
+        groups: (n,), each one's group, for reports; None for one group of all.
+        drift: (d,), how far everyone's features move by a round (not at all in round 0); None for no drift.
+        label: the true labelling, where it is known: features (m, d), before drift, to m labels. Only the label policy
+            "oracle" asks for it.
+    """
+
+    def __init__(
+        self,
+        people: Any,
+        per_round: int,
+        *,
+        way: str = "resample",
+        groups: Any = None,
+        drift: Any = None,
+        label: Labelling | None = None,
+    ) -> None:
+        """Read the people once."""
+        self._everyone = crowd_of(people, groups)
+        self.classes, self.dimensions = self._everyone.classes, self._everyone.features.shape[1]
+        self.names, self.group_names = self._everyone.names, names_of(self._everyone.groups)
+        self.per_round = _count(per_round, "per_round")
+        self._walks = choose("way", way, WAYS) == "walk"
+        self.fresh = self.returning = not self._walks
+        self._drift = _vector(drift, self.dimensions, "drift")
+        self._label = _labelling(label)
+        if self._walks and self.per_round > self._everyone.size:
+            raise DataError(
+                f"per_round: must be at most the {self._everyone.size} people to walk through, got {per_round}."
+            )
+
+    def draw(self, number: int, rng: np.random.Generator) -> Crowd:
+        """Return who arrives."""
+        if self._walks:
+            rows = np.arange(number * self.per_round, (number + 1) * self.per_round)
+            if rows[-1] >= self._everyone.size:
+                raise _ended(number, f"{self._everyone.size} people, of whom {self.per_round} arrive in a round")
+        else:
+            rows = rng.integers(self._everyone.size, size=self.per_round)
+        return some_of(self._everyone, rows, self._everyone.features[rows] + number * self._drift)
+
+    def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
+        """Return true classes; features are looked at without the drift that is known."""
+        return _labels(self._label, features - number * self._drift, self.classes)
+
+
+@with_near_names
+class Blobs:
+    """Normal clouds, one a class, whose means and shares may drift.
+
+    Args:
+        means: (k, d), each class's mean in round 0.
+        per_round: how many arrive in a round.
+        spread: the standard deviation of every feature: one number, or one a feature.
+        classes: k labels; None means 0, 1, ….
+        shares: (k,), how probable each class is in round 0; None means equally. Everyone's class is drawn.
+        drift: how far means move by a round: (d,) for all, or (k, d).
+        balance: (k,), by how much shares change a round; they must stay shares, which is checked when a round is drawn.
+        groups: a function of features (n, d) and codes (n,) to groups (n,); None means that a group is a class.
+    """
+
+    returning = False
+
+    fresh = True
+
+    def __init__(
+        self,
+        means: Any,
+        per_round: int,
+        *,
+        spread: Any = 1.0,
+        classes: Iterable[Any] | None = None,
+        shares: Any = None,
+        drift: Any = None,
+        balance: Any = None,
+        groups: Callable[[Array, Rows], Any] | None = None,
+    ) -> None:
+        """Check shapes and shares."""
+        self._means = np.asarray(means, dtype=np.float64)
+        if self._means.ndim != 2 or len(self._means) < 2 or not np.isfinite(self._means).all():
+            raise DataError(f"means: must be finite numbers (k, d) with k ≥ 2 classes, got shape {self._means.shape}.")
+        known, self.dimensions = self._means.shape
+        self.names = None
+        given = list(range(known)) if classes is None else list(classes)
+        self.classes = LabelCoding(label_array(given)).classes
+        if len(given) != known or list(self.classes) != given:
+            raise DataError(f"classes: must be {known} different labels in sorted order, got {given}.")
+        self.per_round = _count(per_round, "per_round")
+        self._spread = np.broadcast_to(np.asarray(spread, dtype=np.float64), self.dimensions)
+        if not (np.isfinite(self._spread).all() and (self._spread > 0).all()):
+            raise DataError(f"spread: must be finite and above 0, got {spread!r}.")
+        self._drift = np.zeros_like(self._means) if drift is None else np.asarray(drift, dtype=np.float64)
+        if self._drift.shape not in ((self.dimensions,), self._means.shape) or not np.isfinite(self._drift).all():
+            raise DataError(f"drift: must be finite, ({self.dimensions},) or {self._means.shape}, got {drift!r}.")
+        self._shares = np.full(known, 1 / known) if shares is None else np.asarray(shares, dtype=np.float64)
+        self._balance = _vector(balance, known, "balance")
+        self._groups = groups
+        self._class_names = label_array(given)
+        self.group_names = tuple(given) if groups is None else None
+        self.shares(0)
+
+    def means(self, number: int) -> Array:
+        """Return the classes' means (k, d) in a round."""
+        return self._means + number * self._drift
+
+    def shares(self, number: int) -> Array:
+        """Return the classes' shares (k,) in a round."""
+        shares = self._shares + number * self._balance
+        if shares.shape != (len(self.classes),) or not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-9):
+            raise DataError(
+                f"shares: must be {len(self.classes)} numbers ≥ 0 that add up to 1 in every round, got {shares} in "
+                f"round {number}; let `balance` add up to 0, and be smaller."
+            )
+        return shares / shares.sum()
+
+    def draw(self, number: int, rng: np.random.Generator) -> Crowd:
+        """Return who arrives: everyone is somebody new."""
+        codes = rng.choice(len(self.classes), size=self.per_round, p=self.shares(number)).astype(np.intp)
+        features = self.means(number)[codes] + self._spread * rng.standard_normal((self.per_round, self.dimensions))
+        groups = self._class_names[codes] if self._groups is None else self._groups(features, codes)
+        persons = np.arange(self.per_round) + number * self.per_round
+        return Crowd(features, codes, self.classes, np.asarray(groups), persons)
+
+    def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
+        """Return the class that is most probable at these features in that round."""
+        away = (features[:, None, :] - self.means(number)) / self._spread
+        with np.errstate(divide="ignore"):
+            return (np.log(self.shares(number)) - 0.5 * (away**2).sum(axis=2)).argmax(axis=1)
+
+
+@with_near_names
+class FromBatches:
+    """Given batches, one a round; the stream ends after the last.
+
+    Args:
+        batches: populations, or pairs (features, labels).
+        groups: for each batch, each one's group; None for one group of all.
+        persons: for each batch, who they are, as whole numbers; None where everyone is somebody else; True where all
+            batches are the same people in the same order.
+        label: the true labelling, where it is known: features (m, d) to m labels.
+    """
+
+    fresh = False
+
+    def __init__(
+        self, batches: Iterable[Any], *, groups: Any = None, persons: Any = None, label: Labelling | None = None
+    ) -> None:
+        """Read all batches, and agree on the classes."""
+        given = list(batches)
+        if not given:
+            raise DataError("batches: must be one for each round, got none.")
+        crowds: list[Crowd] = []
+        for number, batch in enumerate(given):
+            seen = sum(crowd.size for crowd in crowds)
+            crowd = crowd_of(batch, None if groups is None else groups[number], argument=f"batches[{number}]")
+            if persons is None:
+                who = crowd.persons + seen
+            else:
+                who = crowd.persons if persons is True else np.asarray(persons[number])
+            crowds.append(some_of(crowd, np.arange(crowd.size), persons=crowd_of(batch, persons=who).persons))
+        labels = [label for crowd in crowds for label in crowd.classes]
+        self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
+        self.dimensions, self.names = first.features.shape[1], first.names
+        self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
+        self.group_names = names_of(np.concatenate([crowd.groups.astype(object) for crowd in crowds]))
+        self._label = _labelling(label)
+        self.returning = persons is not None
+
+    def _recoded(self, crowd: Crowd, number: int) -> Crowd:
+        if crowd.features.shape[1] != self.dimensions:
+            raise DataError(
+                f"batches[{number}]: must have {self.dimensions} features as the first one, got "
+                f"{crowd.features.shape[1]}."
+            )
+        places = np.array([self.classes.index(label) for label in crowd.classes], dtype=np.intp)
+        return Crowd(
+            crowd.features, places[crowd.codes], self.classes, crowd.groups, crowd.persons, crowd.weights, crowd.names
+        )
+
+    def draw(self, number: int, rng: np.random.Generator) -> Crowd:
+        """Return the round's batch."""
+        if number >= len(self._crowds):
+            raise _ended(number, f"{len(self._crowds)} batches")
+        return self._crowds[number]
+
+    def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
+        """Return true classes."""
+        return _labels(self._label, features, self.classes)
+
+
+def _ended(number: int, held: str) -> DataError:
+    return DataError(
+        f"arrivals: the stream ends before round {number}: it has {held}; ask for at most {number} rounds (they are "
+        "counted from 0), or give more."
+    )
+
+
+def _count(value: Any, argument: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise DataError(f"{argument}: must be a whole number ≥ 1, got {value!r}.")
+    return int(value)
+
+
+def _vector(values: Any, size: int, argument: str) -> Array:
+    given = np.zeros(size) if values is None else np.asarray(values, dtype=np.float64)
+    if given.shape != (size,) or not np.isfinite(given).all():
+        raise DataError(f"{argument}: must be {size} finite numbers, got {values!r}.")
+    return given
+
+
+def _labelling(label: Any) -> Labelling | None:
+    if label is not None and not callable(label):
+        raise OptionError(f"label: must be a function of features to labels, got {label!r}.")
+    return label
+
+
+def _labels(label: Labelling | None, features: Array, classes: tuple[Any, ...]) -> Rows:
+    """Return codes of the true labels."""
+    if label is None:
+        raise OptionError(
+            "labels: 'oracle' asks the arrivals for true labels, which they do not know; give them label=…, a function "
+            "of features to labels, or use another label policy."
+        )
+    found = label_array(label(features), "label")
+    if len(found) != len(features):
+        raise DataError(f"label: must return one label for each of {len(features)} people, got {len(found)}.")
+    places = {known: code for code, known in enumerate(classes)}
+    unknown = [each for each in found.tolist() if each not in places]
+    if unknown:
+        raise DataError(f"label: must return labels among {classes}, got {unknown[0]!r}.")
+    return np.array([places[each] for each in found.tolist()], dtype=np.intp)

@@ -1,0 +1,157 @@
+"""From populations to crowds, and from what is handed in back to populations that the operator trains on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from oar.errors import DataError
+from oar.people import Population
+from oar.worlds.protocol import Array, Crowd, Rows
+from oar.worlds.rounds.read_only import sealed
+
+EVERYONE = "everyone"  # the group of all, where no groups are given
+
+
+def crowd_of(people: Any, groups: Any = None, persons: Any = None, argument: str = "people") -> Crowd:
+    """Return people as a crowd: a Population or a pair (features, labels), with each one's group and who it is.
+
+    Args:
+        people: an oar.Population, or (features, labels).
+        groups: (n,), each one's group, for reports; None puts all in one group, "everyone".
+        persons: (n,), who they are, as whole numbers ≥ 0; None means 0, 1, ….
+        argument: what messages call `people`.
+    """
+    if isinstance(people, Crowd):
+        return people
+    if isinstance(people, tuple | list) and len(people) == 2:
+        people = Population(*people)
+    if not isinstance(people, Population) or people.has_label_rows:
+        got = "rows of numbers as labels" if isinstance(people, Population) else f"a {type(people).__name__}"
+        raise DataError(
+            f"{argument}: must be an oar.Population with one label a person, or (features, labels), got {got}."
+        )
+    return Crowd(
+        features=np.ascontiguousarray(people.features, dtype=np.float64),
+        codes=np.asarray(people.codes(0, people.size), dtype=np.intp),
+        classes=people.classes,
+        groups=_of_each(people.size, groups, f"{argument} groups", EVERYONE),
+        persons=_persons(people.size, persons, f"{argument} persons"),
+        weights=people.weights,
+        names=people.names,
+    )
+
+
+def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Rows | None = None) -> Crowd:
+    """Return some of a crowd, by position; with other features, or as other persons."""
+    return Crowd(
+        features=crowd.features[rows] if features is None else features,
+        codes=crowd.codes[rows],
+        classes=crowd.classes,
+        groups=crowd.groups[rows],
+        persons=crowd.persons[rows] if persons is None else persons,
+        weights=None if crowd.weights is None else crowd.weights[rows],
+        names=crowd.names,
+    )
+
+
+def names_of(groups: Any) -> tuple[Any, ...]:
+    """Return the groups that occur, each once, in the order in which they first do."""
+    return tuple(dict.fromkeys(groups.tolist()))
+
+
+def _of_each(size: int, values: Any, argument: str, usual: Any) -> Any:
+    if values is None:
+        return np.full(size, usual)
+    given = np.asarray(values)
+    if given.shape != (size,):
+        raise DataError(f"{argument}: must be one for each of the {size} people, got shape {given.shape}.")
+    return given
+
+
+def _persons(size: int, values: Any, argument: str) -> Rows:
+    given = _of_each(size, np.arange(size) if values is None else values, argument, 0)
+    if not np.issubdtype(given.dtype, np.integer) or (given.size and given.min() < 0):
+        raise DataError(f"{argument}: must be whole numbers ≥ 0, got {given.dtype} from {given.min()}.")
+    return given.astype(np.intp)
+
+
+class Register:
+    """Makes populations of one world's classes and features, of codes, quickly: labels are looked up once."""
+
+    def __init__(self, classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> None:
+        """Keep one person of each class, of whom everyone is a copy."""
+        features: Any = np.zeros((len(classes), dimensions))
+        self.every_class = Population.of_codes(features, np.arange(len(classes)), classes)
+        if self.every_class.classes != tuple(classes):
+            raise DataError(
+                f"arrivals: classes must be in the order in which an oar.Population has them, "
+                f"{self.every_class.classes}, got {tuple(classes)}."
+            )
+        self.classes, self.dimensions, self.names = tuple(classes), dimensions, names
+        if names is not None:
+            import pandas
+
+            self.every_class = Population(pandas.DataFrame(features, columns=list(names)), self.every_class.labels)
+            self.every_class = self.every_class.some(np.arange(len(classes)))
+
+    def people(self, features: Array, codes: Rows, weights: Array | None = None) -> Population:
+        """Return people by codes."""
+        found = self.every_class.some(codes).with_features(features)
+        found.weights = weights
+        return found
+
+    def of_crowd(self, crowd: Crowd) -> Population:
+        """Return a crowd as it is."""
+        return self.people(crowd.features, crowd.codes, crowd.weights)
+
+    def read(self, people: Any, argument: str) -> Crowd:
+        """Return people as a crowd of this world; raise where features or classes are others."""
+        crowd = crowd_of(people, argument=argument)
+        unknown = [label for label in crowd.classes if label not in self.classes]
+        if unknown or crowd.features.shape[1] != self.dimensions:
+            raise DataError(
+                f"{argument}: must have the arrivals' {self.dimensions} features and classes {self.classes}, got "
+                f"{crowd.features.shape[1]} features and classes {crowd.classes}."
+            )
+        codes = np.array([self.classes.index(label) for label in crowd.classes], dtype=np.intp)[crowd.codes]
+        return Crowd(crowd.features, codes, self.classes, crowd.groups, crowd.persons, crowd.weights, self.names)
+
+    def check(self, crowd: Crowd, number: int) -> Crowd:
+        """Return who arrived, as the world's own; raise where they do not fit this world."""
+        where = f"arrivals, round {number}"
+        if tuple(crowd.classes) != self.classes or crowd.features.shape[1:] != (self.dimensions,):
+            raise DataError(
+                f"{where}: must have {self.dimensions} features and classes {self.classes}, got features of shape "
+                f"{crowd.features.shape} and classes {crowd.classes}."
+            )
+        if not crowd.size:
+            raise DataError(f"{where}: somebody must arrive, got nobody.")
+        if not np.isfinite(crowd.features).all():
+            raise DataError(f"{where}: features must be finite, got some that are not.")
+        return sealed(crowd)
+
+
+def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:
+    """Return the register of these classes and features, which is made once: operators pool batches in every refit."""
+    return _register(classes, tuple(type(label) for label in classes), dimensions, names)
+
+
+@lru_cache(maxsize=16)
+def _register(classes: tuple[Any, ...], kinds: tuple[type, ...], dimensions: int, names: Any) -> Register:
+    """`kinds` tell labels apart that are equal, such as 1 and True."""
+    return Register(classes, dimensions, names)
+
+
+def pooled(batches: tuple[Population, ...]) -> Population:
+    """Return the people of several batches, which have the same features and classes, as one population."""
+    if len(batches) == 1:
+        return batches[0]
+    first, weights = batches[0], None
+    if any(batch.weights is not None for batch in batches):
+        weights = np.concatenate([np.ones(batch.size) if batch.weights is None else batch.weights for batch in batches])
+    features = np.concatenate([np.asarray(batch.features) for batch in batches])
+    codes = np.concatenate([batch.codes(0, batch.size) for batch in batches])
+    return register_for(first.classes, first.dimensions, first.names).people(features, codes, weights)

@@ -1,0 +1,147 @@
+"""What a collective can know of the operator's next updates: whom the rule will read, and who will probably arrive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions import Perturb
+from oar.errors import DataError
+from oar.online import FullRefit, OnlineProblem, Stream
+from oar.online.goal_loss import Aim
+from oar.online.stream import HISTORY
+from oar.online.training.binding import shares_units
+from oar.people import Population
+from oar.problem import Problem
+from oar.worlds.collective import CollectiveView
+from oar.worlds.people.crowds import Register, pooled, register_for
+from oar.worlds.people.decisions import depends_on_decisions, once_decided
+from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.protocol import Array, Crowd, Rows
+
+
+def acting_rule(view: CollectiveView) -> Any:
+    """Return the rule by which the operator updates; who tells of none is taken to refit from everything."""
+    return getattr(view.operator, "rule", None) or FullRefit()
+
+
+def aim_of(view: CollectiveView) -> Aim:
+    """Return what the query wants, as a loss of θ; whoever has arrived, goals are among all of the world's classes."""
+    every_class = register_of(view).every_class
+    return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
+
+
+def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
+    """Return whom the rule reads in this round if nobody moves, and who of them arrives in it."""
+    register = register_of(view)
+    people = pooled((*_read_before(view), register.of_crowd(view.crowd)))
+    newest = np.zeros(people.size, dtype=bool)
+    newest[people.size - view.crowd.size :] = True
+    return people, newest
+
+
+def register_of(view: CollectiveView) -> Register:
+    """Return what makes populations of this world's classes and features."""
+    return register_for(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
+
+
+def _read_before(view: CollectiveView) -> tuple[Population, ...]:
+    """Return the earlier batches that the rule still reads in this round, as far as the collective knows them."""
+    reads = acting_rule(view).reads
+    return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
+
+
+def _expected(view: CollectiveView, number: int) -> Crowd:
+    """Return people as they may arrive in a round; what is decided about them is supposed to be as it would be now."""
+    crowd = view.arrivals.draw(number, view.rng)
+    if not depends_on_decisions(view.arrivals):
+        return crowd
+    model, features = view.operator.model, crowd.features
+    return once_decided(view.arrivals, model, view.deployed, crowd, features, number, view.rng)
+
+
+def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
+    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn.
+
+    Lots are not known to planners. Of somebody who is there now and no member it is known that its lot is not below the
+    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's is below a' < a with
+    probability a'/a.
+    """
+    collective, everyone = view.collective, np.arange(crowd.size)
+    here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
+    now, then = collective.adoption(view.number), collective.adoption(number)
+    joining = max(then - now, 0.0) / (1 - now) if now < 1 else 0.0
+    members = np.isin(everyone, collective.members(crowd, number, view.rng)) & ~here
+    staying = min(then / now, 1.0) if now > 0 else 1.0
+    for share, some in ((joining, here & ~mine & collective.may(crowd)), (staying, mine)):
+        members[drawn_share(share, np.flatnonzero(some), crowd, view.rng)] = True
+    return np.flatnonzero(members)
+
+
+def _left(view: CollectiveView, persons: Rows) -> Array:
+    """Return how far persons may still move in all rounds that are left; ∞ where rounds do not share a budget."""
+    if view.collective.total is None:
+        return np.full(persons.size, np.inf)
+    spent = np.zeros(persons.size) if view.spent_by is None else view.spent_by(persons)
+    return np.maximum(view.collective.total - spent, 0.0)
+
+
+def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
+    """Return what is asked of this round and the `ahead` − 1 next ones.
+
+    Those of rounds to come are drawn as arrivals draw them, and so are those of this one unless it is `real`: then
+    they are who has arrived. Of rounds to come members are the collective's share, among them whoever is a member now
+    and comes again. Where the collective has a `total`, all rows of a person share what is left of it. It is supposed
+    that labels stay, that nobody else acts, and that the operator does not defend itself but by its model.
+
+    All earlier batches that are still read count as one: a window that moves on leaves them together.
+    """
+    caps, collective = view.collective.caps, view.collective
+    register, batches, budgets, persons = register_of(view), [], [], []
+    for number in range(view.number, view.number + ahead):
+        here = real and number == view.number
+        crowd = view.crowd if here else _expected(view, number)
+        members = view.mine if here else _expected_members(view, crowd, number)
+        batches.append(register.of_crowd(crowd))
+        budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
+        persons.append(crowd.persons)
+    before, rule = _read_before(view), acting_rule(view)
+    if rule.reads is not None and rule.reads > 1 + ahead:
+        rule = FullRefit()  # the window reads all that there is
+    stream = _stream(batches, before)
+    left = [_left(view, some) for some in persons]
+    try:
+        return OnlineProblem(
+            stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
+            view.operator.model,
+            rule,
+            collective.query,
+            [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
+            goal_for=goal_for,
+            shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
+            start=view.deployed.parameters if shares_units(view.operator.model) else None,
+        )
+    except DataError as reason:
+        since = f" (Rounds are counted from round {view.number}, in which this is planned.)" if view.number else ""
+        raise DataError(f"{reason}{since}") from None
+
+
+def _stream(batches: list[Population], before: tuple[Population, ...]) -> Stream:
+    """Return rounds' people, and after them who was there before; classes are the world's, also those that all lack."""
+    sizes = [batch.size for batch in batches]
+    when = np.repeat([*range(len(batches)), HISTORY], [*sizes, sum(batch.size for batch in before)])
+    return Stream(pooled((*batches, *before)), when)
+
+
+def _with_persons(stream: Stream, persons: Rows) -> Stream:
+    """Return the stream with who everybody is, round after round; of the history everyone is somebody else."""
+    others = int(persons.max(initial=0)) + 1 + np.arange(stream.people.size - persons.size)
+    return replace(stream, who=np.append(persons, others))
+
+
+def _padded(values: Array, size: int) -> Array:
+    """Return values, and 0 for all of the history, who come last."""
+    return np.append(values, np.zeros(size - values.size))

@@ -1,0 +1,173 @@
+"""Policies that plan: once for all rounds, on people who are expected; or anew in every round, on those who are there.
+
+Plans suppose that members' labels stay as they are and that nobody else acts. What really comes of them is what the
+world records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oar.errors import OptionError, choose, with_near_names
+from oar.models import Centroids, NearestCentroid
+from oar.online import OnlineProblem, Walk
+from oar.online.problem import GOAL_FOR
+from oar.online.training.binding import bind, shares_units
+from oar.recourse import collective
+from oar.solvers import ProjectedGradient
+from oar.worlds.collective import CollectiveView, room_of, within
+from oar.worlds.policies.foresight import problem_ahead, register_of
+from oar.worlds.protocol import Array, Deed
+
+A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
+
+
+@with_near_names
+@dataclass(frozen=True)
+class Replan:
+    """In every round, plan on those who have arrived and on what the operator's rule will read with them, and act.
+
+    Args:
+        horizon: how many rounds are planned, this one included; of later ones people are drawn as arrivals draw them.
+        goal_for: "last": the goal is wanted after the last of these rounds; "every": after each.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
+            for a few steps of projected gradient: the world records what comes of them.
+    """
+
+    horizon: int = 1
+    goal_for: str = "last"
+    solver: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
+            raise OptionError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
+        choose("goal_for", self.goal_for, GOAL_FOR)
+
+    def __call__(self, view: CollectiveView) -> Deed:
+        """Plan, and return this round's part."""
+        view.collective.only_moves("Replan")
+        if not _able(view):
+            return Deed()
+        ahead = min(self.horizon, view.rounds - view.number)
+        problem = problem_ahead(view, ahead, self.goal_for, real=True)
+        found = _planned(problem, self.solver)
+        moves = found.plan.each[problem.stream.rows(0)][view.mine]
+        return Deed(moves=moves, note={"promised": found.loss})
+
+
+@with_near_names
+@dataclass(frozen=True)
+class PlanOnce:
+    """Plan all rounds before the first one, on people who are expected, and follow the plan's signals ever after.
+
+    Of nearest centroid, and behind a scaler, members of a class all make the plan's average move of that class and
+    round. Of other models they answer the round's signals (θ, v) with the largest move up their own score, as far as
+    the plan lets their class go on average.
+
+    Args:
+        goal_for: "last": the goal is wanted after the last round; "every": after each.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
+            for a few steps of projected gradient: the world records what comes of them.
+    """
+
+    goal_for: str = "last"
+    solver: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        choose("goal_for", self.goal_for, GOAL_FOR)
+
+    def begin(self) -> _Following:
+        """Return the policy for one simulation, with nothing planned yet."""
+        return _Following(self)
+
+
+class _Following:
+    """A plan that is made when it is first asked for, and then followed."""
+
+    def __init__(self, settings: PlanOnce) -> None:
+        self._settings = settings
+        self._plan: _Signals | None = None
+
+    def __call__(self, view: CollectiveView) -> Deed:
+        """Return what members do in this round."""
+        view.collective.only_moves("PlanOnce")
+        if not _able(view):
+            return Deed()
+        if self._plan is None:
+            self._first = view.number
+            problem = problem_ahead(view, view.rounds - view.number, self._settings.goal_for, real=False)
+            found = _planned(problem, self._settings.solver)
+            self._plan = _Signals(problem, found.plan.each, found.loss)
+        return self._plan.answered(view, view.number - self._first)
+
+
+class _Signals:
+    """What a plan says to members of each round whom it has not seen.
+
+    With δ_i the moves of the m members of class c in round t of those that it was made for, these are told
+
+        D_c = Σ_i δ_i / m   (the average move)        a_c = Σ_i ‖δ_i‖ / m   (how far they go on average)
+    """
+
+    def __init__(self, problem: OnlineProblem, each: Array, promised: float) -> None:
+        self._problem, self._promised = problem, promised
+        people, classes = problem.stream.people, len(problem.stream.people.classes)
+        allowance = problem.everyone.allowance
+        radii, lengths = allowance.everyones(people.size), allowance.norm.length(each)
+        codes = people.codes(0, people.size)
+        shape = (problem.stream.rounds, classes)
+        place = np.where(problem.stream.when >= 0, problem.stream.when * classes + codes, shape[0] * classes)
+
+        def summed(values: Array) -> Array:
+            found = np.bincount(place, weights=values, minlength=shape[0] * classes + 1)
+            return np.asarray(found[:-1].reshape(shape), dtype=np.float64)
+
+        members = np.maximum(summed((radii > 0).astype(np.float64)), 1.0)
+        self._far = summed(lengths) / members
+        self._average = np.stack([summed(column) for column in each.T], axis=2) / members[:, :, None]
+        walk = Walk(problem)
+        path = walk.forward(each)
+        scores = shares_units(problem.model) and not isinstance(walk.deployed(path.parameters[-1]), Centroids)
+        self._by_class = not scores
+        self._signals = () if self._by_class else walk.gradient(path, each).signals
+        self._readers = [1 / walk.rows(number).size for number in range(problem.rounds)]
+
+    def _heard(self, number: int) -> list[tuple[float, Array, Array]]:
+        """Return the signals that concern who arrives in a round, each with its w̄: of all updates that read them."""
+        reads = self._problem.rule.reads
+        last = self._problem.rounds if reads is None else min(number + reads, self._problem.rounds)
+        return [
+            (self._readers[later], at, signal) for later in range(number, last) for at, signal in self._signals[later]
+        ]
+
+    def answered(self, view: CollectiveView, number: int) -> Deed:
+        """Return what the members of a round do."""
+        caps, codes = view.collective.caps, view.crowd.codes[view.mine]
+        note = {"promised": self._promised}
+        if self._by_class:
+            return Deed(moves=within(self._average[number][codes], caps, view), note=note)
+        people = register_of(view).people(view.crowd.features[view.mine], codes)
+        training = bind(view.operator.model, people)
+        features = training.moved(None)
+        slopes = np.zeros((view.mine.size, training.dimensions))
+        for share, at, signal in self._heard(number):
+            slopes += share * training.score_gradients(at, features, signal)
+        far = np.minimum(self._far[number][codes], room_of(caps, view))
+        return Deed(moves=caps.norm.maximise(slopes, far), note=note)
+
+
+def _planned(problem: OnlineProblem, solver: Any) -> Any:
+    """Return a plan for the problem, audited."""
+    if solver is None:
+        solver = "auto" if isinstance(problem.model, NearestCentroid) else A_FEW_STEPS
+    return collective(problem, solver=solver, progress=False)
+
+
+def _able(view: CollectiveView) -> bool:
+    """Report whether there is anybody who could do anything."""
+    return bool(view.mine.size) and view.collective.caps.budget > 0

@@ -1,0 +1,230 @@
+"""What the parts of a world hand to one another: the people of a round, what an actor sees, and what it does.
+
+A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for the people that are its own; the
+world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
+the world's label policy; the operator retrains; the world writes down what happened.
+
+Where outcomes depend on decisions (`Deciding`) the deployed model decides about those who arrived before actors look,
+and what they see is what is on record then. Actors with `before_decision` act first, and the decision sees their moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import with_near_names
+from oar.people import Population
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The people of one round.
+
+    Attributes:
+        features: (n, d), as these people are before anybody acts.
+        codes: (n,), their classes, as positions in `classes`.
+        classes: the labels, in the order of their codes; the same in every round.
+        groups: (n,), the group that each belongs to, for reports alone: the operator does not see it.
+        persons: (n,), who they are: the same number is the same person, in whatever round.
+        weights: (n,) or None, as the operator weighs them.
+        names: of the features, or None.
+    """
+
+    features: Array
+    codes: Rows
+    classes: tuple[Any, ...]
+    groups: NDArray[Any]
+    persons: Rows
+    weights: Array | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many people there are."""
+        return len(self.features)
+
+
+class Arrivals(Protocol):
+    """Where people come from. The same round, seed and size give the same people.
+
+    Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
+    whose members are to come from another one is then refused.
+    """
+
+    classes: tuple[Any, ...]
+
+    def draw(self, number: int, rng: np.random.Generator) -> Crowd:
+        """Return who arrives in round `number` (0, 1, …); raise a DataError where the stream has ended."""
+        ...
+
+    def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
+        """Return the true classes (m,) of people of the crowd (`rows`), had they these features (m, d) in that round.
+
+        It is what the label policy "oracle" asks; arrivals that know no such thing raise an OptionError.
+        """
+        ...
+
+
+class Deciding(Arrivals, Protocol):
+    """Arrivals of whom it depends on the deployed model's decisions what is on record."""
+
+    def decided(self, crowd: Crowd, predicted: Rows, number: int, rng: np.random.Generator) -> Crowd:
+        """Return what is on record once the deployed model has decided: other codes, perhaps other groups.
+
+        `crowd` are those who arrived, as `draw` returned them, and `predicted` (n,) are the classes that the model
+        predicted for each, by the features with which they came before it. `rng` is the same whatever the model, so
+        that whoever decides, people meet the same chances; draw from it alike, whatever is predicted. It is asked of
+        every model that is deployed, in the shadow world too, and must not remember.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the operator has deployed.
+
+    Attributes:
+        parameters: θ in the model's own form, as `model.predict(parameters, features)` takes it.
+        flat: θ as one vector, for distances between models.
+        retrained: whether this round changed it.
+        kept: which of the round's people were used in training, (n,) bool; None means all.
+        memory: whatever the operator itself keeps from round to round.
+        learned_from: where it was trained on an answer of `Respond` rather than on what was handed in, that answer:
+            the round is then recorded as people answered there.
+    """
+
+    parameters: Any
+    flat: Array
+    retrained: bool = True
+    kept: NDArray[np.bool_] | None = None
+    memory: Any = None
+    learned_from: Population | None = None
+
+
+class Respond(Protocol):
+    """How the round's people would look to the operator, had it deployed these parameters."""
+
+    def __call__(self, state: State) -> Population:
+        """Return everyone's data as they would be handed in."""
+        ...
+
+
+class Operator(Protocol):
+    """Who keeps the model: the model itself, how it is updated, and how it defends itself."""
+
+    name: str
+    model: Any
+    """What is deployed: answers predict, probabilities and goal_loss for `State.parameters`."""
+
+    def begin(self, history: Population) -> State:
+        """Return what is deployed before the first round: fitted to what was there."""
+        ...
+
+    def retrain(
+        self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
+    ) -> State:
+        """Return what is deployed after round `number`, whose people handed in `batch`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What an actor sees before it acts.
+
+    Attributes:
+        number: the round, 0, 1, ….
+        crowd: everyone who arrived, as they are before anybody acts; where outcomes depend on decisions, with what is
+            on record now that the deployed model has decided (not so for who acts before the decision).
+        mine: (m,), positions of those in the crowd for whom this actor may act.
+        operator: who retrains: its model, and (for whoever plans) the way it retrains.
+        deployed: the model that is deployed now, as of the last round.
+        past: what was handed in in earlier rounds, oldest first, history before round 0 included.
+        rng: this actor's own random numbers: the same in the same round, however often it is asked.
+        spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
+        spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
+    """
+
+    number: int
+    crowd: Crowd
+    mine: Rows
+    operator: Operator
+    deployed: State
+    past: tuple[Population, ...]
+    rng: np.random.Generator
+    spent: Array | None = None
+    spent_by: Callable[[Rows], Array] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Deed:
+    """What an actor does in a round; positions are those of `View.mine`.
+
+    Attributes:
+        moves: (m, d) changes of features; None where nobody moves.
+        codes: (m,) classes that are handed in; None where labels are left to the label policy.
+        leaves: (m,) bool, whose data are withheld; None where nobody leaves.
+        added: features (a, d) and codes (a,) of points that are added beside the people; None where none are.
+        advice: where people were told to go, for what was promised to them: (m, d) features after the advice and
+            (m,) the class promised, −1 for who got none; its validity is followed from round to round. None for none.
+        note: anything worth writing down, by name, as numbers or words.
+    """
+
+    moves: Array | None = None
+    codes: Rows | None = None
+    leaves: NDArray[np.bool_] | None = None
+    added: tuple[Array, Rows] | None = None
+    advice: tuple[Array, Rows] | None = None
+    note: dict[str, Any] = field(default_factory=dict)
+
+
+@with_near_names
+@dataclass(frozen=True)
+class Caps:
+    """How much an actor may do in a round; the world checks every deed against them.
+
+    Attributes:
+        budget: how far each may move. norm: by which norm.
+        labels: how many labels may be changed. leavers: how many may leave. added: how many points may be added.
+        total: how far each may move over all rounds together; None where rounds do not share a budget.
+    """
+
+    budget: float = 0.0
+    norm: Any = 2
+    labels: int = 0
+    leavers: int = 0
+    added: int = 0
+    total: float | None = None
+
+
+class Actor(Protocol):
+    """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners.
+
+    One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
+    then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+
+    One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
+    "arrivals" and "labels", and how many "rounds" there are.
+    """
+
+    name: str
+    caps: Caps
+
+    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
+        """Return positions of those in the crowd for whom it acts in this round.
+
+        `rng` is this actor's own, and the same in every round: with lots that are a person's own (`uniform_draws`)
+        whoever comes again is drawn again.
+        """
+        ...
+
+    def act(self, view: View) -> Deed:
+        """Return what they do."""
+        ...

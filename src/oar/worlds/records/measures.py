@@ -1,0 +1,148 @@
+"""From what happened in a round to its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.worlds.deployed.predictions import Question, predictions, share
+from oar.worlds.protocol import Array, Crowd, Rows, State
+from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
+from oar.worlds.rounds.contributions import Act, Done, HandedIn
+
+
+class Ledger:
+    """All advice that was given so far."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._given: list[tuple[str, int, Array, Rows]] = []
+
+    def note(self, act: Act, number: int) -> None:
+        """Write down the advice that an actor gives."""
+        if act.deed.advice is None:
+            return
+        features, promised = act.deed.advice
+        got = promised >= 0
+        if got.any():
+            self._given.append((act.name, number, features[got].astype(np.float64), promised[got]))
+
+    def checked(self, model: Any, state: State, number: int) -> tuple[float, tuple[AdviceRecord, ...]]:
+        """Return the share of all advice that holds under this model, and advice round by round."""
+        found, holds = [], []
+        for actor, given, features, promised in self._given:
+            valid = predictions(model, state.parameters, features) == promised
+            holds.append(valid)
+            found.append(AdviceRecord(actor, given, number - given, valid.size, share(valid)))
+        return share(np.concatenate(holds)) if holds else float("nan"), tuple(found)
+
+
+def filtered_of(state: State, handed: HandedIn) -> NDArray[np.bool_]:
+    """Return which rows of what was handed in the operator did not train on."""
+    return np.zeros(handed.people.size, dtype=bool) if state.kept is None else ~np.asarray(state.kept, dtype=bool)
+
+
+def measured(
+    model: Any,
+    questions: Mapping[str | None, Question],
+    crowd: Crowd,
+    done: Done,
+    holdout: Crowd,
+    states: tuple[State, State, State],
+    ledger: Ledger,
+    number: int,
+    *,
+    critical_mass: Mapping[str, float],
+    spent: Mapping[str, tuple[Rows, Array]],
+    heaviest: Mapping[str, float],
+    filtered: NDArray[np.bool_],
+) -> Round:
+    """Return the record of a round.
+
+    `crowd` are who arrived; `states` the models before, after, and had nobody acted.
+    """
+    on_record, acts, handed = done.on_record, done.acts, done.handed
+    before, after, shadow = states
+    said = predictions(model, after.parameters, holdout.features)
+    earlier = said if after is before else predictions(model, before.parameters, holdout.features)
+    otherwise = said if shadow is after else predictions(model, shadow.parameters, holdout.features)
+    right, changed = said == holdout.codes, said != otherwise
+    right_otherwise = otherwise == holdout.codes
+    validity, advice = ledger.checked(model, after, number)
+    return Round(
+        number=number,
+        crowd=crowd,
+        on_record=on_record,
+        batch=handed.people,
+        origin=handed.origin,
+        deployed=before,
+        state=after,
+        shadow=shadow,
+        acts=acts,
+        outcomes={name: one.outcome(model, after.parameters) for name, one in questions.items()},
+        before={name: one.outcome(model, before.parameters) for name, one in questions.items()},
+        critical_mass=critical_mass,
+        accuracy=share(right),
+        groups=_by_group(holdout.groups, right, right_otherwise, changed),
+        collateral=share(changed),
+        accuracy_fall=share(right_otherwise) - share(right),
+        validity=validity,
+        advice=advice,
+        actors={act.name: _of_actor(act, on_record, handed, filtered, heaviest[act.name]) for act in acts},
+        spent=spent,
+        shift=float(np.linalg.norm(after.flat - before.flat)),
+        changed=share(said != earlier),
+        retrained=bool(after.retrained),
+        filtered=int(filtered.sum()),
+    )
+
+
+def _by_group(
+    groups: NDArray[Any], right: NDArray[np.bool_], right_otherwise: NDArray[np.bool_], changed: NDArray[np.bool_]
+) -> dict[Any, GroupRecord]:
+    names, places = _coded(groups)
+    sizes = np.bincount(places, minlength=len(names))
+    shares = [
+        np.bincount(places, weights=mask, minlength=len(names)) / sizes for mask in (right, right_otherwise, changed)
+    ]
+    return {
+        name: GroupRecord(int(size), float(hit), float(change), float(other - hit))
+        for name, size, hit, other, change in zip(names, sizes, *shares, strict=True)
+    }
+
+
+def _coded(groups: NDArray[Any]) -> tuple[list[Any], Rows]:
+    """Return the groups that occur, in sorted order where they can be sorted, and everyone's place among them."""
+    if groups.dtype.kind != "O":
+        sorted_names, places = np.unique(groups, return_inverse=True)
+        return sorted_names.tolist(), places
+    known: dict[Any, int] = {}
+    first = np.array([known.setdefault(group, len(known)) for group in groups.tolist()], dtype=np.intp)
+    names = list(known)
+    try:
+        names.sort()
+    except TypeError:
+        pass  # kinds that do not compare stay in order of first appearance
+    return names, np.array([names.index(group) for group in known], dtype=np.intp)[first]
+
+
+def _of_actor(act: Act, crowd: Crowd, handed: HandedIn, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
+    deed, lengths = act.deed, act.lengths
+    lost = handed.origin[filtered]
+    return ActorRecord(
+        members=int(act.mine.size),
+        acting=int(act.acting(crowd).sum()),
+        moved=int((lengths > 0).sum()),
+        relabelled=0 if deed.codes is None else int((deed.codes != crowd.codes[act.mine]).sum()),
+        left=0 if deed.leaves is None else int(deed.leaves.sum()),
+        added=0 if deed.added is None else len(deed.added[0]),
+        burden_mean=float(lengths.mean()) if lengths.size else 0.0,
+        burden_max=float(lengths.max(initial=0.0)),
+        burden_total=float(lengths.sum()),
+        heaviest=heaviest,
+        filtered=int(np.isin(act.mine, lost).sum()),
+        note=dict(deed.note),
+    )

@@ -1,0 +1,167 @@
+"""What is written down of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oar.people import Population
+from oar.worlds.deployed.predictions import Outcome
+from oar.worlds.protocol import Array, Crowd, Rows, State
+from oar.worlds.rounds.contributions import Act
+from oar.worlds.rounds.read_only import sealed
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """How a group of the holdout fares.
+
+    Attributes:
+        people: how many there are. accuracy: the share whose label is predicted.
+        changed: collateral: the share whose prediction differs from that in the world in which nobody has acted, in
+            this round or before. accuracy_fall: by how much accuracy is lower than there.
+    """
+
+    people: int
+    accuracy: float
+    changed: float
+    accuracy_fall: float
+
+
+@dataclass(frozen=True)
+class ActorRecord:
+    """What an actor did.
+
+    Attributes:
+        members: for how many it might act. acting: how many of them handed in something else than before, or nothing.
+        moved, relabelled, left, added: how many moved, handed in another label, took their data away, were added.
+        burden_mean, burden_max, burden_total: how far members moved, by the actor's own norm; the mean is over all
+            members, those who stayed included (0 where there are none).
+        heaviest: the most that one person has moved so far, in all rounds together. Whoever is there several times in a
+            round counts by the row that moves farthest, because budgets are for each row; or, where a `total` limits
+            them together, by all of them.
+        filtered: how many of its members, who handed in data, the operator did not train on.
+        note: what the actor noted itself.
+    """
+
+    members: int
+    acting: int
+    moved: int
+    relabelled: int
+    left: int
+    added: int
+    burden_mean: float
+    burden_max: float
+    burden_total: float
+    heaviest: float
+    filtered: int
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AdviceRecord:
+    """Advice that an actor gave in one round, as it stands now.
+
+    Attributes:
+        actor, given: who gave it, and in which round. age: how many rounds ago.
+        people: how many got it. valid: the share for whom the model now predicts what was promised, at the features
+            that were advised.
+    """
+
+    actor: str
+    given: int
+    age: int
+    people: int
+    valid: float
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A round, as it went.
+
+    Attributes:
+        number: 0, 1, ….
+        crowd: who arrived, before anybody acted. on_record: the same with the codes and groups that they have once the
+            deployed model has decided about them; `crowd` itself where nothing depends on decisions.
+        batch: what was handed in, and the operator learned from. origin: for each row of the batch, its position in the
+            crowd, −1 for an added point.
+        deployed: the model before. state: the model after. shadow: the model had nobody acted, in this round or before.
+        acts: what each actor did, in their order. Under an operator that lets people respond again before the round
+            is over (`PerformativelyStable`), acts and batch are the answer that it learned from last.
+        outcomes: what each collective's query gets from the model after the round; of a world without a collective,
+            that of its query, under the name None.
+        before: the same from the model before the round.
+        critical_mass: for each collective that acted, the smallest share of its members that was found, in a random
+            order, with whom the retrained model gives the goal; NaN where all are not enough, 0 where none is needed.
+        accuracy: on the holdout. groups: the holdout by groups. collateral: the share of the holdout whose prediction
+            differs from the shadow's. accuracy_fall: by how much accuracy is below the shadow's.
+        validity: of all advice given so far, the share that is still valid; NaN where there is none. advice: by round.
+        actors: what each actor did, in numbers. spent: for each actor, persons (s,) and how far each has moved so far.
+        shift: ‖θ_t − θ_{t−1}‖₂. changed: the share of the holdout whose prediction changed with it.
+        retrained: whether the operator updated the model. filtered: how many rows of the batch it did not train on.
+    """
+
+    number: int
+    crowd: Crowd
+    on_record: Crowd
+    batch: Population
+    origin: Rows
+    deployed: State
+    state: State
+    shadow: State
+    acts: tuple[Act, ...]
+    outcomes: Mapping[str | None, Outcome]
+    before: Mapping[str | None, Outcome]
+    critical_mass: Mapping[str, float]
+    accuracy: float
+    groups: Mapping[Any, GroupRecord]
+    collateral: float
+    accuracy_fall: float
+    validity: float
+    advice: tuple[AdviceRecord, ...]
+    actors: Mapping[str, ActorRecord]
+    spent: Mapping[str, tuple[Rows, Array]]
+    shift: float
+    changed: float
+    retrained: bool
+    filtered: int
+
+
+class Spent:
+    """How far each person has moved so far, as one actor's own."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.persons, self.totals = np.zeros(0, dtype=np.intp), np.zeros(0)
+
+    def of(self, persons: Rows) -> Array:
+        """Return how far these persons have moved."""
+        if not self.persons.size:
+            return np.zeros(persons.size)
+        places = np.minimum(np.searchsorted(self.persons, persons), self.persons.size - 1)
+        return np.where(self.persons[places] == persons, self.totals[places], 0.0)
+
+    def add(self, persons: Rows, lengths: Array, *, rows_add_up: bool) -> None:
+        """Note a round.
+
+        A person who is there several times in it moves by all of its rows together where those are limited together
+        (`rows_add_up`); where each is limited by itself, it counts by the one that moves farthest.
+        """
+        some = lengths > 0
+        if not some.any():
+            return
+        here, at = np.unique(persons[some], return_inverse=True)
+        now = np.zeros(here.size)
+        (np.add if rows_add_up else np.maximum).at(now, at, lengths[some])
+        known, places = np.unique(np.concatenate([self.persons, here]), return_inverse=True)
+        moved = np.concatenate([self.totals, now])
+        totals = np.asarray(np.bincount(places, weights=moved, minlength=known.size), dtype=np.float64)
+        self.persons, self.totals = sealed(known), sealed(totals)
+
+    @property
+    def heaviest(self) -> float:
+        """The most that one person has moved."""
+        return float(self.totals.max(initial=0.0))

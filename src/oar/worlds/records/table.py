@@ -1,0 +1,111 @@
+"""Rounds as tables: one row a round and collective, and long tables by group, actor and advice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oar.worlds.records.record import Round
+
+NONE = float("nan")
+COLUMNS = {
+    "round": "0, 1, …",
+    "collective": "its name; None where a world has none",
+    "members": "how many of those who arrived are members",
+    "acting": "how many of them handed in something else than before, or nothing",
+    "prediction": "what the query is predicted after the round (a tuple where several people ask)",
+    "loss": "the query's goal loss after the round",
+    "success": "whether it has its goal after the round",
+    "critical_mass": "the share of members that would have been enough; NaN where all are not, or nobody acted",
+    "burden_mean": "how far members moved in the round, on average over all members",
+    "burden_max": "the farthest move in the round",
+    "burden_total": "how far members moved in the round, added up",
+    "heaviest": "the most that one person has moved so far, in all rounds together; of several rows in a round the "
+    "farthest counts, or all of them where a total limits them together",
+    "filtered": "how many of its members' data the operator did not train on",
+    "advice": "how many pieces of advice were given so far, by anybody",
+    "validity": "the share of them that is still valid under the model after the round",
+    "accuracy": "of the model after the round, on the holdout",
+    "accuracy_fall": "by how much that is below the world in which nobody has acted",
+    "collateral": "the share of the holdout whose prediction differs from that world",
+    "collateral_worst": "the largest such share in a group",
+    "shift": "‖θ_t − θ_{t−1}‖",
+    "changed": "the share of the holdout whose prediction changed in the round",
+    "retrained": "whether the operator updated the model",
+}
+"""The columns of `Simulation.table()`."""
+
+
+class Tables:
+    """Rows of rounds as they come; they become DataFrames when asked for."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.seen = 0
+        self._main: list[dict[str, Any]] = []
+        self._groups: list[dict[str, Any]] = []
+        self._actors: list[dict[str, Any]] = []
+        self._advice: list[dict[str, Any]] = []
+
+    def add(self, one: Round) -> None:
+        """Write down a round."""
+        self.seen += 1
+        for name in one.outcomes or (None,):
+            self._main.append(_row(one, name))
+        for group, record in one.groups.items():
+            self._groups.append({"round": one.number, "group": group, **vars(record)})
+        for actor, done in one.actors.items():
+            numbers = {part: value for part, value in vars(done).items() if part != "note"}
+            notes = {f"note_{word}": value for word, value in done.note.items()}
+            self._actors.append({"round": one.number, "actor": actor, **numbers, **notes})
+        for advice in one.advice:
+            self._advice.append({"round": one.number, **vars(advice)})
+
+    def main(self) -> Any:
+        """Return one row a round and collective."""
+        return _frame(self._main, tuple(COLUMNS))
+
+    def by_group(self) -> Any:
+        """Return one row a round and group."""
+        return _frame(self._groups, ("round", "group", "people", "accuracy", "changed", "accuracy_fall"))
+
+    def by_actor(self) -> Any:
+        """Return one row a round and actor."""
+        return _frame(self._actors, ("round", "actor"))
+
+    def by_advice(self) -> Any:
+        """Return one row a round and earlier round in which an actor gave advice."""
+        return _frame(self._advice, ("round", "actor", "given", "age", "people", "valid"))
+
+
+def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Any:
+    import pandas
+
+    return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(columns))
+
+
+def _row(one: Round, name: str | None) -> dict[str, Any]:
+    outcome, done = one.outcomes.get(name), one.actors.get(name) if name is not None else None
+    return {
+        "round": one.number,
+        "collective": name,
+        "members": 0 if done is None else done.members,
+        "acting": 0 if done is None else done.acting,
+        "prediction": None if outcome is None else outcome.prediction,
+        "loss": NONE if outcome is None else outcome.loss,
+        "success": None if outcome is None else outcome.success,
+        "critical_mass": NONE if name is None else one.critical_mass.get(name, NONE),
+        "burden_mean": 0.0 if done is None else done.burden_mean,
+        "burden_max": 0.0 if done is None else done.burden_max,
+        "burden_total": 0.0 if done is None else done.burden_total,
+        "heaviest": 0.0 if done is None else done.heaviest,
+        "filtered": 0 if done is None else done.filtered,
+        "advice": sum(advice.people for advice in one.advice),
+        "validity": one.validity,
+        "accuracy": one.accuracy,
+        "accuracy_fall": one.accuracy_fall,
+        "collateral": one.collateral,
+        "collateral_worst": max(record.changed for record in one.groups.values()),
+        "shift": one.shift,
+        "changed": one.changed,
+        "retrained": one.retrained,
+    }

@@ -1,0 +1,1 @@
+"""One round: what everybody contributes, and what is refused."""

@@ -1,0 +1,170 @@
+"""One round of a simulation, as something that can be asked again: with another model deployed, or fewer members."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oar.errors import DataError, NumericsError, OARError
+from oar.people import Population
+from oar.worlds.people.decisions import depends_on_decisions, once_decided
+from oar.worlds.people.labels import labels_after
+from oar.worlds.people.random_streams import stream
+from oar.worlds.protocol import Crowd, Rows, State, View
+from oar.worlds.records.record import Spent
+from oar.worlds.rounds.contributions import Act, Done, HandedIn, done_by, handed_in, memberships
+from oar.worlds.rounds.read_only import sealed
+
+if TYPE_CHECKING:
+    from oar.worlds.simulate import Simulation
+
+
+class Step:
+    """One round of a simulation: what can be asked of it again, with other deployed models, and with fewer members."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        number: int,
+        crowd: Crowd,
+        deployed: Mapping[int, State],
+        past: tuple[Population, ...],
+        spent: Mapping[str, Spent],
+    ) -> None:
+        """Say who acts for whom."""
+        self.simulation, self.number, self.crowd = simulation, number, crowd
+        self._deployed, self._past, self._spent = deployed, past, spent
+        self._decides = depends_on_decisions(simulation.world.arrivals)
+        self._early = tuple(actor for actor in simulation.actors if before_decision(actor))
+        self._late = simulation.actors[len(self._early) :]
+        self._taken = self._members(self._early, crowd)
+        self._mine = None if self._decides else self._members(self._late, crowd)
+
+    def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
+        return memberships(actors, crowd, self.number, self.simulation.lots, taken)
+
+    def acts(self, state: State) -> tuple[Act, ...]:
+        """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
+        early = self._done(self._early, self._taken, self.crowd, state)
+        for act in early:
+            if act.deed.codes is not None:
+                raise DataError(f"{act.name!r} in round {self.number}: hands in labels before there are any on record.")
+        crowd = self.on_record(state, early)
+        mine = self._members(self._late, crowd, self._taken) if self._mine is None else self._mine
+        return early + self._done(self._late, mine, crowd, state)
+
+    def _done(self, actors: Sequence[Any], members: Sequence[Rows], crowd: Crowd, state: State) -> tuple[Act, ...]:
+        return tuple(
+            done_by(actor, self.simulation.caps[actor.name], self._view(actor, mine, crowd, state))
+            for actor, mine in zip(actors, members, strict=True)
+        )
+
+    def on_record(self, state: State, acts: tuple[Act, ...]) -> Crowd:
+        """Return the crowd as it is on record once this model has decided about it, after who acts before that."""
+        if not self._decides:
+            return self.crowd
+        world, applied, early = self.simulation.world, self.crowd.features.copy(), {one.name for one in self._early}
+        for act in acts:
+            if act.name in early and act.deed.moves is not None:
+                applied[act.mine] += act.deed.moves
+        rng = stream(self.simulation.seed, "decided", self.number)
+        return once_decided(world.arrivals, world.operator.model, state, self.crowd, applied, self.number, rng)
+
+    def _view(self, actor: Any, mine: Rows, crowd: Crowd, state: State) -> View:
+        stale = getattr(actor, "stale", 0)
+        known = max(self.number - stale, 0)  # the round as of which it knows what is deployed
+        return View(
+            number=self.number,
+            crowd=crowd,
+            mine=mine,
+            operator=self.simulation.world.operator,
+            deployed=self._deployed[known] if stale else state,
+            past=self._past[: known + 1],
+            rng=stream(self.simulation.seed, "actor", actor.name, self.number),
+            spent=self._spent[actor.name].of(self.crowd.persons[mine]),
+            spent_by=copy.copy(self._spent[actor.name]).of,
+        )
+
+    def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
+        """Return what the operator gets, if this is deployed."""
+        world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
+        crowd = self.on_record(state, acts)
+
+        def relabel(rows: Rows, features: Any) -> Rows:
+            model = world.operator.model, state
+            return labels_after(world.labels, world.arrivals, crowd, rows, features, model, self.number, rng)
+
+        return handed_in(self.simulation.register, crowd, acts, relabel)
+
+    def done(self, state: State) -> Done:
+        """Return what everybody does if this is deployed, and what comes of it."""
+        acts = self.acts(state)
+        return Done(acts, self.on_record(state, acts), self.handed_in(acts, state))
+
+    def retrained(
+        self, state: State, done: Done, some: Callable[[Act, Crowd], Act] | None = None
+    ) -> tuple[State, tuple[Done, ...]]:
+        """Return what is deployed after the round, and all answers that the operator asked for.
+
+        Args:
+            state: what was deployed.
+            done: what was done, and handed in.
+            some: who of an act's members alone act in answers, None for all. Where nobody acts, nobody does in them.
+        """
+        heard: list[Done] = []
+
+        def respond(other: State) -> Population:
+            answer = self.done(other) if done.acts else self.idle(other)
+            if some is not None:
+                acts = tuple(some(act, answer.on_record) for act in answer.acts)
+                answer = Done(acts, answer.on_record, self.handed_in(acts, other))
+            heard.append(answer)
+            return answer.handed.people
+
+        operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
+        where = f"round {self.number}"
+        batch = done.handed.people
+        found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
+        return found, tuple(heard)
+
+    def idle(self, state: State) -> Done:
+        """Return what comes of nobody's doing anything."""
+        return Done((), self.on_record(state, ()), self.handed_in((), state))
+
+    def reached(self, name: str, state: State) -> bool:
+        """Report whether a model gives a collective's query its goal."""
+        return self.simulation.questions[name].outcome(self.simulation.world.operator.model, state.parameters).success
+
+    def order(self, name: str, size: int) -> Rows:
+        """Return a random order of a collective's members."""
+        return stream(self.simulation.seed, "order", name, self.number).permutation(size)
+
+
+def before_decision(actor: Any) -> bool:
+    """Report whether somebody acts before the deployed model decides."""
+    return bool(getattr(actor, "before_decision", False))
+
+
+def deployed(operator: Any, where: str, work: Callable[[], State]) -> State:
+    """Return what an operator deploys, as the world's own; errors say where, and which operator's it is.
+
+    What the operator keeps in memory is its own affair.
+    """
+    who = f"{where}, {getattr(operator, 'name', type(operator).__name__)}"
+    try:
+        state = work()
+    except OARError as error:
+        raise type(error)(f"{who}: {error}") from error
+    if not isinstance(state, State):
+        raise DataError(f"{who}: must return an oar.worlds.State(…), got an object of type {type(state).__name__}.")
+    if not np.isfinite(state.flat).all():
+        rule = getattr(getattr(operator, "rule", None), "name", "the update")
+        raise NumericsError(
+            f"{who}: {rule} gives parameters that are not finite numbers; take smaller steps, a larger penalty, or "
+            "check the rule with oar.testing.check_rule."
+        )
+    return replace(state, parameters=sealed(state.parameters), flat=sealed(state.flat), kept=sealed(state.kept))

@@ -1,0 +1,1 @@
+"""Stories over many rounds: a school district, credit, batch norm at test time."""

@@ -1,0 +1,1 @@
+"""The batch-norm footnote."""

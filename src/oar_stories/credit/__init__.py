@@ -1,0 +1,1 @@
+"""German credit over the years."""
