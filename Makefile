@@ -6,7 +6,7 @@ OUT ?= reproduction
 STAMP := $(VENV)/.complete
 TORCH := $(VENV)/.torch
 
-.PHONY: help setup setup-torch reproduce test campaign test-lowest lint format bench bench-peers docs clean
+.PHONY: help setup setup-torch reproduce test campaign test-lowest lint shape format bench bench-peers docs clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,10 @@ lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/shape.py
+
+shape: $(STAMP)  ## Count what makes readers walk, and trace seven calls
+	$(BIN)/python tools/shape.py --walks
 
 format: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
