@@ -60,7 +60,7 @@ class Asking:
         people = self.problem.people
         if given.rows is None and given.weights is None:
             return people
-        before = people.value_rows() if self.problem.regresses else people.class_rows()
+        before = people.target_rows(self.problem.regresses)
         kind = "values" if self.problem.regresses else "shares"
         rows = before if given.rows is None else given.rows
         return people.contributing(people.weights if given.weights is None else given.weights, **{kind: rows})

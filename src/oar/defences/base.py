@@ -151,4 +151,4 @@ def _through(stages: list[tuple[Population, Prepared]], by_weight: Array) -> Arr
 
 def weights_of(people: Population) -> Array:
     """Return everyone's weight (n,): 1 where none were given."""
-    return np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+    return people.row_weights

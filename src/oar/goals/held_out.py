@@ -42,7 +42,7 @@ def held_out_people(people: Population, regresses: bool, held_out: Any) -> HeldO
             "held_out: must have the same columns, kinds and levels as the people, got others; pass the DataFrame "
             "itself, or give oar.Population.from_frame the people's schema=people.schema."
         )
-    weights = np.ones(held_out.size) if held_out.weights is None else np.asarray(held_out.weights, dtype=np.float64)
+    weights = held_out.row_weights
     if regresses:
         rows = held_out.value_rows()
     elif held_out.has_label_rows:

@@ -83,7 +83,7 @@ class Differentiable:
 
     def targets(self, people: Population) -> NDArray[np.float64]:
         """Return everyone's target (n, o)."""
-        return self.target_rows(people.value_rows() if self.regresses else people.class_rows())
+        return self.target_rows(people.target_rows(self.regresses))
 
     def goal_target(self, people: Population, goal: Any) -> NDArray[np.float64]:
         """Return the target (o,) that belongs to a goal: a label, or a value."""
@@ -102,7 +102,7 @@ class Differentiable:
     def training(self, people: Population) -> Any:
         """Bind the model to people, by automatic differentiation unless a model knows better."""
         need_jax(self.name)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         training = self.bound(people.features, self.targets(people), weights / weights.sum())
         training.check_outputs()
         return training

@@ -39,7 +39,7 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
     totals = [read_in(batches, reads, now) for now in range(last + 1)]
     kept = [np.asarray(kept_share(read / read.sum(), started or now > 0)) for now, read in enumerate(totals)]
     codes = people.codes(0, people.size)
-    given = np.ones(people.size) if people.weights is None else people.weights
+    given = people.row_weights
     weights = np.zeros(people.size)
 
     def add(rows: NDArray[np.intp], shares: Array, total: Array) -> None:

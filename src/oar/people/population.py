@@ -289,6 +289,15 @@ class Population:
             raise DataError(f"labels: must be numbers to be regressed, got {self._labels[0]!r}.") from None
         return values[:, None]
 
+    def target_rows(self, regresses: bool) -> NDArray[np.float64]:
+        """Return what everyone's data are trained on: label values where a model regresses, else shares of classes."""
+        return self.value_rows() if regresses else self.class_rows()
+
+    @property
+    def row_weights(self) -> NDArray[np.float64]:
+        """Everyone's training weight (n,), which is 1 where none was given."""
+        return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+
     def with_features(self, features: NDArray[np.float64]) -> Population:
         """Return the same people with other features (n, d), of the same names."""
         other = copy.copy(self)

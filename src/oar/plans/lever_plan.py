@@ -56,7 +56,7 @@ class LeverPlan(MemberPlan):
 
     def _actors(self) -> list[str]:
         people = self.problem.people
-        labels = people.value_rows() if self.problem.regresses else people.class_rows()
+        labels = people.target_rows(self.problem.regresses)
         relabelled, leavers = int((labels != self.targets).any(axis=1).sum()), int(self.away.sum())
         return [
             *super()._actors(),

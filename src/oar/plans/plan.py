@@ -225,7 +225,7 @@ class Plan:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
             )
-        targets = people.value_rows() if problem.regresses else people.class_rows()
+        targets = people.target_rows(problem.regresses)
         rows = np.asarray(people.features, dtype=np.float64)
         radii = problem.allowance.everyones(people.size)
         radii = radii if card.budget is None else np.minimum(radii, card.budget)

@@ -64,8 +64,8 @@ class Refits:
         problem, people = plan.problem, plan.problem.people
         self.problem, self.query_move = problem, plan.query_move
         self.features = np.asarray(people.features, dtype=np.float64)
-        rows = people.value_rows() if problem.regresses else people.class_rows()
-        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        rows = people.target_rows(problem.regresses)
+        weights = people.row_weights
         moves = np.asarray(plan.moves(), dtype=np.float64)
         self.before = Given(np.zeros_like(moves), rows, weights)
         self.planned = Given(moves, rows, weights)

@@ -89,7 +89,7 @@ class GaussianCore(Core):
 
     def training(self, rows: Array, people: Population) -> GaussianTraining:
         """Bind it, weights and all."""
-        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        weights = people.row_weights
         return GaussianTraining(self, rows, people.class_rows(), weights / weights.sum(), self._shares(people))
 
     def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Gaussians:

@@ -26,13 +26,13 @@ class LinearTwinTraining(LinearTraining):
 
     def __init__(self, core: LinearCore, rows: Array, people: Population) -> None:
         """Bind it, weights and all."""
-        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        weights = people.row_weights
         first = weights if people.first_weights is None else people.first_weights
         self.core = core
         self._fixed_classes = None if core.class_weights is None else core.class_weights.fixed(people)
         self._given = np.where(weights > 0, weights, first)  # also of those who may come back
         self.held_by = core.held_by
-        shares = people.value_rows() if core.regresses else people.class_rows()
+        shares = people.target_rows(core.regresses)
         targets = np.ascontiguousarray(core.target_rows(shares), dtype=np.float64)
         shared = weights / weights.sum()
         super().__init__(self._settled(targets, shared), np.ascontiguousarray(rows, dtype=np.float64), targets, shared)

@@ -66,8 +66,8 @@ class TrainedTraining(AutodiffTraining):
         """Bind the objective; nothing is trained yet."""
         self.core, self.sparse = core, False
         self._damping = 0.0
-        weights = np.ones(people.size) if people.weights is None else people.weights
-        shares = people.value_rows() if core.regresses else people.class_rows()
+        weights = people.row_weights
+        shares = people.target_rows(core.regresses)
         super().__init__(core.objective, rows, core.target_rows(shares), weights / weights.sum())
         self._take(people)
 

@@ -78,7 +78,7 @@ class FrontTraining:
     ) -> None:
         """Fit the transformers to people as they stand; parameters are the estimator's, then m."""
         self._node, self._core, self._features = node, core, features
-        self._shares = _shares(np.ones(people.size) if people.weights is None else people.weights)
+        self._shares = _shares(people.row_weights)
         self._front = FrontPasses(node, features, self._shares)
         self._before = self._checked(self._front.applied(features, self._front.first))
         self.inner: Any = core.training(self._before, people)

@@ -227,4 +227,4 @@ class TestTimeBatchNorm(Differentiable):
 
 
 def _weights(people: Population) -> Array:
-    return np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+    return people.row_weights

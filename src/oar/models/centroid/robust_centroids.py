@@ -54,7 +54,7 @@ class RobustCentroids(Differentiable):
 
     def training(self, people: Population) -> RobustTraining:
         """Bind the model to people."""
-        weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+        weights = people.row_weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         return RobustTraining(self, features, people.class_rows(), weights)
 

@@ -139,7 +139,7 @@ class Linear(Differentiable):
     def training(self, people: Population) -> LinearTraining:
         """Bind the model to people: passes over their data, refits, and Hessian solves."""
         need_jax(self.name)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         return LinearTraining(self, features, self.targets(people), weights / weights.sum())
 

@@ -105,7 +105,7 @@ class TorchModel(Differentiable):
 
     def training(self, people: Population) -> Any:
         """Bind the model to people."""
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         return self.bound(people.features, self.targets(people), weights / weights.sum())
 
     def outputs(self, parameters: Any, features: Any) -> Array:

@@ -105,7 +105,7 @@ class Ensemble(Differentiable):
 
     def training(self, people: Population) -> EnsembleTraining:
         """Bind every model to people."""
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         counts = np.vstack([self._counts(people, seed) for seed in self.draws])
         return EnsembleTraining(self, [model.training(people) for model in self.models], weights, counts)
 

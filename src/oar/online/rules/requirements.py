@@ -90,7 +90,7 @@ def read_in(totals: Array, reads: int | None, number: int) -> Array:
 def class_totals(stream: Stream) -> Array:
     """Return each batch's weight by class, (1 + T, k), history first; a soft label counts by its shares."""
     people, batch = stream.people, stream.when + 1
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     totals = np.zeros((stream.rounds + 1, len(people.classes)))
     if people.has_label_rows:
         np.add.at(totals, batch, weights[:, None] * people.class_rows())

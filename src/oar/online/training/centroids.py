@@ -34,7 +34,7 @@ class CentroidTraining:
     @classmethod
     def of(cls, people: Population) -> CentroidTraining:
         """Bind nearest centroid to people."""
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         return cls(features, people.class_rows(), weights / weights.sum())
 

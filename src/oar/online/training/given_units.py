@@ -41,7 +41,7 @@ class GivenUnits:
     def of(cls, model: Linear, people: Population) -> GivenUnits:
         """Bind a linear model to people."""
         need_jax(model.name)
-        given = np.ones(people.size) if people.weights is None else people.weights
+        given = people.row_weights
         features, weights = np.ascontiguousarray(people.features, dtype=np.float64), given / given.sum()
         units = units_of(features, weights, model)
         return cls(LinearTraining(model, features, model.targets(people), weights, units), units)

@@ -45,7 +45,7 @@ def gains(model: Any, size: int) -> bool:
 def padded(people: Population) -> Population:
     """Return these people and, after them, some of no weight."""
     extra = padded_size(people.size) - people.size
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     every = people.some(np.append(np.arange(people.size), np.zeros(extra, dtype=np.intp)))
     every.weights = np.append(weights, np.zeros(extra))
     return every

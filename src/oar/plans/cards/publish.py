@@ -77,7 +77,7 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
         )
     model = table_model(plan)
     to_spec(model)
-    targets, weights = given_targets(plan), np.ones(people.size) if people.weights is None else people.weights
+    targets, weights = given_targets(plan), people.row_weights
     refuse_small_classes(plan)
     shares = np.ones((people.size, 1)) if problem.regresses else targets
     radii = allowance.everyones(people.size)
@@ -126,7 +126,7 @@ def common_fields(plan: Plan) -> dict[str, Any]:
 def given_targets(plan: MemberPlan) -> Array:
     """Return everyone's class shares (n, k), or values (n, m)."""
     people = plan.problem.people
-    return people.value_rows() if plan.problem.regresses else people.class_rows()
+    return people.target_rows(plan.problem.regresses)
 
 
 def _directions(moves: Array, shares: Array, radii: Array) -> Array:
@@ -157,7 +157,7 @@ def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
 def refuse_small_classes(plan: MemberPlan) -> None:
     """Raise where what a card says of a class, or of everyone, would be that of fewer than FEWEST people."""
     people = plan.problem.people
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     shares = weights[:, None] * (np.ones((people.size, 1)) if plan.problem.regresses else given_targets(plan))
     refuse_few(None if plan.problem.regresses else people.classes, shares.sum(axis=0), (shares**2).sum(axis=0))
 

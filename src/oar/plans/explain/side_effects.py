@@ -54,8 +54,8 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
         places = features + moves
         there = new(places)
     if others is None:
-        rows = people.value_rows() if problem.regresses else people.class_rows()
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        rows = people.target_rows(problem.regresses)
+        weights = people.row_weights
         scored = (features, rows, before, after)
     else:
         weights = others.weights

@@ -147,7 +147,7 @@ class _Reading:
 
     def _relabel(self, who: NDArray[np.intp], lines: NDArray[np.intp]) -> None:
         values = self.problem.regresses
-        before = self.people.value_rows() if values else self.people.class_rows()
+        before = self.people.target_rows(values)
         targets = before.copy()
         for place, line in zip(who, lines, strict=True):
             if place < 0:

@@ -52,7 +52,7 @@ def given_plan(
     if found.targets is None and found.away is None:
         return MemberPlan(problem, found.query_move, found.each)
     people = problem.people
-    targets = people.value_rows() if problem.regresses else people.class_rows()
+    targets = people.target_rows(problem.regresses)
     return LeverPlan(
         problem,
         found.query_move,
@@ -241,7 +241,7 @@ def _known(people: Population, names: Any, argument: str) -> NDArray[np.intp]:
 def _targets(problem: Problem, labels: Any) -> Array:
     """Return everybody's label (n, k) where all are given, or some by name."""
     people = problem.people
-    before = people.value_rows() if problem.regresses else people.class_rows()
+    before = people.target_rows(problem.regresses)
     values: Any
     if isinstance(labels, Mapping):
         rows, values = _known(people, list(labels), "labels"), list(labels.values())

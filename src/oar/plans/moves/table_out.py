@@ -102,7 +102,7 @@ def _told(column: Column, values: Any) -> Any:
 def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
     """Return the labels that differ; a soft label is a dict of classes and their shares."""
     people, values = plan.problem.people, plan.problem.regresses
-    before = people.value_rows() if values else people.class_rows()
+    before = people.target_rows(values)
     rows = np.flatnonzero((before != targets).any(axis=1))
 
     def label(row: Array) -> Any:

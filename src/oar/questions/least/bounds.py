@@ -44,7 +44,7 @@ class Bound:
         people = problem.people
         self.problem = problem
         self.rows = np.asarray(people.features, dtype=np.float64)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         self.weights = weights / weights.sum()
         self.able = int((problem.allowance.everyones(people.size) > 0).sum())
 

@@ -192,7 +192,7 @@ def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) 
     people = problem.people
     codes = np.zeros(people.size, dtype=np.intp) if problem.regresses else people.codes(0, people.size)
     weights, rng = weights_of(people), np.random.default_rng(seed)
-    rows = people.value_rows() if problem.regresses else people.class_rows()
+    rows = people.target_rows(problem.regresses)
     fold, place = np.full(people.size, -1), 0
     for code in np.unique(codes):
         mine = rng.permutation(np.flatnonzero((codes == code) & (weights > 0)))

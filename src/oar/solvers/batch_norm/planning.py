@@ -140,7 +140,7 @@ def _pushed(problem: Problem) -> Pushed | None:
     query = sides.weights @ problem.query_features + sides.biases
     reach = problem.allowance.norm.dual.length(sides.weights)  # (u,): how far a budget of 1 shifts a unit
     radii = problem.allowance.everyones(people.size)[:, None] * reach
-    weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
+    weights = people.row_weights
     leads = (sides.head[problem.goal] - sides.head) * sides.norm.scale
     matters = np.asarray((leads != 0).any(axis=0) & (reach > 0))
     m, norm = model.momentum, sides.norm

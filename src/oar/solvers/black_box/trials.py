@@ -167,10 +167,10 @@ class Trials:
         acts = np.asarray(deed.moves.any(axis=1))
         people = self.problem.people
         if deed.rows is not None:
-            before = people.value_rows() if self.problem.regresses else people.class_rows()
+            before = people.target_rows(self.problem.regresses)
             acts |= (deed.rows != before).any(axis=1)
         if deed.weights is not None:
-            acts |= deed.weights != (np.ones(people.size) if people.weights is None else people.weights)
+            acts |= deed.weights != people.row_weights
         return acts
 
 

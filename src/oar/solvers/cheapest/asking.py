@@ -92,7 +92,7 @@ class Ready:
         self.people, self.model, self.encoding = people, model, people.encoding
         self.limits, self._given = limits.check(people.encoding.schema), limits
         features = np.asarray(people.features, dtype=np.float64)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         weights = weights / weights.sum()
         centre = weights @ features
         deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))

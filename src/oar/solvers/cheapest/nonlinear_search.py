@@ -62,7 +62,7 @@ class Outputs:
         centres, scales, seen = np.zeros(people.dimensions), np.ones(people.dimensions), people
         if isinstance(model, Scaled):
             features = np.asarray(people.features, dtype=np.float64)
-            weights = np.ones(people.size) if people.weights is None else people.weights
+            weights = people.row_weights
             weights, columns = weights / weights.sum(), model.columns(people)
             centres = np.where(columns, weights @ features, 0.0)
             spreads = np.sqrt(weights @ (features - centres) ** 2)

@@ -213,7 +213,7 @@ def _own_places(people: Population) -> NDArray[np.intp]:
         labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     else:  # words, or anything else that only has to be told apart
         labels = people.codes(0, people.size)
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     keys = (weights, labels, *np.asarray(people.features, dtype=np.float64).T)
     return np.append(np.lexsort(keys).argsort(), people.size)
 
@@ -235,7 +235,7 @@ def random_kinds(problem: Problem, limits: AnyLimits, drawn: Iterator[Array]) ->
     from scipy.special import ndtr
 
     people = problem.people
-    labels = people.value_rows() if problem.regresses else people.class_rows()
+    labels = people.target_rows(problem.regresses)
     groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
     places = _own_places(people)
     for number, draw in enumerate(drawn):

@@ -119,9 +119,9 @@ def applied(changes: Changes, rows: Array, weights: Array) -> tuple[Array, Array
 
 def given_rows(problem: Problem) -> Array:
     """Return everyone's class shares (n, k), or values (n, m), as given."""
-    return problem.people.value_rows() if problem.regresses else problem.people.class_rows()
+    return problem.people.target_rows(problem.regresses)
 
 
 def given_weights(problem: Problem) -> Array:
     """Return everyone's weight (n,) as given."""
-    return np.ones(problem.people.size) if problem.people.weights is None else problem.people.weights
+    return problem.people.row_weights

@@ -116,7 +116,7 @@ def _filled_up(people: Population, newest: Any, outputs: int) -> tuple[Populatio
     extra = chunks * CHUNK - people.size
     if not extra:
         return people, newest
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     rows = np.append(np.arange(people.size), np.zeros(extra, dtype=np.intp))
     filled = people.some(rows)
     filled.weights = np.append(weights, np.zeros(extra))

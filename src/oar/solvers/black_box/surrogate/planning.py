@@ -132,7 +132,7 @@ def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[
         moves = np.array(plan.moves(), dtype=np.float64)
         if not isinstance(plan, LeverPlan):
             return Deed(moves, query_move=own)
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        weights = people.row_weights
         return Deed(moves, plan.targets, np.where(plan.away, 0.0, weights))
     return Deed(Answers(problem).to(signals), query_move=own)
 
@@ -148,7 +148,7 @@ def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Po
     if problem.regresses:
         return with_labels(problem, public, np.asarray(said, dtype=np.float64)), []
     rows = np.eye(len(public.classes))[said]
-    weights = np.ones(public.size) if public.weights is None else public.weights
+    weights = public.row_weights
     if not (weights @ rows > 0).all():
         lacking = [public.classes[code] for code in np.flatnonzero(weights @ rows <= 0)]
         return public, [f"The black box never predicts {lacking[0]!r} on the public data, so labels stayed their own."]

@@ -35,7 +35,7 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
         public = min(1.0, ENOUGH / outputs) if apart else 1.0
     if public == 1.0:
         return people
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     drawn = np.zeros(people.size, dtype=bool)
     rng = np.random.default_rng([settings.seed, 2])
     codes = np.zeros(people.size) if problem.regresses else people.codes(0, people.size)
@@ -50,7 +50,7 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
 def with_labels(problem: Problem, people: Population, rows: Array | None, weights: Array | None = None) -> Population:
     """Return people with other labels (n, k) or weights (n,)."""
     if rows is None:
-        rows = people.value_rows() if problem.regresses else people.class_rows()
+        rows = people.target_rows(problem.regresses)
     kind: Any = {"values" if problem.regresses else "shares": rows}
     return people.contributing(people.weights if weights is None else weights, **kind)
 

@@ -87,7 +87,7 @@ class Answers:
         """Keep everyone's features, labels and limits; `rows` are other labels (n, k) than their own."""
         people = problem.people
         self.problem, self.features = problem, np.asarray(people.features, dtype=np.float64)
-        own = people.value_rows() if problem.regresses else people.class_rows()
+        own = people.target_rows(problem.regresses)
         self.labels = own if rows is None else rows
         self.budgets = problem.allowance.everyones(people.size)
         self.measured = None if problem.limits is None else problem.measured(False)
