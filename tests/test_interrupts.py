@@ -166,7 +166,7 @@ ENTRY = "import sys\nfrom oar.cli import main\nif __name__ == '__main__':\n    s
 def started(tmp_path, at, *how):
     (tmp_path / "sitecustomize.py").write_text(EARLY)
     (tmp_path / "oar").write_text(ENTRY)  # as installers write it
-    (tmp_path / "mine.py").write_text("import oar\n")
+    (tmp_path / "mine.py").write_text("import oar.models\n")
     paths = os.pathsep.join([str(tmp_path), str(Path(oar.__file__).parents[1])])
     env = os.environ | {"PYTHONPATH": paths, "INTERRUPTED_AT": at}
     return subprocess.run([sys.executable, *how], env=env, capture_output=True, text=True, cwd=tmp_path)
@@ -179,7 +179,7 @@ def test_ctrl_c_while_the_command_starts_is_one_line(tmp_path, how, at):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "oar: interrupted; nothing was written.\n")
 
 
-@pytest.mark.parametrize("how", [["mine.py"], ["-c", "import oar"], ["-m", "mine", "-m", "oar"]])
+@pytest.mark.parametrize("how", [["mine.py"], ["-c", "import oar.models"], ["-m", "mine", "-m", "oar"]])
 def test_ctrl_c_while_others_import_the_package_is_theirs(tmp_path, how):
     done = started(tmp_path, "numpy", *how)
     assert "KeyboardInterrupt" in done.stderr
