@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import Measured
 from oar.actions.sets.region import Region
+from oar.plans.cards.table.response import TRIFLE
 from oar.solvers.feasible.regions import RegionLimits
 
 Array = NDArray[np.float64]
@@ -23,7 +24,6 @@ LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, an
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 MOST_FILLED = 4  # rounds
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
-TRIFLE = 0.01  # of a budget: a smaller change of a column without steps is not worth asking for; cards do the same
 
 
 class Whole:

@@ -45,7 +45,7 @@ SHARES = (0.5, 0.25, 0.125)
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 FILLS = 8  # rounds in which columns reach their bounds
 HALVINGS = 40
-TRIFLE = 0.01  # of a budget; `oar.solvers.discrete.integer_moves` does the same
+TRIFLE = 0.01  # of a budget: a smaller change of a column without steps is not worth asking for, on cards and in plans
 INSIDE = 1e-6  # of a change that a link or rule ends: how far it stays from the edge
 OVER = 5e-10  # of a budget, and of what links compare: rounding
 
