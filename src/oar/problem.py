@@ -26,7 +26,7 @@ from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_w
 from oar.goals.keep import Anchors, Keep, Kept
 from oar.goals.reading import Asked, read_points, read_wishes
 from oar.goals.together import KINDS, Together, mean
-from oar.models import Differentiable, NearestCentroid, Scaled, TestTimeBatchNorm
+from oar.models import Differentiable, Scaled, TestTimeBatchNorm
 from oar.people import Population
 from oar.people.tables.scales import drowning
 
@@ -87,7 +87,7 @@ class Problem:
     """
 
     people: Population
-    model: NearestCentroid | Differentiable | BlackBox
+    model: Differentiable | BlackBox
     query: Query
     action: Any
     keep: Keep | None = None
@@ -116,7 +116,7 @@ class Problem:
     @property
     def regresses(self) -> bool:
         """Whether the model predicts values rather than classes."""
-        return bool(getattr(self.model, "regresses", False))
+        return self.model.regresses
 
     @cached_property
     def asked(self) -> Asked:
@@ -304,7 +304,7 @@ class Problem:
                 f"Relabel: {self.model.name} predicts values, and values of a black box's people are not changed, got "
                 f"{relabel!r}; use Perturb or Withhold, or a model of oar.models with Relabel(soft=...)."
             )
-        if relabel is not None and relabel.soft is not None and isinstance(self.model, NearestCentroid):
+        if relabel is not None and relabel.soft is not None and self.model.plain_means:
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
                 "oar.models.PrototypeNetwork(), which is the same model and takes soft labels."
@@ -472,9 +472,9 @@ class Problem:
         return f"Problem({self.model.name}, {size}, {queries}goal {self.goal_words}, {self.action!r})"
 
 
-def as_model(model: Any) -> NearestCentroid | Differentiable | BlackBox:
+def as_model(model: Any) -> Differentiable | BlackBox:
     """Return a model that problems know: ours as it is, of an estimator that others wrote its twin."""
-    if isinstance(model, NearestCentroid | Differentiable | BlackBox):
+    if isinstance(model, Differentiable | BlackBox):
         return model
     if is_estimator(model):
         return recognised(model)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from oar.errors import EstimatorError, with_near_names
 from oar.estimators import BlackBox
-from oar.models import NearestCentroid
-from oar.models.differentiable import need_jax
 from oar.online import OnlineProblem
 from oar.plans import Proposal, Result
 from oar.plans.rounds.result import OnlineResult
@@ -34,8 +32,6 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
     """
     if isinstance(problem, OnlineProblem):
         problem.only_moves("oar.individual")
-    if problem.levers is None:
-        _check_jax(problem)
     return audited(propose_individual(problem, solver), problem, QUERY)
 
 
@@ -82,7 +78,6 @@ def planned(
     problem: Problem, solver: Any, signal: Any, on_step: OnStep | None, starts: Sequence[NDArray[np.float64]] = ()
 ) -> Result:
     """Return `collective`'s result for whoever shows progress itself, and perhaps knows more moves to start from."""
-    _check_jax(problem)
     return audited(propose_collective(problem, solver, signal, on_step, starts), problem, MEMBERS)
 
 
@@ -99,21 +94,9 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
     """
     if isinstance(problem, OnlineProblem):
         problem.only_moves("oar.joint")
-    if problem.levers is None:
-        _check_jax(problem)
     with step_line("joint", progress) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal, problem, BOTH)
-
-
-def _check_jax(problem: Problem) -> None:
-    """Raise, in the user's own words, where moves need JAX, and it is not there."""
-    if not isinstance(problem.model, NearestCentroid) or not problem.moves:
-        return
-    if problem.people.encoding is not None:
-        need_jax("NearestCentroid on a table, whose moves are planned by gradients,")
-    if not problem.plain or problem.keep is not None:
-        need_jax("NearestCentroid with several queries, several classes as goal, or limits on what changes for others")
 
 
 def audited(proposal: Proposal, problem: Problem | None = None, who: str | None = None) -> Result:

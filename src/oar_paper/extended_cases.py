@@ -56,7 +56,7 @@ class Contender:
     @property
     def guaranteed(self) -> bool:
         """Whether training is translation-equivariant: with everyone taking part the collective cannot do worse."""
-        return isinstance(self.model, NearestCentroid) or bool(self.model.equivariant)
+        return self.model.equivariant
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from oar.defences.base import Defence
 from oar.errors import OptionError, with_near_names
-from oar.models import NearestCentroid
 from oar.models.centroid.class_means import ClassMean, MedianOfBlocks, TrimmedMean
 from oar.models.centroid.robust_centroids import RobustCentroids
 
@@ -59,7 +58,7 @@ class MedianOfMeans(Defence):
 
 
 def _robust(defence: Defence, model: Any, mean: ClassMean) -> RobustCentroids:
-    if not isinstance(model, NearestCentroid):
+    if not model.plain_means:
         raise OptionError(
             f"defence: {defence.name} are for oar.NearestCentroid(), got {getattr(model, 'name', model)}; for other "
             "models use StrongerPenalty, ClippedInfluence or DistanceFilter."

@@ -98,7 +98,7 @@ def read_wishes(people: Population, model: Any, query: Any, asked: Asked) -> tup
         if len(query.goal) != len(asked.points):
             raise DataError(f"goal: must be one for each of {len(asked.points)} queries, got {len(query.goal)}.")
         goals = query.goal
-    regresses = bool(getattr(model, "regresses", False))
+    regresses = model.regresses
     if regresses:
         if query.probability is not None:
             raise OptionError(f"probability: {model.name} predicts values, which have none; use within or oar.Between.")

@@ -19,38 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError, OptionError
+from oar.models.protocol import Capabilities
 from oar.people import Population
 
 FITTED = 1e-8  # the gradient norm to which `fit` goes
 ROWS = 1_000  # people whose outputs are computed side by side
 
 
-class Differentiable:
+class Differentiable(Capabilities):
     """Base of every model that is differentiated; a subclass says what is learned and how it is judged.
 
-    Attributes:
-        name: under which cards and reports know it.
-        convex: whether the risk has one minimum, whatever the start.
-        equivariant: whether shifting all people and the query together changes nothing (then the collective
-            never does worse than the individual).
-        regresses: whether targets are real values rather than classes.
-        linear: whether outputs are linear in the features.
-        smooth: whether the loss has no kinks in its slope: how training answers to moves then has none either.
-        least_loss: a number that no query's loss is below.
-        holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
-            class of one are that person's data.
-        by_jax: whether the methods here are JAX functions; where they are not, `training` still gives all that planning
-            and audits ask for, and what compiles these methods itself refuses the model (`need_jax_functions`).
+    What it can do besides is said by its `oar.models.protocol.Capabilities`; `name` is what cards and reports call it.
     """
 
     name: str
-    convex: bool
-    equivariant: bool
-    regresses: bool = False
-    linear: bool = False
-    smooth: bool = True
-    least_loss: float = 0.0
-    holds_class_means: bool = False
     by_jax: bool = True
 
     def initial(self, dimensions: int, outputs: int) -> Any:

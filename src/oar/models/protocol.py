@@ -16,6 +16,40 @@ from oar.people import Population
 Parameters = TypeVar("Parameters")
 
 
+class Capabilities:
+    """What the rest of the package may count on, whatever the model; a model says what of it is otherwise.
+
+    Attributes:
+        convex: whether the risk has one minimum, whatever the start.
+        equivariant: whether shifting all people and the query together changes nothing (then the collective
+            never does worse than the individual).
+        regresses: whether targets are real values rather than classes.
+        linear: whether outputs are linear in the features.
+        smooth: whether the loss has no kinks in its slope: how training answers to moves then has none either.
+        least_loss: a number that no query's loss is below.
+        labels_matter: whether training reads labels.
+        holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
+            class of one are that person's data.
+        plain_means: whether a refit takes the plain mean of each class, and the nearest is predicted, as
+            `NearestCentroid` does: what is solved exactly, streamed and proved for means then is for this model.
+        closed_form: a function (features, targets, weights) → parameters, where the minimum is known; None elsewhere.
+        by_jax: whether outputs and losses are JAX functions; where they are not, `training` still gives all that
+            planning and audits ask for, and what compiles them refuses the model (`need_jax_functions`).
+    """
+
+    convex: bool = False
+    equivariant: bool = False
+    regresses: bool = False
+    linear: bool = False
+    smooth: bool = True
+    least_loss: float = 0.0
+    labels_matter: bool = True
+    holds_class_means: bool = False
+    plain_means: bool = False
+    closed_form: Any = None
+    by_jax: bool = False
+
+
 class Model(Protocol[Parameters]):
     """The protocol. `features` is (d,) or (n, d)."""
 

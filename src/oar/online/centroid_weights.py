@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.models import NearestCentroid
 from oar.online.problem import OnlineProblem
 from oar.online.rules.refits import Array
 from oar.online.rules.requirements import class_totals, read_in
@@ -26,7 +25,7 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
     History's entries are those of people who do not move.
     """
     kept_share = getattr(problem.rule, "kept_share", None)
-    if not isinstance(problem.model, NearestCentroid) or kept_share is None:
+    if not problem.model.plain_means or kept_share is None:
         raise OptionError(
             f"rule: {problem.rule.name} with {problem.model.name} does not make averages of people; exact weights are "
             "for nearest centroid, and for rules that say what share of a centroid they keep (kept_share)."

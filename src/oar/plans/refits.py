@@ -73,8 +73,8 @@ class Refits:
         if isinstance(plan, LeverPlan):
             self.planned = Given(moves, plan.targets, np.where(plan.away, 0.0, weights))
             self.actors = np.asarray(self.actors | (plan.targets != rows).any(axis=1) | plan.away)
-        kinds: dict[Any, Any] = {NearestCentroid: _ByMeans, BlackBox: _ByAsking}
-        kind = next((way for model, way in kinds.items() if isinstance(problem.model, model)), _ByTraining)
+        outside = isinstance(problem.model, BlackBox)
+        kind: Any = _ByAsking if outside else _ByMeans if problem.model.plain_means else _ByTraining
         self._model: _Refitted = kind(problem, self.before)
 
     def if_only(self, acting: Mask) -> Given:
@@ -92,7 +92,7 @@ class Refits:
         """Return what the model learns from this, in a form of its own; None where it cannot be fitted."""
         if not (given.weights.sum() > 0):
             return None
-        by_class = not self.problem.regresses and getattr(self.problem.model, "labels_matter", True)
+        by_class = not self.problem.regresses and self.problem.model.labels_matter
         if by_class and not (given.weights @ given.rows > 0).all():
             return None  # nobody is left in a class
         return self._model.fit(given)
@@ -140,7 +140,7 @@ class Refits:
         model, parameters = self.problem.model, self._model.parameters(learned)
         if isinstance(model, BlackBox):
             return parameters.predictions(rows)
-        if not getattr(model, "linear", False):
+        if not model.linear:
             return model.predict(parameters, rows)
         outputs = rows @ parameters[:, :-1].T + parameters[:, -1]  # as `predict`, without compiling anything
         if self.problem.regresses:

@@ -10,7 +10,6 @@ from typing import Any, overload
 
 from oar.errors import OptionError, with_near_names
 from oar.estimators.black_box.box import BlackBox
-from oar.models import NearestCentroid
 from oar.plans import Audit, Plan, Proposal, Result
 from oar.plans.moves.submitted import given_plan, too_many
 from oar.plans.rounds.plan import OnlinePlan
@@ -111,7 +110,7 @@ def _audited(plan: Plan) -> tuple[Audit, Any]:
     """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
     if plan.problem.people.streamed:
         return audit_streamed(plan)
-    if isinstance(plan.problem.model, NearestCentroid):
+    if plan.problem.model.plain_means:
         return audit_centroids(plan)
     if isinstance(plan.problem.model, BlackBox):
         return audit_outside(plan)

@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from oar.actions.limits.limit import Limit
 from oar.errors import OptionError
 from oar.estimators.black_box.box import BlackBox
 from oar.goals.keep import Anchors
-from oar.models import Differentiable, NearestCentroid, PrototypeNetwork, TestTimeBatchNorm
+from oar.models import Differentiable, TestTimeBatchNorm
 from oar.models.linear.losses import Linear
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -67,7 +67,7 @@ def propose_collective(
 
     `starts` are more moves (n + 1, d) to start from, the query's last, for models that are refitted in the loop.
     """
-    if problem.people.streamed and not isinstance(problem.model, NearestCentroid):
+    if problem.people.streamed and not problem.model.plain_means:
         return streamed.solve(problem, solver, signal, on_step)
     if isinstance(problem.model, BlackBox):
         return outside.propose_members(problem, solver, signal, _for_surrogates, on_step)
@@ -117,7 +117,7 @@ def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
         chosen = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
         _no_restarts(chosen)
         _no_idle_draws(chosen, _starts_at_random(problem))
-        return _as_asked(own_move.solve if problem.limits is None else own_table.solve, problem, chosen)
+        return (own_move.solve if problem.limits is None else own_table.solve)(problem, chosen)
     return _propose_query_move(problem, solver, members=False)
 
 
@@ -141,7 +141,7 @@ def propose_joint(
 
 def _is_refitted(problem: Problem) -> bool:
     """Report whether the model is refitted in a loop: nearest centroid is, with limits or goals that are not simple."""
-    return problem.limits is not None or not isinstance(problem.model, NearestCentroid) or not problem.plain
+    return problem.limits is not None or not problem.model.plain_means or not problem.plain
 
 
 def _propose_query_move(problem: Problem, solver: Any, members: bool) -> Proposal:
@@ -176,12 +176,12 @@ def _propose_retrained(
         # Members and query do no worse together than either does alone if they start from there.
         alone = (
             _propose_retrained(problem, solver, signal, False, on_step).plan,
-            _as_asked(own_table.solve, problem, ProjectedGradient()).plan,
+            own_table.solve(problem, ProjectedGradient()).plan,
         )
         starts += [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
     if problem.query.several != "mean" or problem.undecided:
-        return _as_asked(queries.solve, problem, chosen, signal, query, on_step, starts, anchors)
-    return _as_asked(retrained.solve, problem, chosen, signal, query, on_step, starts, None, None, anchors)
+        return queries.solve(problem, chosen, signal, query, on_step, starts, anchors)
+    return retrained.solve(problem, chosen, signal, query, on_step, starts, None, None, anchors)
 
 
 def _for_surrogates(problem: Problem, query: bool) -> Proposal:
@@ -190,7 +190,7 @@ def _for_surrogates(problem: Problem, query: bool) -> Proposal:
     if outside_plan.suits(problem):
         return outside_plan.quick_plan(problem, query)
     if problem.moves and problem.limits is None:
-        convex = getattr(problem.model, "convex", True)
+        convex = problem.model.convex
         solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
     return propose_joint(problem, solver) if query else propose_collective(problem, solver)
 
@@ -202,14 +202,6 @@ def _keeping(problem: Problem, solver: Any, signal: Any, query: bool, on_step: O
         return _propose_retrained(asked, solver, signal, query, on_step, (), anchors)
 
     return keeping.solve(problem, propose)
-
-
-def _as_asked(solve: Callable[..., Proposal], problem: Problem, *settings: Any) -> Proposal:
-    """Solve for nearest centroid as a prototype network without an embedding, which is the same model."""
-    if not isinstance(problem.model, NearestCentroid):
-        return solve(problem, *settings)
-    found = solve(dataclasses.replace(problem, model=PrototypeNetwork()), *settings)
-    return dataclasses.replace(found, plan=dataclasses.replace(found.plan, problem=problem))
 
 
 def _moves_in_steps(problem: Problem) -> bool:

@@ -12,7 +12,6 @@ from oar.estimators.black_box.box import BlackBox
 from oar.estimators.cores.centroid import CentroidTwin
 from oar.estimators.twin import Twin
 from oar.models.autodiff.custom import Custom
-from oar.models.centroid.nearest_centroid import NearestCentroid
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Broken, Case
@@ -96,7 +95,7 @@ def check_model(
 
 
 def _check_kinds(model: Any, features: Any, targets: Any) -> None:
-    ours = isinstance(model, Differentiable | NearestCentroid | type)
+    ours = isinstance(model, Differentiable | type)
     if isinstance(model, BlackBox | CentroidTwin | Twin) or (not ours and callable(getattr(model, "fit", None))):
         raise OptionError(
             f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; there "

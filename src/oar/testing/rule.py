@@ -67,7 +67,7 @@ def _case(rule: Rule, model: Any, dimensions: int, seed: int) -> RuleCase:
     codes = np.arange(when.size) % 3
     features = rng.standard_normal((3, dimensions))[codes] + rng.standard_normal((when.size, dimensions))
     values = features @ rng.standard_normal(dimensions) + 0.3 * rng.standard_normal(when.size)
-    regresses = bool(getattr(model, "regresses", False))
+    regresses = model.regresses
     people = Population(features, values if regresses else codes, rng.uniform(0.5, 1.5, when.size))
     place = features.mean(axis=0) + 0.1 * rng.standard_normal(dimensions)
     query = Query(place, float(values.mean()) + 1.0, within=0.1) if regresses else Query(place, 0)

@@ -24,6 +24,7 @@ from oar.estimators.black_box.success_rate import Rate
 from oar.estimators.fitting import last_step, weight_argument
 from oar.estimators.rows_for_estimators import Array, Handed, Handing
 from oar.interrupts import check_interrupted
+from oar.models.protocol import Capabilities
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
 
@@ -46,7 +47,7 @@ class Said:
 
 
 @with_near_names
-class BlackBox:
+class BlackBox(Capabilities):
     """Anything with `fit` and `predict_proba` or `predict`, or a function that trains: only called, and counted.
 
     A function is called as `train(features, labels)`, with `sample_weight=` and `seed=` too where it has such

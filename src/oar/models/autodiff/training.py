@@ -223,7 +223,7 @@ class AutodiffTraining(Refitting):
             NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
                 infinity.
         """
-        if getattr(self.model, "closed_form", None) is not None:
+        if self.model.closed_form is not None:
             return self._closed_fit(features, tolerance)
         return super().fit(features, start, tolerance)
 

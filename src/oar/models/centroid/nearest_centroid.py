@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, with_near_names
+from oar.models.differentiable import Differentiable
 from oar.people import Population
 
 EXACT_SIZES = 1 << 15
@@ -35,7 +36,7 @@ class Centroids:
 
 @with_near_names
 @dataclass(frozen=True)
-class NearestCentroid:
+class NearestCentroid(Differentiable):
     """Nearest centroid with distances as logits.
 
     >>> people = Population([[0.0], [2.0], [5.0]], ["no", "no", "yes"])
@@ -43,10 +44,12 @@ class NearestCentroid:
     array([1., 5.])
     """
 
-    @property
-    def name(self) -> str:
-        """The name under which cards and reports know it."""
-        return "nearest-centroid"
+    name = "nearest-centroid"
+    convex = True
+    equivariant = True
+    holds_class_means = True
+    by_jax = False
+    plain_means = True
 
     def check(self, people: Population) -> None:
         """Raise unless there is one label a person, and at least two classes that all weigh something."""
@@ -59,6 +62,12 @@ class NearestCentroid:
                 "add people of another class."
             )
         people.check_class_weights()
+
+    def training(self, people: Population) -> Any:
+        """Bind the model to people, with everything in closed form."""
+        from oar.models.centroid.training import CentroidTraining  # which reads this file
+
+        return CentroidTraining.of(people)
 
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""

@@ -42,7 +42,7 @@ class Scaled(Differentiable):
                 f"model: must be one of oar.models other than NearestCentroid and Scaled, got {self.model!r}; "
                 "for centroids in scaled features use PrototypeNetwork."
             )
-        if not getattr(self.model, "labels_matter", True):
+        if not self.model.labels_matter:
             raise OptionError(
                 f"model: must be one that is trained together with its scaler, got {self.model!r}, which is fixed and "
                 "normalises by itself; give it alone, with features in the units that it was trained on."

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.models import Centroids, NearestCentroid, Scaled
+from oar.models import Centroids, Scaled
 from oar.models.linear.losses import Linear
 from oar.online.rules.protocol import Update
-from oar.online.training.centroids import CentroidTraining
 from oar.online.training.given_units import GivenUnits
 from oar.online.training.padding import Padded, gains, padded
 from oar.people import Population
@@ -24,8 +23,6 @@ def bind(model: Any, people: Population) -> Any:
 
     Only `Scaled` models keep the units of the people that they are bound to (`shares_units` says so).
     """
-    if isinstance(model, NearestCentroid):
-        return CentroidTraining.of(people)
     if gains(model, people.size):
         return Padded(_bound(model, padded(people)), people.size)
     return _bound(model, people)
@@ -90,4 +87,4 @@ def update_of(
 
 def class_labels(model: Any, people: Population) -> tuple[Any, ...]:
     """Return the labels in the order of their codes; nothing where values are predicted."""
-    return () if getattr(model, "regresses", False) else people.classes
+    return () if model.regresses else people.classes

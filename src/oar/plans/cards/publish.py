@@ -26,7 +26,7 @@ import numpy as np
 from oar.errors import DataError
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
-from oar.models import Differentiable, NearestCentroid
+from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.score import score_of
 from oar.models.serialize import to_spec
@@ -83,7 +83,7 @@ def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
     radii = allowance.everyones(people.size)
     broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
     card = Card(
-        model=problem.model.name if isinstance(problem.model, NearestCentroid) else model.name,
+        model=problem.model.name if problem.model.plain_means else model.name,
         directions=_directions(plan.each, weights[:, None] * shares, radii),
         broadcast=broadcast,
         **common_fields(plan),
@@ -100,7 +100,7 @@ def table_model(plan: MemberPlan) -> Differentiable:
             "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
             "of plan.moves()."
         )
-    return PrototypeNetwork() if isinstance(model, NearestCentroid) else _written(plan, model)
+    return PrototypeNetwork() if model.plain_means else _written(plan, model)
 
 
 def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:

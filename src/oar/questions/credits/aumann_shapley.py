@@ -11,13 +11,11 @@ whole, which the model does not mind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.models import NearestCentroid, PrototypeNetwork
 from oar.plans.refits import Refits
 from oar.progress import OnStep
 from oar.signals.base import Memory
@@ -40,8 +38,7 @@ def first_order(refits: Refits, fall: float, on_step: OnStep | None = None) -> t
             f"method: 'first-order' needs a smooth loss, and the {problem.query.several} of several queries is none; "
             "use 'shapley'."
         )
-    closed = isinstance(problem.model, NearestCentroid) and problem.plain
-    slopes = _means_slopes(refits) if closed else _trained_slopes(refits)
+    slopes = _slopes(refits)
     moves, own = refits.planned.moves, refits.query_move
     count = 0
     for points in POINTS:
@@ -59,21 +56,19 @@ def first_order(refits: Refits, fall: float, on_step: OnStep | None = None) -> t
     return credits, count
 
 
-_Slopes = Callable[[float], tuple[float, Array, Array]]
+Slopes = Callable[[float], tuple[float, Array, Array]]
 """From a share of the way to the loss there, and its slopes in everyone's move (n, d) and the query's (d,)."""
 
 
-def _trained_slopes(refits: Refits) -> _Slopes:
+def _slopes(refits: Refits) -> Slopes:
     """By the implicit function theorem at a true refit (`signals`)."""
     problem = refits.problem
-    if isinstance(problem.model, NearestCentroid):
-        problem = replace(problem, model=PrototypeNetwork())  # without an embedding it is the same model
     training = problem.training()
     signal, why = choose_signal(training)
     if not signal.exact:
         raise OptionError(f"method: 'first-order' needs exact gradients, and there are none. {why} Use 'shapley'.")
     memory: Memory | None = None
-    warm = problem.model.convex  # type: ignore[union-attr]
+    warm = problem.model.convex
 
     def slopes(place: float) -> tuple[float, Array, Array]:
         nonlocal memory
@@ -81,28 +76,5 @@ def _trained_slopes(refits: Refits) -> _Slopes:
         step = signal.at(training, place * refits.planned.moves, query, problem.goal_target, memory)
         memory = step.memory if warm else None
         return step.loss, training.weights[:, None] * step.slopes[:-1], step.outcome.query_slope
-
-    return slopes
-
-
-def _means_slopes(refits: Refits) -> _Slopes:
-    """In closed form for class means.
-
-    L = d_g + log Σ_c e^(−d_c) with d_c = ‖μ_c − x†‖, so ∂L/∂μ_c = ([c = g] − p_c)(μ_c − x†)/d_c, and a member of
-    class c moves μ_c by w_i/W_c.
-    """
-    problem, (moves, rows, weights) = refits.problem, refits.planned
-    shares = rows * weights[:, None]
-    shares = shares / shares.sum(axis=0)
-
-    def slopes(place: float) -> tuple[float, Array, Array]:
-        point = problem.query_features + place * refits.query_move
-        offsets = shares.T @ (refits.features + place * moves) - point
-        distances = np.linalg.norm(offsets, axis=1)
-        loss = distances[problem.goal] + np.logaddexp.reduce(-distances)
-        pulls = -np.exp(-distances - np.logaddexp.reduce(-distances))
-        pulls[problem.goal] += 1.0
-        by_class = pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
-        return float(loss), shares @ by_class, -by_class.sum(axis=0)
 
     return slopes

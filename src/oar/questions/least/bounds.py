@@ -199,10 +199,10 @@ class LinearBound(Bound):
 class CentroidBound(Bound):
     """Of nearest centroid on a table: no class's centroid moves by more than its members' longest moves add up to."""
 
-    def __init__(self, problem: Problem, model: NearestCentroid) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        centroids = model.fit(problem.people)
-        self.distances = model.distances(centroids, problem.query_features)
+        model = NearestCentroid()
+        self.distances = model.distances(model.fit(problem.people), problem.query_features)
         self.codes = problem.people.codes(0, problem.people.size)
         self.class_weights = np.bincount(self.codes, weights=self.weights, minlength=len(problem.people.classes))
 
@@ -223,8 +223,8 @@ def bound_of(problem: Problem) -> Bound | None:
     model = problem.model
     if not problem.plain or problem.query.probability is not None:
         return None
-    if isinstance(model, NearestCentroid):
-        return None if problem.limits is None else CentroidBound(problem, model)
+    if model.plain_means:
+        return None if problem.limits is None else CentroidBound(problem)
     if not isinstance(model, SoftmaxRegression | Ridge | LinearSVM) or not model.l2 > 0:
         return None
     if isinstance(model, SoftmaxRegression) and len(problem.people.classes) != 2:

@@ -13,7 +13,6 @@ import numpy as np
 
 from oar.actions.perturb import check_budget
 from oar.errors import Status, with_near_names
-from oar.models import NearestCentroid
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
@@ -117,7 +116,7 @@ def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
 
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
-    if isinstance(problem.model, NearestCentroid) and problem.limits is None and problem.plain:  # for all of them
+    if problem.model.plain_means and problem.limits is None and problem.plain:  # for all of them
         duels = smallest_scale(reach_of(problem))[0]
         return proved_scale(problem, duels if problem.query.probability is None else enough)
     proof, members = bound_of(problem), None if problem.best is None else problem.best.number

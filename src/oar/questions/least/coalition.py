@@ -151,7 +151,7 @@ class Fewer:
     def ended(self) -> bool:
         """Whether no more plans are made."""
         problem = self.trying.problem
-        long = problem.people.size * problem.people.dimensions > MANY or not getattr(problem.model, "convex", True)
+        long = problem.people.size * problem.people.dimensions > MANY or not problem.model.convex
         most = FAILING if long or problem.keep is not None else PLANS
         return self.made >= PLANS or self.failing >= most or self.passes >= PASSES
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
-from oar.models import NearestCentroid
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
 from oar.progress import OnStep
@@ -48,7 +47,7 @@ class Trying:
 def has_closed_form(problem: Problem) -> bool:
     """Report whether the questions have exact answers: nearest centroid on plain features, with given participants."""
     simple = problem.plain and problem.query.probability is None and problem.keep is None
-    return simple and isinstance(problem.model, NearestCentroid) and problem.limits is None and problem.best is None
+    return simple and problem.model.plain_means and problem.limits is None and problem.best is None
 
 
 def no_idle_options(problem: Problem, question: str, **options: Any) -> None:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from oar.defences.base import weights_of
 from oar.defences.refit import DefendedRefit
 from oar.errors import NumericsError, OptionError
-from oar.models import NearestCentroid
-from oar.models.centroid.robust_centroids import RobustCentroids
 from oar.problem import Problem
 from oar.signals.base import Step
 from oar.signals.choice import FACTORED, choose_signal
@@ -24,7 +22,7 @@ CONVERGED = 1e-6  # a larger gradient is not that of a minimum
 
 def refit_slopes(problem: Problem, refit: DefendedRefit) -> tuple[Step, Array]:
     """Return the step at the defended refit, and dL/dδ (n, d) of everyone, in the features' own units."""
-    model = RobustCentroids() if isinstance(refit.model, NearestCentroid) else refit.model  # the same, differentiated
+    model = refit.model
     trained = replace(problem, people=refit.everyone, model=model)
     training = trained.training()
     signal, why = choose_signal(training)

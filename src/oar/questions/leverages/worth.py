@@ -13,8 +13,6 @@ from oar.defences.base import weights_of
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOut, held_out_people
-from oar.models import NearestCentroid
-from oar.models.centroid.robust_centroids import RobustCentroids
 from oar.models.settings import check_seed
 from oar.people.wording import lined_up
 from oar.pictures.notebook import ShownAsText
@@ -162,7 +160,7 @@ def _done(plan: Plan, defence: Defence) -> Done:
     features = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
     handed_in = Contributions(plan).after.with_features(features)
     trained = defended_refit(handed_in, problem.model, defence, deployed)
-    model = RobustCentroids() if isinstance(trained.model, NearestCentroid) else trained.model
+    model = trained.model
     found = refit(model, trained.everyone, features)
     asked = problem.asked
     points = asked.points + plan.query_move if asked.members is None else features[asked.members]

@@ -55,7 +55,7 @@ class Verdict:
 class Judge:
     """People and a model that is refitted to them once, from scratch; then asked about any row."""
 
-    def __init__(self, people: Population, model: NearestCentroid | Differentiable) -> None:
+    def __init__(self, people: Population, model: Differentiable) -> None:
         """Keep what is refitted; nothing is fitted before somebody asks."""
         self.people, self.model = people, model
 
@@ -77,7 +77,7 @@ class Judge:
     def judge(self, problem: Problem, row: Any) -> Verdict:
         """Say what a row of the table is predicted to be, and whether that is strictly the goal."""
         point = self.people.vector(row, "row")
-        if isinstance(self.model, NearestCentroid):
+        if self.model.plain_means:
             return self._by_centroids(problem, point)
         told = self._refit.testify(point, problem.goal_target)
         if not told.converged:

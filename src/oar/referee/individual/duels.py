@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import NearestCentroid
 from oar.problem import Problem
 from oar.referee.centroids import ties_of
 from oar.referee.verdicts import TIE
@@ -66,7 +65,7 @@ class Moves(NamedTuple):
 
 def duels(judge: Asked, problem: Problem, moves: Moves) -> Duels:
     """Return what the judge's refit would accept."""
-    if isinstance(judge.model, NearestCentroid):
+    if judge.model.plain_means:
         return _of_centroids(judge, problem, moves)
     return _of_outputs(judge, problem, moves)
 

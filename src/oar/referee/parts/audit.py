@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import Allowance
 from oar.errors import OptionError
-from oar.models import NearestCentroid, Ridge, SoftmaxRegression
+from oar.models import Ridge, SoftmaxRegression
 from oar.people import Chunk
 from oar.people.class_sums import added
 from oar.people.labels import LabelCoding
@@ -51,7 +51,7 @@ def audit_streamed(plan: Plan) -> tuple[Audit, Centroids | Refit]:
     plan.check_files()
     coding = None if problem.regresses else people.coding
     asked = _Asked(plan.mover(), coding, problem.allowance, problem.allowance.norm.p, plan.rows_at_a_time)
-    if isinstance(problem.model, NearestCentroid):
+    if problem.model.plain_means:
         return _centroids(plan, people, asked)
     return _linear(plan, people, asked)
 

@@ -75,7 +75,7 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
         return found.with_other(beyond_half_spaces(problem, seen_centroids(problem, evidence), hints))
     if isinstance(problem.model, TestTimeBatchNorm):
         return found if query else found.with_other(of_batch_norm(problem))
-    if isinstance(evidence, Refit) and not members and getattr(problem.model, "linear", False):
+    if isinstance(evidence, Refit) and not members and problem.model.linear:
         seen = Seen(problem.model, None, evidence.outputs)
         found = found.with_other(above_tangent(problem, seen, hints, proposal.plan.query_move))
         return found.with_other(beyond_half_spaces(problem, seen, hints))
@@ -95,7 +95,7 @@ def prove_online(problem: OnlineProblem, proposal: OnlineProposal, audit: Online
 def _least(problem: Any) -> float:
     """Return what no loss of this model is below: nothing has to be computed to know it."""
     everyone = problem.everyone if isinstance(problem, OnlineProblem) else problem
-    return 0.0 if everyone.query.several == "share" else float(getattr(problem.model, "least_loss", 0.0))
+    return 0.0 if everyone.query.several == "share" else problem.model.least_loss
 
 
 def nobody_moves(problem: Problem, who: str) -> bool:

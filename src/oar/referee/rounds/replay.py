@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import Centroids, Differentiable, NearestCentroid
+from oar.models import Centroids, Differentiable
 from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Walk, Window
 from oar.online.stream import HISTORY
 from oar.online.training.binding import update_of
@@ -43,7 +43,7 @@ def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Repl
     rule, model = problem.rule, problem.model
     kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
     refits = kind in (FullRefit, Window) and not getattr(rule, "warm", False)
-    if isinstance(model, NearestCentroid) and (refits or kind is ExponentialMeans):
+    if model.plain_means and (refits or kind is ExponentialMeans):
         yield from _centroids(problem, moves, points)
     elif refits:
         yield from _refits(problem, moves, points)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
-from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid, goal_loss, loss_and_margin, rival_ties
+from oar.estimators import BlackBox
+from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -207,7 +208,7 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
     """Summarise a problem in which members, query, or both may move: one pass over the data."""
     problem.only_moves("this question")
     problem.only_balls("this question")
-    if not isinstance(problem.model, NearestCentroid):
+    if isinstance(problem.model, BlackBox) or not problem.model.plain_means:
         raise OptionError(
             f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
             "try budgets or participants with oar.collective."

@@ -86,7 +86,7 @@ class Ready:
         limits: of the table's columns, not yet checked.
     """
 
-    def __init__(self, people: Population, model: NearestCentroid | Differentiable, limits: Limits) -> None:
+    def __init__(self, people: Population, model: Differentiable, limits: Limits) -> None:
         """Check the limits; the model is fitted when the first query asks."""
         assert people.encoding is not None
         self.people, self.model, self.encoding = people, model, people.encoding
@@ -103,7 +103,7 @@ class Ready:
     def exact(self) -> bool:
         """Whether leads are linear, so that what is found can be proved to be the cheapest."""
         linear = isinstance(unscaled(self.model), Linear) or (isinstance(self.model, Twin) and self.model.linear)
-        return linear or isinstance(self.model, NearestCentroid)
+        return linear or self.model.plain_means
 
     def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
         """Return what a person may change."""
@@ -161,7 +161,7 @@ class Ready:
 
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
-        return self._matrix if self.exact and not isinstance(self.model, NearestCentroid) else np.zeros((0, 0))
+        return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
 
     def _plausibly(self, space: Space, goal: Leads, found: Found) -> Way:
         """Search for a change that ends where people are, because the cheapest one does not."""
@@ -192,7 +192,7 @@ class Ready:
         return Way(space, change, cost, note)
 
     def _leads(self, problem: Problem, care: float) -> Leads:
-        if isinstance(self.model, NearestCentroid):
+        if self.model.plain_means:
             return _centroid_leads(self._centroids, problem, care)
         return _linear_leads(self._matrix, problem, care)
 
@@ -203,7 +203,7 @@ class Ready:
 
     @cached_property
     def _matrix(self) -> Array:
-        training = self.model.training(self.people)  # type: ignore[union-attr]
+        training = self.model.training(self.people)
         fit = training.fit(training.moved(None), training.start(), TIGHT)
         if not fit.converged and fit.residual > 100 * TIGHT:
             raise NumericsError(
@@ -214,7 +214,7 @@ class Ready:
 
     @cached_property
     def _outputs(self) -> Outputs:
-        return Outputs.of(self.model, self.people)  # type: ignore[arg-type]
+        return Outputs.of(self.model, self.people)
 
     @cached_property
     def _examples(self) -> Array:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models import NearestCentroid, PrototypeNetwork
 from oar.models.wrap.cost_units import InCost
 from oar.plans import MemberPlan
 from oar.plans.refits import effects
@@ -29,8 +28,6 @@ class Answering:
     """A problem's training, bound to its people as they stand. The query moves only where `query`."""
 
     def __init__(self, problem: Problem, signal: Any = "auto", query: bool = False) -> None:
-        if isinstance(problem.model, NearestCentroid):  # the same model, with a refit that can be differentiated
-            problem = dataclasses.replace(problem, model=PrototypeNetwork())
         self.problem = problem
         training = problem.training()
         self._inner = getattr(training, "unaimed", training)
@@ -58,7 +55,7 @@ class Answering:
 
     def refit(self, moves: Array | None, query_move: Array | None = None, near: Outcome | None = None) -> Outcome:
         """Retrain on moved data; from the last refit where training has one minimum."""
-        warm = near is not None and self.problem.model.convex  # type: ignore[union-attr]
+        warm = near is not None and self.problem.model.convex
         memory = Memory(near.fit.parameters) if near is not None and warm else None
         point = self.point if query_move is None else self.point + self.in_cost(query_move[None])[0]
         return refit(self.training, moves, point, self.problem.goal_target, memory, PRECISION)

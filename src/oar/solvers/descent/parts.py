@@ -128,7 +128,7 @@ class _Run:
             solver="projected-gradient",
             claimed_loss=final.loss,
             gap=gap,
-            bound=problem.model.least_loss,  # type: ignore[union-attr]
+            bound=problem.model.least_loss,
             exact=False,
             impossible=False,
             finished=ended == "closed",
@@ -225,7 +225,7 @@ class _Run:
     def _shift(self, unmoved: Fit, loss: float) -> np.ndarray | None:
         """Return minus the query's own best move where that does better than what was found, and all may make it."""
         problem = self.problem
-        if not problem.model.equivariant or not problem.everyone_acts or not self._largest:  # type: ignore[union-attr]
+        if not problem.model.equivariant or not problem.everyone_acts or not self._largest:
             return None
         shared = problem.allowance.budget
         shared = shared if isinstance(shared, float) else float(np.min(shared))

@@ -91,7 +91,7 @@ def solve(
     if measured is not None:
         training = InCost(training, measured.columns, measured.costs, point)
         point = training.point
-    convex, smooth = problem.model.convex, problem.model.smooth  # type: ignore[union-attr]
+    convex, smooth = problem.model.convex, problem.model.smooth
     loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
     search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
     stay = np.zeros((people.size + 1, point.size))
@@ -111,7 +111,7 @@ def solve(
     for start in () if whole_only else chain(map(Start, known), others):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
-        if search.best.step.loss <= problem.model.least_loss:  # type: ignore[union-attr]
+        if search.best.step.loss <= problem.model.least_loss:
             break  # nothing can be better
     if not whole_only:
         search.carried_on()
@@ -133,7 +133,7 @@ def solve(
         solver=_name(settings),
         claimed_loss=final.loss,
         gap=0.0 if stuck else best.gap,
-        bound=final.loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
+        bound=final.loss if stuck else problem.model.least_loss,
         exact=stuck,
         impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(final.fit.parameters, point)),
         finished=finished,
@@ -155,7 +155,7 @@ def _dominance(problem: Problem) -> str:
             " Where each has limits of its own, members cannot all do what the query could: a collective is not "
             "promised to do as well as an individual."
         )
-    if getattr(problem.model, "frozen", False) and not problem.model.equivariant:  # type: ignore[union-attr]
+    if getattr(problem.model, "frozen", False) and not problem.model.equivariant:
         return " With this model behind a frozen scaler, a collective is not promised to do as well as an individual."
     return ""
 
@@ -205,7 +205,7 @@ def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Pr
         solver=solver,
         claimed_loss=np.nan,
         gap=np.inf,
-        bound=problem.model.least_loss,  # type: ignore[union-attr]
+        bound=problem.model.least_loss,
         exact=False,
         impossible=False,
         finished=False,

@@ -61,7 +61,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         return
     people, loop = problem.people, search.loop
     stay = np.zeros_like(search.best.moves)
-    ended, smooth = search.best.ended, problem.model.smooth  # type: ignore[union-attr]
+    ended, smooth = search.best.ended, problem.model.smooth
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
     restarts, seed = getattr(settings, "restarts", 0), getattr(settings, "seed", 0)
     large = ended == "steps" and loop.max_steps > PATIENCE
@@ -118,7 +118,7 @@ def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> 
             yield from _found_better(search, other_ways(problem, search.best.step.slopes, limits.respond))
         return
     # People without weight do not matter.
-    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0  # type: ignore[union-attr]
+    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0
     reach = shared + float(limits.radii[-1])
     if reach == 0 or problem.several:
         return

@@ -56,7 +56,7 @@ class Refitting:
         self.weights = given_weights(problem)
         self.refits = self.passes = 0
         self._precision = ROUGH if isinstance(problem.model, Ensemble) else TIGHT
-        self._warm = problem.model.convex  # type: ignore[union-attr]
+        self._warm = problem.model.convex
         self._begin: Array | None = None  # parameters of the first refit
 
     def check(self) -> None:
@@ -74,7 +74,7 @@ class Refitting:
         """
         if not self.problem.regresses and not (weights @ rows > EMPTY * weights.sum()).all():
             return None
-        targets = np.ascontiguousarray(self.model.target_rows(rows))  # type: ignore[union-attr]
+        targets = np.ascontiguousarray(self.model.target_rows(rows))
         known = near is not None and self._warm
         training = (near.training if known else self.training).contributing(targets, weights / weights.sum())  # type: ignore[union-attr]
         begin = near.fit.parameters if known else self._begin  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ class Refitting:
     def scores(self, refit: Refit, signal: Array, rows: Array) -> Array:
         """Return everyone's s (n,), if its label were that row of `rows` (n, k)."""
         self.passes += 1
-        targets = np.ascontiguousarray(self.model.target_rows(rows))  # type: ignore[union-attr]
+        targets = np.ascontiguousarray(self.model.target_rows(rows))
         return refit.training.scores(refit.fit.parameters, refit.fit.features, signal, targets)
 
     def label_slopes(self, refit: Refit, signal: Array, rows: Array) -> Array:

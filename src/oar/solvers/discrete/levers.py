@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
-from oar.models import Ensemble, NearestCentroid
+from oar.models import Ensemble
 from oar.models.linear.losses import Linear
 from oar.models.wrap.scaled import unscaled
 from oar.plans import LeverPlan, Proposal
@@ -66,19 +66,14 @@ class Levering:
     def __init__(self, problem: Problem, on_step: OnStep | None) -> None:
         """Fit the model to the people as they are."""
         assert problem.levers is not None
-        if isinstance(problem.model, NearestCentroid) and not problem.plain:
-            raise OptionError(
-                "query: labels and strikes for nearest centroid are for one person with one label as goal; use "
-                "oar.models.PrototypeNetwork(), which is the same model."
-            )
         if problem.asked.members is not None:
             raise OptionError("query: members who move with their data can be asked about only where moves are all.")
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self.rows, self.weights = given_rows(problem), given_weights(problem)
-        self.refitting = None if isinstance(problem.model, NearestCentroid) else Refitting(problem)
+        self.refitting = None if problem.model.plain_means and problem.plain else Refitting(problem)
         self._looks = 0  # of grounds that are left
         self.effort = _effort(problem)
-        self._least = getattr(problem.model, "least_loss", -np.inf)
+        self._least = problem.model.least_loss
         self._as_given = self._ground(self.rows, None)
         self.unmoved = State(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)
 
@@ -246,7 +241,7 @@ def _proposal(levering: Levering, state: State, note: str) -> Proposal:
         solver="frank-wolfe labels" if soft else "greedy exchange",
         claimed_loss=state.loss,
         gap=state.gap if soft and levering.levers.withhold is None and state.moves is None else np.inf,
-        bound=getattr(problem.model, "least_loss", 0.0),
+        bound=problem.model.least_loss,
         exact=False,
         impossible=False,
         finished=state.finished,
@@ -262,7 +257,7 @@ def _effort(problem: Problem) -> Effort:
 
     It depends on the people and the model, not on the limits, so that larger limits go on where smaller ones ended.
     """
-    if isinstance(problem.model, NearestCentroid):
+    if problem.model.plain_means and problem.plain:
         numbers = problem.people.size * len(problem.people.classes) * problem.people.dimensions
         refits = int(np.clip(2e8 / numbers, 100, 4_000))
         return Effort(refits, 1, 2 if refits >= PLENTY else 1)
@@ -272,7 +267,7 @@ def _effort(problem: Problem) -> Effort:
         return Effort(int(np.clip(1e5 / problem.people.size, 5, 100)), 8, 1)
     model = unscaled(problem.model)
     quick = isinstance(model, Linear)
-    most = 2_000 if quick else 1_000 if getattr(model, "closed_form", None) is not None else 600
+    most = 2_000 if quick else 1_000 if model.closed_form is not None else 600
     outputs = problem.people.size * (1 if problem.regresses else len(problem.people.classes))
     refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 50, most))
     return Effort(refits, int(np.clip(refits // 30, 6, 64)), 2 if refits >= PLENTY else 1)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models import NearestCentroid
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
@@ -40,7 +39,7 @@ def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Propo
     The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
     """
     simple = problem.limits is None and problem.keep is None and problem.plain
-    if simple and isinstance(problem.model, NearestCentroid):
+    if simple and problem.model.plain_means:
         return _of_centroids(problem, propose, query)
     return _found(problem, propose, signal, query)
 
@@ -131,7 +130,7 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
     if number >= int(ranking.able.sum()):
         found = propose(everyone)
         return _honest(found, problem, impossible=found.impossible)
-    members, convex = ranking.first(number, None), getattr(problem.model, "convex", True)
+    members, convex = ranking.first(number, None), problem.model.convex
     best = propose(problem.with_action(participants=members, seed=None))
     tried, stuck = [members], False
     for start in (best, None) if convex else (best,):  # from the first choice, then from where everyone has moved

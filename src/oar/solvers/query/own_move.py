@@ -53,8 +53,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
-    convex: bool = problem.model.linear and problem.plain  # type: ignore[union-attr]
-    least: float = problem.model.least_loss  # type: ignore[union-attr]
+    convex: bool = problem.model.linear and problem.plain
+    least: float = problem.model.least_loss
     bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
     return Proposal(
         plan=_alone(problem, training, fit, found.move + 0.0),
@@ -76,7 +76,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
 
 def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
     """Say which budget reaches the goal of a linear model, where least loss is another aim than the goal's region."""
-    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:  # type: ignore[union-attr]
+    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:
         return {}
     shortest = shortest_linear_move(problem, training.matrix(fit.parameters))
     if shortest is None or not shortest.any():
@@ -169,7 +169,7 @@ def best_own_move(
         gap=gap,
     )
     starts = np.zeros((1, query.size))
-    if not problem.model.linear:  # type: ignore[union-attr]
+    if not problem.model.linear:
         heading = np.random.default_rng(settings.seed).normal(size=(2 * settings.random_starts, query.size))
         starts = np.concatenate([starts, norm.maximise(heading, np.full(len(heading), budget))])
     # The first step goes to the full response: past the ball, and projected back onto it.

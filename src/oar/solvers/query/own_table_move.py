@@ -83,7 +83,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         solver="exchanges",
         claimed_loss=loss,
         gap=RegionLimits(measured.unruled, ONE).gap(here, slopes),
-        bound=loss if stuck else problem.model.least_loss,  # type: ignore[union-attr]
+        bound=loss if stuck else problem.model.least_loss,
         exact=stuck,
         impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(fit.parameters, point)),
         finished=steps < MOST_ROUNDS,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import OptionError
 from oar.estimators.black_box.box import BlackBox
-from oar.models import NearestCentroid
 from oar.problem import Problem
 from oar.solvers.centroids.reach import reach_of
 
@@ -41,11 +40,11 @@ def shortest_move(problem: Problem) -> Array | None:
         from oar.solvers.black_box.exact import choice as outside_exact  # which imports this file
 
         return outside_exact.shortest_move(problem)
-    if getattr(problem.model, "linear", False) and problem.plain and not problem.people.streamed:
+    if problem.model.linear and problem.plain and not problem.people.streamed:
         training = problem.training()
         fit = training.fit(training.moved(None), training.start(), TIGHT)
         return shortest_linear_move(problem, training.matrix(fit.parameters))
-    if not isinstance(problem.model, NearestCentroid):
+    if not problem.model.plain_means:
         raise OptionError(
             "model: must be NearestCentroid() or linear, whose regions are known exactly, got "
             f"{problem.model.name}; oar.individual finds the move of least loss for every model."

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import euclidean
-from oar.models import NearestCentroid
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
 from oar.online import OnlineProblem, Path, Walk, centroid_weights
 from oar.plans.rounds.plan import OnlinePlan
@@ -40,7 +39,7 @@ Rows = NDArray[np.intp]
 
 def linear(problem: OnlineProblem) -> bool:
     """Report whether centroids are weighted sums of rows, and one person wants one class: what exactness needs."""
-    return isinstance(problem.model, NearestCentroid) and hasattr(problem.rule, "kept_share") and problem.everyone.plain
+    return problem.model.plain_means and hasattr(problem.rule, "kept_share") and problem.everyone.plain
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,7 @@ def search(
 
 def _least(problem: OnlineProblem) -> float:
     """Return a loss than which none can be less."""
-    return float(getattr(problem.model, "least_loss", 0.0))
+    return problem.model.least_loss
 
 
 def _starts(
@@ -138,7 +138,7 @@ def _starts(
     where budgets are shared, all of them spent in one round; and at random.
     """
     stay = np.zeros_like(first.moves)
-    convex = getattr(problem.model, "convex", True)
+    convex = problem.model.convex
     if isinstance(settings, ProjectedGradient) and (settings.restarts or first.ended != "closed") and convex:
         yield stay, SLOWLY
     alike = _everyone_alike(problem, terrain, unmoved)

@@ -88,7 +88,7 @@ def propose_online(
 def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: Any = ()) -> OnlineProposal:
     """Put moves, claims and certificates together."""
     end, stuck = found.best, not problem.radii.any()
-    bound, impossible = float(getattr(problem.model, "least_loss", 0.0)), stuck and _missed(problem)
+    bound, impossible = problem.model.least_loss, stuck and _missed(problem)
     if online_centroid.linear(problem):
         bound, impossible = online_centroid.bounds(problem)
     bound = end.loss if stuck else unrounded(bound, end.loss)
@@ -142,7 +142,7 @@ def _why_not_exact(problem: OnlineProblem) -> str:
 def _suitable(problem: OnlineProblem, kind: type) -> dict[str, Any]:
     """Return settings that suit the problem: a step walks all rounds, forwards and back."""
     numbers = problem.radii.size * problem.stream.people.dimensions
-    if not getattr(problem.model, "convex", True):
+    if not problem.model.convex:
         return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
     if kind is FrankWolfe:
         return {"max_steps": 500, "tolerance": 1e-5, "restarts": 0}

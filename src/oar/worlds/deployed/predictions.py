@@ -119,7 +119,7 @@ def reading_model(model: Any) -> Any:
     """Return the model by which goals are read: itself, or nearest centroid where problems do not know its kind."""
     from oar.models import Differentiable
 
-    return model if isinstance(model, NearestCentroid | Differentiable) else NearestCentroid()
+    return model if isinstance(model, Differentiable) else NearestCentroid()
 
 
 def flat(parameters: Any) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OptionError, choose, with_near_names
-from oar.models import Centroids, NearestCentroid
+from oar.models import Centroids
 from oar.online import OnlineProblem, Walk
 from oar.online.problem import GOAL_FOR
 from oar.online.training.binding import bind, shares_units
@@ -164,7 +164,7 @@ class _Signals:
 def _planned(problem: OnlineProblem, solver: Any) -> Any:
     """Return a plan for the problem, audited."""
     if solver is None:
-        solver = "auto" if isinstance(problem.model, NearestCentroid) else A_FEW_STEPS
+        solver = "auto" if problem.model.plain_means else A_FEW_STEPS
     return collective(problem, solver=solver, progress=False)
 
 

@@ -31,7 +31,7 @@ def quick_plan(problem: Problem, query: bool) -> Proposal:
     maker, _ = as_signal("auto", training)
     radii = np.append(problem.allowance.everyones(people.size), problem.query_budget if query else 0.0)
     limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
-    convex = problem.model.convex  # type: ignore[union-attr]
+    convex = problem.model.convex
     settings = LoopSettings("spectral", STEPS if convex else FEWER_STEPS, TOLERANCE, np.inf, from_scratch=not convex)
     stay = np.zeros((people.size + 1, people.dimensions))
     reached = improve(training, maker, problem.first_query, problem.goal_target, limits, stay, settings)
@@ -40,7 +40,7 @@ def quick_plan(problem: Problem, query: bool) -> Proposal:
         solver="projected-gradient",
         claimed_loss=reached.step.loss,
         gap=reached.gap,
-        bound=problem.model.least_loss,  # type: ignore[union-attr]
+        bound=problem.model.least_loss,
         exact=False,
         impossible=False,
         finished=reached.ended == "closed",

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models import Centroids, NearestCentroid
-from oar.models.centroid.nearest_centroid import goal_loss
-from oar.models.training import Array, Fit
+from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid, goal_loss
+from oar.models.training import Array, Columns, Fit
 from oar.people import Population
 
 
@@ -47,9 +46,15 @@ class CentroidTraining:
         """Start from the origin; a fit does not depend on it."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None) -> Array:
-        """Return features after the moves."""
-        return self._features if moves is None else self._features + moves
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+        """Return features after the moves, which are (n, r) where `columns` (r,) says of which features."""
+        if moves is None:
+            return self._features
+        if columns is None:
+            return self._features + moves
+        features = self._features.copy()
+        features[:, columns] += moves
+        return features
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Return the class means; a class that nobody has keeps the centroid that it starts from."""
@@ -77,10 +82,13 @@ class CentroidTraining:
             raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
         return (given / np.where(self.absent, 1.0, self.class_weights)[:, None]).ravel()
 
-    def score_gradients(self, parameters: Array, features: Array, signal: Array) -> Array:
-        """Return ∇_x s_i = −v_{y_i} for everyone, (n, d)."""
+    def score_gradients(
+        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
+    ) -> Array:
+        """Return ∇_x s_i = −v_{y_i} for everyone, (n, d), or (n, r) of `columns` (r,)."""
         self.passes += 1
-        return -self.targets @ signal.reshape(self.shape)
+        found = -self.targets @ signal.reshape(self.shape)
+        return found if columns is None else found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> CentroidTraining:
         """Return the same training for other targets (n, k) and weights (n,) that sum to 1."""
@@ -93,22 +101,27 @@ class CentroidTraining:
         return (targets * ((along * centroids).sum(axis=1) - features @ along.T)).sum(axis=1)
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
-        """Return −log p(g | x†) for the class g of `target`, and its gradients.
+        """Return −Σ_c t_c log p(c | x†) for the shares t of `target`, and its gradients.
 
-        With L = d_g + log Σ_c e^{−d_c}: ∂L/∂d_c = [c = g] − p_c, and ∇_{μ_c} d_c = (μ_c − x†)/d_c, taken to be 0
+        With L = Σ_c t_c d_c + log Σ_c e^{−d_c}: ∂L/∂d_c = t_c − p_c, and ∇_{μ_c} d_c = (μ_c − x†)/d_c, taken to be 0
         where they meet.
         """
         offsets = parameters.reshape(self.shape) - query
         distances = np.linalg.norm(offsets, axis=1)
-        code = int(np.argmax(target))
         likelihood = np.exp(distances.min() - distances)
-        slopes = np.eye(len(distances))[code] - likelihood / likelihood.sum()
+        slopes = target - likelihood / likelihood.sum()
         pulls = (slopes / np.where(distances > 0, distances, 1.0))[:, None] * offsets
-        return float(goal_loss(distances, code)), pulls.ravel(), -pulls.sum(axis=0)
+        wanted = [(int(code), target[code]) for code in np.flatnonzero(target)]
+        loss = np.sum([share * goal_loss(distances, code) for code, share in wanted])
+        return float(loss), pulls.ravel(), -pulls.sum(axis=0)
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return −‖x† − μ_c‖ for every class."""
         return -np.linalg.norm(parameters.reshape(self.shape) - query, axis=1)
+
+    def flat(self, parameters: Centroids) -> Array:
+        """Return the model's own centroids as one vector θ."""
+        return parameters.positions.ravel()
 
     def parameters(self, flat: Array) -> Centroids:
         """Return θ as the model's own centroids; how large numbers are is told by the people as they are."""
