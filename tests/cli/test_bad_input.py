@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_nothing(table):
         process.kill()
         process.communicate()
     assert process.returncode == 130
-    assert complaint == "oar: interrupted; nothing was written.\n"
+    assert complaint.endswith("oar: interrupted; nothing was written.\n")
     assert [path.name for path in table.iterdir()] == ["people.csv"]
 
 
@@ -214,7 +214,7 @@ def test_ctrl_c_ends_a_command_whose_threads_still_compute(table):
         process.kill()
         process.communicate()
     assert process.returncode == 130
-    assert complaint == "oar: interrupted; nothing was written.\n"
+    assert complaint.endswith("oar: interrupted; nothing was written.\n")
     assert [path.name for path in table.iterdir()] == ["people.csv"]
 
 

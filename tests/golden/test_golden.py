@@ -32,6 +32,9 @@ def test_every_record_belongs_to_a_problem():
         ({"passes": 111}, "worse"),
         ({"passes": 104}, "same"),
         ({"loss": "nan"}, "worse"),
+        ({"arithmetic": "of another processor", "loss": 0.5 * (1 + 1e-8), "passes": 120}, "same"),
+        ({"arithmetic": "of another processor", "loss": 0.5 * (1 + 1e-6)}, "worse"),
+        ({"arithmetic": "of another processor", "status": "IMPROVED"}, "worse"),
     ],
 )
 def test_a_comparison_tells_better_from_worse(change, verdict):

@@ -341,7 +341,9 @@ def test_one_class_that_separates_puts_the_optimum_at_infinity(model, standardis
     people = oar.Population(features, iris.labels)
     problem = oar.Problem(people, UNPENALISED[model], oar.Query(features[60], 2), oar.Perturb(0.3))
     for verb in (oar.individual, oar.collective):
-        with pytest.raises(oar.NumericsError, match=r"falls for ever .* optimum is at infinity .* a penalty"):
+        with pytest.raises(
+            oar.NumericsError, match=r"(falls for ever .* optimum is at infinity|flat of \d+ directions).* a penalty"
+        ):
             verb(problem)
 
 

@@ -305,8 +305,9 @@ def test_slsqp_finds_nothing_shorter(classes, links):
                 best = min(best, float(np.sqrt(2 * found.fun)))
         assert advice.proved
         assert advice.cost <= best * (1 + 1e-5)
-        assert advice.cost >= best * (1 - 1e-5)
-        compared += 1
+        if best < np.inf:  # SLSQP does not always end
+            assert advice.cost >= best * (1 - 1e-5)
+            compared += 1
     assert compared >= 5
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm
 
 Array = NDArray[np.float64]
@@ -510,13 +511,11 @@ def _nearest(normals: Array, room: Array, point: Array) -> Array:
 
 def _least_distance(normals: Array, room: Array) -> Array:
     """Return argmin ‖v‖₂ with normals·v ≤ room: with E = [−Nᵀ; −room], v from the residual of NNLS on E."""
-    from scipy.optimize import nnls
-
     size = float(np.abs(room).max()) or 1.0  # so that v is of size 1
     stacked = np.vstack([-normals.T, -room / size])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    residual = stacked @ nnls(stacked, unit, maxiter=100 * len(room))[0] - unit
+    residual = stacked @ nonnegative_least_squares(stacked, unit) - unit
     return size * (-residual[:-1] / residual[-1])
 
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.solvers.cheapest.highs import PROVED, Question
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.scaling import column_units
@@ -282,8 +283,6 @@ class Programme:
 
         A least-distance problem (Lawson & Hanson 1974, chapter 23), as for the shortest move into a region.
         """
-        from scipy.optimize import nnls
-
         free = np.flatnonzero(~self.space.whole)
         if not free.size:
             return change if self.keeps(change) else None
@@ -299,7 +298,7 @@ class Programme:
         stacked = np.vstack([-normals.T, -room / size])
         corner = np.zeros(len(stacked))
         corner[-1] = 1.0
-        residual = stacked @ nnls(stacked, corner)[0] - corner
+        residual = stacked @ nonnegative_least_squares(stacked, corner) - corner
         if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
             return None
         fixed[free] = -size * residual[:-1] / residual[-1] / prices

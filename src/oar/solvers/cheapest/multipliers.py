@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.plans.individual.certificate import Leaf, Part, Statement
 from oar.solvers.cheapest.scaling import column_units
 
@@ -158,29 +159,29 @@ def _nearest(statement: Statement, part: Part) -> Relaxed:
     With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its
     multipliers are 2u / −r_{d+1}; where r = 0 nothing is in the part, and u itself shows it.
     """
-    from scipy.optimize import nnls
-
     prices, count = statement.prices, len(part.room)
+    fixed = np.where(part.low == part.high, part.low, 0.0)  # an entry between equal bounds is no longer one to be found
+    free = part.low < part.high
     unit = np.eye(prices.size)
-    above, below = np.isfinite(part.high), np.isfinite(part.low)
-    rows = np.vstack([part.rows / prices, unit[above], -unit[below]])
-    room = np.concatenate([part.room, (part.high * prices)[above], -(part.low * prices)[below]])
+    above, below = free & np.isfinite(part.high), free & np.isfinite(part.low)
+    rows = np.vstack([part.rows / prices, unit[above], -unit[below]]) * free
+    room = np.concatenate([part.room - part.rows @ fixed, (part.high * prices)[above], -(part.low * prices)[below]])
     lengths = np.linalg.norm(rows, axis=1)
     lengths = np.where(lengths > 0, lengths, np.where(room != 0, np.abs(room), 1.0))
     rows, room = rows / lengths[:, None], room / lengths
     if (room >= 0).all():
-        return Relaxed(Leaf(np.zeros(count)), np.zeros(prices.size), {})
+        return Relaxed(Leaf(np.zeros(count)), fixed, {})
     size = -float(room.min())  # what is lacked most is at least so far away
     stacked = np.vstack([-rows.T, -room / size])
     corner = np.zeros(len(stacked))
     corner[-1] = 1.0
     try:
-        found = nnls(stacked, corner)[0]
+        found = nonnegative_least_squares(stacked, corner)
     except RuntimeError:
         return Relaxed(Leaf(np.zeros(count)), None, {})
     residual = stacked @ found - corner
     if np.abs(residual).max() <= 1e-9 or residual[-1] >= 0:
         return _Programme(statement, part).lacking()
     multipliers = 2 * size * found / -residual[-1] / lengths
-    place = -size * residual[:-1] / residual[-1] / prices
+    place = np.where(free, -size * residual[:-1] / residual[-1] / prices, fixed)
     return Relaxed(Leaf(multipliers[:count]), np.clip(place, part.low, part.high), {})

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import OptionError
 from oar.estimators.black_box.box import BlackBox
@@ -161,12 +162,11 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
 
 
 def _distance_multipliers(normals: Array, slack: Array) -> Array:
-    from scipy.optimize import nnls
 
     stacked = np.vstack([-normals.T, -slack])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    return nnls(stacked, unit)[0]
+    return nonnegative_least_squares(stacked, unit)
 
 
 def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm
 from oar.models import Centroids
 from oar.solvers.centroids.spectral import Objective, minimise
@@ -109,14 +110,12 @@ def _projected(normals: Array, missing: Array, norm: Norm, reach: float) -> Arra
     With u ≥ 0 the nearest that (Aᵀ; mᵀ) u comes to (0, …, 0, 1) and r what is left, δ = −r_{1…d} / r_{d+1}; where
     nothing is left, no δ does.
     """
-    from scipy.optimize import nnls
-
     moves = np.zeros((len(missing), normals.shape[1]))
     target = np.append(np.zeros(normals.shape[1]), 1.0)
     for person, short in enumerate(missing):
         size = np.abs(short).max()
         matrix = np.vstack([normals.T, short / size])
-        left = matrix @ nnls(matrix, target)[0] - target
+        left = matrix @ nonnegative_least_squares(matrix, target) - target
         if left[-1] < -CLOSED:
             moves[person] = -size * left[:-1] / left[-1]
     return moves
