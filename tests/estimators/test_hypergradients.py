@@ -10,7 +10,7 @@ from oar.problem import as_model
 from oar.referee.witnesses import refits as witnesses
 from oar.solvers.discrete.ground_refits import Refitting
 
-STEPS = 1e-4, 1e-5
+STEPS = 1e-3, 1e-4, 1e-5
 
 
 def assert_slope(slope, loss_at):
