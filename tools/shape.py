@@ -101,7 +101,7 @@ def of_text() -> list[Figure]:
         Figure("`is (not) None` per 1,000 lines", 1000 * count(r"\bis (?:not )?None\b") / lines, 30.0, 18),
         Figure("`isinstance(` per 1,000 lines", 1000 * count(r"\bisinstance\(") / lines, 13.6, 8),
         Figure("`isinstance(…, NearestCentroid)`", count(NEAREST), 41, 6),
-        Figure("public class names with more than one meaning", sum(n > 1 for n in classes.values()), 46, 8),
+        Figure("public class names with more than one meaning", sum(n > 1 for n in classes.values()), 4, 4),
         Figure("files with a spectral step of their own", own_steps, 7, 1),
     ]
 
