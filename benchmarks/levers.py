@@ -20,7 +20,7 @@ from oar.solvers.discrete.greedy import Effort as Trying
 from oar.solvers.discrete.greedy import LeverSearch
 from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 
 PEOPLE, MOST = 12, 3
 MODELS = (oar.NearestCentroid(), oar.SoftmaxRegression(0.05))
@@ -102,7 +102,7 @@ def _most_promising(ground: Ground, open_: Open) -> Changes:
 def _ground(problem: oar.Problem) -> Ground:
     if isinstance(problem.model, oar.NearestCentroid):
         return CentroidGround(problem, None)
-    return RefittedGround(Refitting(problem), given_rows(problem), None)
+    return RefittedGround(CountedRefits(problem), given_rows(problem), None)
 
 
 def _problem(seed: int, model: Any, action: Any) -> oar.Problem:

@@ -20,7 +20,7 @@ import oar
 from benchmarks.machine import peak_resident
 from benchmarks.rows import Effort, Row
 from benchmarks.timing import peak_memory
-from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream, Walk
+from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Rollout, Stream
 from oar.online import rollout as walk
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ def rows(effort: Effort) -> Iterator[Row]:
 
 def _reads(rule: Any, rounds: int) -> int:
     """Return how often a batch (or all so far) is read for one walk forwards and back."""
-    walked = Walk(_problem(oar.SoftmaxRegression(PENALTY), rule, rounds))
+    walked = Rollout(_problem(oar.SoftmaxRegression(PENALTY), rule, rounds))
     _ = walked.first
     before = walked.passes
     walked.gradient(walked.forward(None), None)
@@ -62,9 +62,9 @@ def _beside_data_and_moves() -> Iterator[Row]:
         for rounds in (ROUNDS, MANY_ROUNDS):
             problem = _problem(oar.NearestCentroid(), ExponentialMeans(0.3), rounds)
             moves = np.zeros((problem.radii.size, DIMENSIONS))
-            walked = Walk(problem)
+            walked = Rollout(problem)
 
-            def there_and_back(walked: Walk = walked, moves: Array = moves) -> object:
+            def there_and_back(walked: Rollout = walked, moves: Array = moves) -> object:
                 return walked.gradient(walked.forward(moves), moves)
 
             held[rounds] = peak_memory(there_and_back) - moves.nbytes  # the slopes are as large as the moves
@@ -136,7 +136,7 @@ def _problem(model: Any, rule: Any, rounds: int) -> OnlineProblem:
 
 
 def _planning(rounds: int) -> Callable[[], Array]:
-    walked = Walk(_problem(oar.SoftmaxRegression(PENALTY), RULES["gradient steps"], rounds))
+    walked = Rollout(_problem(oar.SoftmaxRegression(PENALTY), RULES["gradient steps"], rounds))
     moves = np.zeros((walked.problem.radii.size, DIMENSIONS))
 
     def slopes() -> Array:
@@ -152,7 +152,7 @@ def _autodiff(rounds: int) -> Callable[[], Array]:
 
     jax.config.update("jax_enable_x64", True)
     problem = _problem(oar.SoftmaxRegression(PENALTY), RULES["gradient steps"], rounds)
-    first = Walk(problem).first
+    first = Rollout(problem).first
     assert first is not None
     people, when = problem.stream.people, problem.stream.when
     rows = jnp.asarray(np.asarray(people.features)[when >= 0]).reshape(rounds, BATCH, DIMENSIONS)

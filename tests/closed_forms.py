@@ -15,7 +15,7 @@ from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.signals import Implicit
 from oar.solvers.descent.loop import LoopSettings
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 TARGET = np.zeros(1)  # of which this loss asks nothing
 SIGNAL = Implicit()
@@ -36,7 +36,7 @@ def wave(theta, query):
 
 def limits_of(norm, radii, weights, query=0.0):
     """Return everyone's balls, with the query's own."""
-    return Limits(Norm(norm), np.append(radii, query), np.append(weights, 1.0))
+    return FeasibleBalls(Norm(norm), np.append(radii, query), np.append(weights, 1.0))
 
 
 def settings_of(response="spectral", steps=500, tolerance=1e-12, **more):

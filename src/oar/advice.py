@@ -23,7 +23,7 @@ from oar.problem import Problem, Query, as_model
 from oar.referee.individual.advice import (
     COST_SLACK,
     Judge,
-    Verdict,
+    RowVerdict,
     broken_limits,
     cost_again,
     not_plausible,
@@ -31,7 +31,7 @@ from oar.referee.individual.advice import (
     total,
 )
 from oar.referee.individual.duels import Moves, duels
-from oar.solvers.cheapest.asking import Accepts, Ask, Ready, Way
+from oar.solvers.cheapest.asking import Accepts, Ask, ProposedChange, Ready
 from oar.solvers.cheapest.space import COSTS, Space
 
 Array = NDArray[np.float64]
@@ -45,11 +45,11 @@ TOO_FAR = (
 )
 
 
-class Judged(NamedTuple):
+class AuditedRow(NamedTuple):
     """A row that was put before the audit: what the refit says, what columns cost and come to, and broken limits."""
 
     after: Row
-    told: Verdict
+    told: RowVerdict
     costs: dict[str, float]
     price: float
     broken: tuple[str, ...]
@@ -114,7 +114,7 @@ class Cheapest:
             return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
         return self._searched(Ask(problem, cost, theirs), before, told)
 
-    def _searched(self, ask: Ask, before: Row, told: Verdict) -> Advice:
+    def _searched(self, ask: Ask, before: Row, told: RowVerdict) -> Advice:
         """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
         assert self._ready is not None
         ready = self._ready
@@ -154,7 +154,7 @@ class Cheapest:
 
         return accepts
 
-    def _tried(self, ask: Ask, before: Row) -> tuple[Judged | None, str]:
+    def _tried(self, ask: Ask, before: Row) -> tuple[AuditedRow | None, str]:
         """Return the cheapest way that reached the goal in the audit, and how it was found.
 
         Where rounding or a looser refit calls it a tie, or it breaks a limit by rounding, margins are made wider. What
@@ -173,7 +173,7 @@ class Cheapest:
             refused = refused or judged
         return refused, note or way.note
 
-    def _tried_at(self, ask: Ask, before: Row, place: Array) -> Judged | None:
+    def _tried_at(self, ask: Ask, before: Row, place: Array) -> AuditedRow | None:
         """Return what comes of a place that a proof could not rule out."""
         assert self._ready is not None
         for trial in range(MOST_TRIALS):
@@ -183,7 +183,7 @@ class Cheapest:
                 return judged
         return None
 
-    def _judged_way(self, ask: Ask, before: Row, way: Way) -> Judged | None:
+    def _judged_way(self, ask: Ask, before: Row, way: ProposedChange) -> AuditedRow | None:
         """Put a way before the audit; None where it does not reach the goal, or fits in no table."""
         assert self._ready is not None
         if np.abs(way.person).max() > LARGEST:
@@ -195,7 +195,7 @@ class Cheapest:
             return None
         return judged if judged.told.reached else None
 
-    def _judged(self, ask: Ask, before: Row, after: Row, claimed: float | None = None) -> Judged:
+    def _judged(self, ask: Ask, before: Row, after: Row, claimed: float | None = None) -> AuditedRow:
         """Put a row before the audit: the prediction, the cost, and every limit."""
         rows = before.values, after.values
         costs = cost_again(self.people, self.limits, *rows, ask.kind)
@@ -206,10 +206,10 @@ class Cheapest:
         ]
         if claimed is not None and not abs(price - claimed) <= 10 * COST_SLACK * claimed:
             broken.append(f"the cost is {price:.9g}, not {claimed:.9g}")
-        return Judged(after, self._judge.judge(ask.problem, after.values), costs, price, tuple(broken))
+        return AuditedRow(after, self._judge.judge(ask.problem, after.values), costs, price, tuple(broken))
 
     def _found(
-        self, judged: Judged | None, before: Row, told: Verdict, certificate: Certificate | None, note: str
+        self, judged: AuditedRow | None, before: Row, told: RowVerdict, certificate: Certificate | None, note: str
     ) -> Advice:
         """Say what was found and what is proved of it."""
         bound = 0.0 if certificate is None else certificate.bound
@@ -314,7 +314,7 @@ def _with_everybodys(limit: Limit, everybodys: Limit, name: str) -> Limit:
     return dataclasses.replace(limit, cost=everybodys.cost, unit=everybodys.unit, step=step)
 
 
-def _told(told: Verdict, broken: Sequence[str] = ()) -> dict[str, Any]:
+def _told(told: RowVerdict, broken: Sequence[str] = ()) -> dict[str, Any]:
     """Return what advice repeats of a verdict; nothing is a success that breaks a limit."""
     return {
         "success": told.reached and not broken,

@@ -26,7 +26,7 @@ from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
 from oar.referee import audit
-from oar.solvers.feasible.shared_budgets import SharedLimits
+from oar.solvers.feasible.shared_budgets import SharedBudgets
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -282,7 +282,7 @@ class _Story:
         persons = _places(rows if self.problem.stream.who is None else self.problem.stream.who[rows])
         left, unspent = self._left()[rows], self._unspent()[rows]
         # A plan made before others were spent may ask for too much.
-        asked = SharedLimits(self.norm, left, persons, unspent).project(plan.each[rows])
+        asked = SharedBudgets(self.norm, left, persons, unspent).project(plan.each[rows])
         left = _each_ones(left, unspent, persons, self.norm.length(asked))
         told = Round(number, rows, self.features[rows].copy(), asked, left, self.norm)
         self.features[rows], self.moves[rows] = _checked(reality(told), told)

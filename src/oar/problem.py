@@ -17,15 +17,15 @@ from oar.actions.limits.limit import Limits
 from oar.actions.limits.plausible import NOBODY, Neighbourhood
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
-from oar.actions.sets.cost_region import Measured, distance_scales, measure, spreads_of
+from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
-from oar.goals.keep import Anchors, Keep, Kept
-from oar.goals.reading import Asked, read_points, read_wishes
-from oar.goals.together import KINDS, Together, mean
+from oar.goals.keep import Anchors, Keep, SideEffectLimits
+from oar.goals.reading import QueryPoints, read_points, read_wishes
+from oar.goals.together import KINDS, Aggregate, mean
 from oar.models import Differentiable, Scaled, TestTimeBatchNorm
 from oar.people import Population
 from oar.people.tables.scales import drowning
@@ -119,7 +119,7 @@ class Problem:
         return self.model.regresses
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> QueryPoints:
         """Who asks: one person, several, or members."""
         return read_points(self.people, self.query.features)
 
@@ -237,11 +237,11 @@ class Problem:
         return self.asked.points[0]
 
     @cached_property
-    def kept(self) -> Kept | None:
+    def kept(self) -> SideEffectLimits | None:
         """What a plan must not do to others, with the people by whom that is judged; None where there is no limit."""
         return None if self.keep is None else self.keep.resolved(self.people, self.regresses)
 
-    def training(self, together: Together | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
+    def training(self, together: Aggregate | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
         """Bind the model to the people, and to what the queries want.
 
         Several queries' losses become one by `together`; None means by their mean. Of several classes that will do,
@@ -415,7 +415,7 @@ class Problem:
             checked.plausible.check(self.people.size)
         return checked
 
-    def measured(self, query: bool) -> Measured:
+    def measured(self, query: bool) -> CostRegion:
         """Return what members of a table and, last, the query may do, measured in cost; the query only if `query`.
 
         It is of those coordinates alone that somebody may move.

@@ -12,7 +12,7 @@ from rule_worlds import SCHEMA, frame_of, people_of
 import oar
 from oar.actions.limits.limit import Limit, Limits
 from oar.errors import DataError, OptionError
-from oar.referee.limits.neighbourhoods import Places
+from oar.referee.limits.neighbourhoods import NeighbourDistances
 
 
 def problem(plausible, size=40, **columns):
@@ -83,7 +83,7 @@ def test_distances_are_what_is_documented():
         place = asked.people.encoding.places[column.name]
         unit = 1.0 if column.kind in ("boolean", "category") else features[:, place].std()
         columns.append((place, costs.get(column.name, 1.0) / unit))
-    places = Places(features, columns, 3, 0.8)
+    places = NeighbourDistances(features, columns, 3, 0.8)
     np.testing.assert_allclose(places.own, own, rtol=1e-9, atol=1e-12)
     assert places.usual == pytest.approx(np.quantile(own, 0.8))
     np.testing.assert_allclose(places.kth(features, np.full(40, -1)), strangers, rtol=1e-9, atol=1e-12)

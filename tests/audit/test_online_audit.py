@@ -13,8 +13,8 @@ from oar.online import (
     GradientSteps,
     OnlineProblem,
     PulledBack,
+    Rollout,
     Stream,
-    Walk,
     Window,
 )
 from oar.plans.rounds.plan import OnlinePlan
@@ -44,7 +44,7 @@ def any_moves(problem, seed=0):
 def test_replays_and_walks_agree_after_every_round(model, rule):
     problem = three_rounds(model, rule)
     moves = any_moves(problem)
-    told, walk = oar.audit(OnlinePlan(problem, moves)), Walk(problem)
+    told, walk = oar.audit(OnlinePlan(problem, moves)), Rollout(problem)
     for given, name in ((None, "loss_before"), (moves, "loss")):
         seen = [getattr(one, name) for one in told.rounds]
         np.testing.assert_allclose(seen, walk.forward(given).losses, atol=1e-9)
@@ -145,6 +145,6 @@ def test_a_rule_derived_from_one_of_ours_is_replayed_as_what_it_is(model):
     moves = any_moves(problem)
     told = oar.audit(OnlinePlan(problem, moves))
     seen = [one.loss for one in told.rounds]
-    np.testing.assert_allclose(seen, Walk(problem).forward(moves).losses, atol=1e-9)
+    np.testing.assert_allclose(seen, Rollout(problem).forward(moves).losses, atol=1e-9)
     plain = oar.audit(OnlinePlan(three_rounds(model, FullRefit()), moves))
     assert abs(plain.rounds[-1].loss - seen[-1]) > 1e-3

@@ -21,7 +21,7 @@ from oar.actions.sets.norms import Norm
 from oar.plans.proof import Hints, Proof
 from oar.referee import judged
 from oar.referee.proofs import balls, batch_norms
-from oar.referee.proofs.own_moves import Seen, beyond_half_spaces
+from oar.referee.proofs.own_moves import UnmovedRefit, beyond_half_spaces
 from oar.solvers import propose_collective, propose_individual
 
 NORMS = (1.0, 2.0, np.inf)
@@ -55,7 +55,7 @@ def test_a_solver_that_claims_everything_proves_nothing(budget):
 def test_no_hint_makes_what_is_possible_impossible(seed, norm):
     rng = np.random.default_rng(seed)
     problem = lines(float(rng.choice([0.61, 0.7, 3.0])), norm)  # 0.6 is the way to the middle
-    seen = Seen(problem.model, balls_evidence(problem)[:2], None)
+    seen = UnmovedRefit(problem.model, balls_evidence(problem)[:2], None)
     for size in (1e-3, 1.0, 1e3):
         hints = Hints(multipliers=size * rng.random(1))
         assert not beyond_half_spaces(problem, seen, hints).impossible
@@ -150,7 +150,7 @@ def test_units_of_a_batch_norm_cannot_be_pushed_farther(seed, equal):
     shares[-1] *= rng.integers(2)
     shares /= shares.sum()
     place, mean, kept = float(rng.normal() * 3), float(rng.normal()) * (1 - m), float(rng.choice([1e-3, 0.1]))
-    unit = batch_norms.Unit(
+    unit = batch_norms.UnitBounds(
         np.append(centres - widths, place), np.append(centres + widths, place), shares, place - mean, m, kept
     )
     grids = [np.linspace(low, high, 9) for low, high in zip(unit.low, unit.high, strict=True)][:-1]

@@ -14,7 +14,7 @@ from spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Rand
 
 import oar
 from oar.black_boxes.label_distance import LabelDistance
-from oar.black_boxes.refits import Asking, Given
+from oar.black_boxes.refits import Asking, BlackBoxContribution
 from oar.estimators.black_box.success_rate import Rate
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import MemberPlan
@@ -277,7 +277,7 @@ def test_several_who_ask_are_asked_about_at_once():
     assert len(told.queries) == 2
     assert Spy.asked == [2, 2, 2, 2]  # probabilities and predictions, before and after
     asking = Asking(problem)
-    losses, _ = asking.judged(asking.refit(Given(np.full((40, 3), -0.2)), 0), problem.asked.points)
+    losses, _ = asking.judged(asking.refit(BlackBoxContribution(np.full((40, 3), -0.2)), 0), problem.asked.points)
     assert told.loss == pytest.approx(losses.max())
 
 

@@ -8,7 +8,7 @@ from tests.estimator_worlds import CASES, IDS, VALUES, crowd, logistic, machines
 import oar
 from oar.problem import as_model
 from oar.referee.witnesses import refits as witnesses
-from oar.solvers.discrete.ground_refits import Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits
 
 STEPS = 1e-3, 1e-4, 1e-5
 
@@ -140,7 +140,7 @@ def test_refits_know_who_comes_back():
         goal, within = ([0.0] * (classes - 1), 1.0) if values else ("ant", None)
         query = oar.Query([1.0, 2.0, 0.5], goal=goal, within=within)
         problem = oar.Problem(people, estimator, query, oar.Withhold(3))
-        refitting = Refitting(problem)
+        refitting = CountedRefits(problem)
         rows = people.value_rows() if values else people.class_rows()
         features, all_there = refitting.features(None), np.array(people.weights)
         gone = all_there.copy()

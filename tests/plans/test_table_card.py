@@ -22,7 +22,7 @@ from oar.plans import MemberPlan
 from oar.plans.cards.publish import FEWEST
 from oar.plans.cards.publish_table import _signal, table_cards
 from oar.plans.cards.table.score import TableScore
-from oar.referee.limits.table_moves import TableLimits
+from oar.referee.limits.table_moves import TableMoveCheck
 
 LIMITS = Limits(
     {
@@ -81,7 +81,7 @@ def first_card(problem, seed=None):
 
 
 def violations(plan):
-    judge = TableLimits(plan.problem)
+    judge = TableMoveCheck(plan.problem)
     for chunk in plan.problem.people.chunks():
         judge.check(chunk, plan.of_chunk(chunk))
     return judge.violations

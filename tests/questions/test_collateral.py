@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestCentroid as SklearnCentroid
 
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
-from oar.questions.effects.collateral import EFFECTS, Changes
+from oar.questions.effects.collateral import EFFECTS, PredictionChanges
 from oar.referee.witnesses.refits import refit
 
 SOFTMAX = oar.SoftmaxRegression(l2=0.05)
@@ -215,7 +215,7 @@ def test_what_does_not_fit_is_refused():
 def test_harm_is_told_first_and_with_what_limits_it():
     result = solved(problem(SOFTMAX, classes=2))
     found = oar.collateral(result)
-    losing = replace(found, actors=Changes(60, 8, 1, 7), bystanders=Changes(60, 0, 0, 0))
+    losing = replace(found, actors=PredictionChanges(60, 8, 1, 7), bystanders=PredictionChanges(60, 0, 0, 0))
     assert losing.harms
     assert losing.told == (
         "More people are harmed by it than helped. Of 60 members who act, 7 lose the prediction 1 that they had and 1 "
@@ -223,10 +223,10 @@ def test_harm_is_told_first_and_with_what_limits_it():
         f"oar.Keep(lost=…{', worse=…' if found.own_after < found.own_before else ''})."
     )
     assert str(losing).startswith(losing.told)
-    others = replace(found, actors=Changes(60, 9, 9, 0), bystanders=Changes(60, 5, 1, 4))
+    others = replace(found, actors=PredictionChanges(60, 9, 9, 0), bystanders=PredictionChanges(60, 5, 1, 4))
     assert others.told.startswith("More of those who do nothing are harmed by it than helped. ")
     assert "changed=…" in others.told
-    helping = replace(found, actors=Changes(60, 8, 7, 1), bystanders=Changes(0, 0, 0, 0))
+    helping = replace(found, actors=PredictionChanges(60, 8, 7, 1), bystanders=PredictionChanges(0, 0, 0, 0))
     assert not helping.harms
     assert helping.told == "Of 60 members who act, 1 lose the prediction 1 that they had and 7 gain it."
 

@@ -15,7 +15,7 @@ import oar
 from oar.cli.commands.audit_folder import _effects
 from oar.errors import Status
 from oar.pictures.numbers import percent
-from oar.questions.effects.collateral import Changes
+from oar.questions.effects.collateral import PredictionChanges
 from oar.report.files.json import json_text
 from oar.report.organiser.page import organiser_page
 from oar.report.plan.answer import answer
@@ -173,8 +173,10 @@ def test_how_few_suffice_is_what_the_question_answers(facts, page, result):
 
 
 def test_harm_comes_first_and_names_the_option(result):
-    nobody = Changes(0, 0, 0, 0)
-    harming = replace(oar.collateral(result), actors=Changes(80, 9, 1, 8, 0.5, 0.4125, 0.8, 0.7), bystanders=nobody)
+    nobody = PredictionChanges(0, 0, 0, 0)
+    harming = replace(
+        oar.collateral(result), actors=PredictionChanges(80, 9, 1, 8, 0.5, 0.4125, 0.8, 0.7), bystanders=nobody
+    )
     told = facts_of(result, origin=ORIGIN, collateral=harming)
     assert told["answer"].startswith("Yes, but more people are harmed by it than helped: if ")
     assert "of 80 members who act, 8 lose the prediction 'yes' that they had and 1 gain it" in told["answer"]

@@ -13,7 +13,7 @@ from oar.errors import Status
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
 from oar.solvers import propose_collective
 from oar.solvers.batch_norm.planning import solve
-from oar.solvers.batch_norm.unit_extremes import Unit, highest, lowest
+from oar.solvers.batch_norm.unit_extremes import NormalisedUnit, highest, lowest
 
 STEPS = 9
 
@@ -28,7 +28,7 @@ def a_unit(seed, equal):
     elif seed % 2:
         radii *= rng.random(size) < 0.6  # those who do not take part
     m = float(rng.choice([1.0, 0.5, 0.1]))
-    return Unit(
+    return NormalisedUnit(
         centres - radii,
         centres + radii,
         weights,
@@ -68,7 +68,7 @@ def test_a_units_extremes_are_those_of_brute_force(seed, equal):
 
 def test_both_kinds_of_extremes_occur():
     low, high = np.array([-1.0, 0.0, 1.0]) - 0.5, np.array([-1.0, 0.0, 1.0]) + 0.5
-    above = Unit(low, high, np.ones(3), query=2.0, own=1.0, momentum=1.0, mean=0.0, variance=1e-3)
+    above = NormalisedUnit(low, high, np.ones(3), query=2.0, own=1.0, momentum=1.0, mean=0.0, variance=1e-3)
     level = highest(above).places  # the query leads: all others gather at a level, as near as they can
     np.testing.assert_allclose(level, np.clip(level[1], low, high), atol=1e-12)
     assert low[1] < level[1] < high[1]
@@ -78,7 +78,7 @@ def test_both_kinds_of_extremes_occur():
 
 
 def test_a_query_in_the_batch_is_at_most_root_n_away():
-    far = Unit(np.full(9, -1e6), np.full(9, 1e6), np.ones(9), 0.0, 1.0, 1.0, 0.0, 1e-5)
+    far = NormalisedUnit(np.full(9, -1e6), np.full(9, 1e6), np.ones(9), 0.0, 1.0, 1.0, 0.0, 1e-5)
     assert highest(far).value == pytest.approx(3.0, rel=1e-9)
     alone = highest(dataclasses.replace(far, own=0.0))
     assert alone.value == pytest.approx(1e6 / np.sqrt(1e-5), rel=1e-6)  # not counted, it has no such limit

@@ -97,14 +97,14 @@ def test_a_programme_that_runs_out_of_time_proves_nothing(monkeypatch, kind):
     """Bounds come from certificates: whatever HiGHS has not finished, they are not above the true cost."""
     whole = linked(kind)
     assert whole.proved
-    real = cheapest_milp.Question._once
+    real = cheapest_milp.MixedIntegerProgramme._once
 
     def hasty(self, unit, presolve=True):
         """Give a place that is dearer than need be, as HiGHS does where time is up, and call it optimal."""
         answer = real(replace(self, costs=np.random.default_rng(0).permutation(self.costs)), unit, presolve)
         return answer if answer.place is None else replace(answer, cost=float(self.costs @ answer.place), bound=np.inf)
 
-    monkeypatch.setattr(cheapest_milp.Question, "_once", hasty)
+    monkeypatch.setattr(cheapest_milp.MixedIntegerProgramme, "_once", hasty)
     monkeypatch.setattr(oar.advice, "MOST_BETTER", 0)
     advice = linked(kind)
     assert advice.success
@@ -126,7 +126,7 @@ def test_what_cannot_be_finished_is_found_and_not_proved(monkeypatch):
 def test_places_that_a_proof_cannot_rule_out_are_tried(monkeypatch):
     """A solver that finds nothing is helped by the proof, which ends at the cheapest change."""
     monkeypatch.setattr(
-        oar.solvers.cheapest.asking, "solve", lambda space, goal: cheapest_milp.Found(None, np.inf, np.inf)
+        oar.solvers.cheapest.asking, "solve", lambda space, goal: cheapest_milp.CheapestChange(None, np.inf, np.inf)
     )
     advice = linked("l1")
     assert advice.proved

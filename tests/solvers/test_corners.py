@@ -11,7 +11,7 @@ from oar.signals import Implicit
 from oar.solvers.descent.corners import across, one_by_one
 from oar.solvers.descent.loop import LoopSettings
 from oar.solvers.descent.multistart import Search, Start
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 
 def few_people(model, seed, norm, budget=0.8):
@@ -26,7 +26,7 @@ def few_people(model, seed, norm, budget=0.8):
 def search_from(problem, moves):
     training = problem.model.training(problem.people)
     radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
-    limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+    limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
     loop = LoopSettings("spectral", 0, 1e-9, np.inf, tight=True)
     search = Search((training, Implicit(), problem.query_features, problem.goal_target, limits), loop, None)
     search.run(Start(moves))

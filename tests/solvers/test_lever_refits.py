@@ -7,7 +7,7 @@ from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 import oar
 from oar.models import GaussianNaiveBayes, Scaled
 from oar.solvers.discrete.ground import LEAVE, given_rows, given_weights
-from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 
 STEP = 1e-4
 # Naive Bayes' own ε counts heads and not weights: it follows no weight, and jumps where somebody leaves.
@@ -17,7 +17,7 @@ GIVEN = {"bayes": GaussianNaiveBayes(smoothing=1e-2), "scaled bayes": Scaled(Gau
 def refitted(name, seed=3):
     model = (CLASSIFIERS | REGRESSORS | GIVEN | {"network": NETWORK})[name]
     problem = problem_of(seed, model, oar.Withhold(most=1), classes=3, size=18)
-    refitting = Refitting(problem)
+    refitting = CountedRefits(problem)
     rows, weights = given_rows(problem), given_weights(problem)
     features = refitting.features(None)
     refit = refitting.at(features, rows, weights)
@@ -59,7 +59,7 @@ def test_promises_rank_true_changes(name):
     """First-order promises are not exact, but the change that promises most of all helps."""
     problem = problem_of(5, CLASSIFIERS[name], oar.Withhold(most=1), classes=2, size=40)
     rows = given_rows(problem)
-    ground = RefittedGround(Refitting(problem), rows, None)
+    ground = RefittedGround(CountedRefits(problem), rows, None)
     promised = ground.promised({})[:, -1]
     true = np.array([ground.loss({person: LEAVE}) for person in range(40)])
     assert true[promised.argmin()] < ground.loss({})
@@ -86,7 +86,7 @@ def _little_weight(model):
     weights[4] = 1e-3
     asked = oar.Query(query, 3.0, within=0.1) if model.regresses else oar.Query(query, goal)
     problem = oar.Problem(oar.Population(features, labels, weights), model, asked, oar.Withhold(most=1))
-    ground = RefittedGround(Refitting(problem), given_rows(problem), None)
+    ground = RefittedGround(CountedRefits(problem), given_rows(problem), None)
     before, promised = ground.loss({}), ground.promised({})[4]
     changes = {} if model.regresses else {code: code for code in range(3) if code != labels[4]}
     for column, what in (changes | {-1: LEAVE}).items():
@@ -95,7 +95,7 @@ def _little_weight(model):
 
 def test_a_refit_that_cannot_be_made_is_infinitely_bad():
     problem = problem_of(0, oar.models.SoftmaxRegression(0.0), oar.Withhold(most=28), classes=2, size=30)
-    ground = RefittedGround(Refitting(problem), given_rows(problem), None)
+    ground = RefittedGround(CountedRefits(problem), given_rows(problem), None)
     assert ground.loss({}) < np.inf
     left = {person: LEAVE for person in range(28)}  # one of each class is left: they can be separated
     assert ground.loss(left) == np.inf
@@ -114,7 +114,7 @@ def test_a_training_with_other_contributions_is_a_fresh_one(name):
     else:
         rows[4] = np.roll(rows[4], 1)
         changed = problem.people.contributing(weights, shares=rows)
-    refitting = Refitting(problem)
+    refitting = CountedRefits(problem)
     ours = refitting.at(refitting.features(None), rows, weights)
     fresh = model.training(changed)
     fit = fresh.fit(fresh.moved(None), fresh.start(), 1e-10)

@@ -14,7 +14,7 @@ from oar.solvers.discrete import greedy as levers_greedy
 from oar.solvers.discrete.greedy import Effort, LeverSearch
 from oar.solvers.discrete.ground import LEAVE, Open, applied, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 
 SEEDS = 30
 
@@ -22,7 +22,7 @@ SEEDS = 30
 def ground_of(problem):
     if isinstance(problem.model, oar.NearestCentroid):
         return CentroidGround(problem, None)
-    return RefittedGround(Refitting(problem), given_rows(problem), None)
+    return RefittedGround(CountedRefits(problem), given_rows(problem), None)
 
 
 def open_of(problem):

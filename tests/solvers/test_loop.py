@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oar.actions.sets.norms import Norm
 from oar.signals.base import refit
-from oar.solvers.descent.line_search import SEARCHES, Trials, armijo, exact
+from oar.solvers.descent.line_search import SEARCHES, LineSearch, armijo, exact
 from oar.solvers.descent.loop import LoopSettings, improve
 
 
@@ -109,7 +109,9 @@ def trials_towards(training, query, aim, limits=None):
     stay = np.zeros((training.size + 1, training.dimensions))
     step = SIGNAL.at(training, stay[:-1], query, TARGET)
     limits = limits or limits_of(2, np.full(training.size, np.inf), training.weights)
-    return Trials(training, query, TARGET, step, limits, stay, aim, 1e-8, False), limits.slope(step.slopes, stay, aim)
+    return LineSearch(training, query, TARGET, step, limits, stay, aim, 1e-8, False), limits.slope(
+        step.slopes, stay, aim
+    )
 
 
 def aim_of(training, *way):

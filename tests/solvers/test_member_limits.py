@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oar.actions.sets.norms import Norm
-from oar.solvers.feasible.balls import BLOCK, Limits
+from oar.solvers.feasible.balls import BLOCK, FeasibleBalls
 
 
 @pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])
@@ -14,7 +14,7 @@ from oar.solvers.feasible.balls import BLOCK, Limits
 def test_blocks_add_up(p, size):
     generator = np.random.default_rng(size)
     radii, weights = generator.uniform(0, 1, size), generator.uniform(0, 1, size)
-    limits = Limits(Norm(p), radii, weights)
+    limits = FeasibleBalls(Norm(p), radii, weights)
     early, late, before, after = generator.normal(size=(4, size, 3))
     early, late = limits.project(early), limits.project(late)
 

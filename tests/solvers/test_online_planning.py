@@ -8,7 +8,7 @@ from planning_worlds import BUDGET, four_in_two_rounds, three_rounds
 from scipy.special import expit
 
 import oar
-from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Walk
+from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout
 from oar.solvers.rounds.gradient import Terrain, limits_of
 from oar.solvers.rounds.one_shot import answer
 from oar.solvers.rounds.planning import propose_online
@@ -39,7 +39,7 @@ def test_four_people_in_two_rounds_of_gradient_steps(shared, goal_for):
     each = BUDGET * np.array(pairs)
     chosen = np.stack(np.meshgrid(*4 * [np.arange(len(pairs))], indexing="ij")).reshape(4, -1)
     moved = [rounds[t] + each[chosen][:, :, t] for t in (0, 1)]
-    first = Walk(problem).first
+    first = Rollout(problem).first
     losses = [np.logaddexp(0, -(w * 0.9 + b)) for w, b in hand_made_steps(first, moved, 0.8, 2)]
     best = (losses[1] if goal_for == "last" else 0.5 * (losses[0] + losses[1])).min()
     assert result.loss <= best + 1e-7
@@ -93,7 +93,7 @@ def test_members_who_ask_and_move_are_answered_by_their_own_slopes_too():
 def test_refits_that_nobody_looks_at_are_left_out():
     """Where nothing is remembered and only the last round counts, one refit a walk is enough."""
     problem = three_rounds(SOFTMAX, FullRefit())
-    terrain, walk = Terrain.of(problem), Walk(problem)
+    terrain, walk = Terrain.of(problem), Rollout(problem)
     moves = 0.2 * np.random.default_rng(0).normal(size=(18, 2))
     for _ in range(2):
         short, long = terrain.forward(moves), walk.forward(moves)

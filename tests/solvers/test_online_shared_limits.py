@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from oar.actions.sets.norms import Norm
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.shared_budgets import SharedLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.shared_budgets import SharedBudgets
 
 NORMS = [Norm(1.0), Norm(2.0), Norm(np.inf)]
 seeds = st.integers(0, 2**32 - 1)
@@ -21,9 +21,9 @@ def drawn(seed, norm, size=9, dimensions=3, people=4, capped=False):
     budgets = rng.uniform(0.1, 1.5, people)
     acts = rng.random(size) > 0.2
     radii = budgets[persons] * acts
-    limits = SharedLimits(norm, radii, persons)
+    limits = SharedBudgets(norm, radii, persons)
     if capped:
-        limits = SharedLimits(norm, rng.uniform(0.2, 1.2, size) * radii, persons, budgets[persons])
+        limits = SharedBudgets(norm, rng.uniform(0.2, 1.2, size) * radii, persons, budgets[persons])
     return limits, rng.normal(size=(size, dimensions)) * rng.choice([0.05, 1.0, 20.0])
 
 
@@ -48,7 +48,7 @@ def test_projection_satisfies_its_variational_inequality(norm, capped, seed):
 def test_projection_is_what_a_general_solver_finds(norm, caps):
     """With lengths as variables of their own, every limit is smooth."""
     limits, moves = drawn(5, norm, size=3, dimensions=2, people=1)
-    limits = SharedLimits(norm, np.array(caps), limits.persons, np.full(3, 0.8))
+    limits = SharedBudgets(norm, np.array(caps), limits.persons, np.full(3, 0.8))
 
     def rows(x):
         return x[:6].reshape(3, 2)
@@ -90,7 +90,7 @@ def test_nothing_within_the_budget_answers_a_gradient_better(norm, capped, seed)
 def test_one_row_a_person_is_a_ball_for_everyone(norm):
     rng = np.random.default_rng(3)
     radii, moves, gradient = rng.uniform(0, 1, 7), rng.normal(size=(7, 4)), rng.normal(size=(7, 4))
-    shared, each = SharedLimits(norm, radii, np.arange(7)[::-1].copy()), Limits(norm, radii, np.ones(7))
+    shared, each = SharedBudgets(norm, radii, np.arange(7)[::-1].copy()), FeasibleBalls(norm, radii, np.ones(7))
     np.testing.assert_allclose(shared.project(moves), each.project(moves), atol=1e-12)
     np.testing.assert_allclose(shared.respond(gradient), each.respond(gradient))
     assert shared.gap(moves, gradient) == pytest.approx(each.gap(moves, gradient))
@@ -102,13 +102,13 @@ def test_one_row_a_person_is_a_ball_for_everyone(norm):
 
 @pytest.mark.parametrize("norm", NORMS, ids=str)
 def test_from_very_far_away_the_whole_budget_is_used(norm):
-    limits = SharedLimits(norm, np.full(2, 0.5), np.zeros(2, dtype=np.intp))
+    limits = SharedBudgets(norm, np.full(2, 0.5), np.zeros(2, dtype=np.intp))
     moves = 1e18 * np.array([[3.0, 1.0], [0.5, 1.0]])
     nearest = limits.project(moves)
     assert limits.spent(nearest) == pytest.approx(0.5)
     np.testing.assert_allclose(nearest, limits.respond(-moves), atol=1e-6)
     assert limits.smaller(0.5).budgets == pytest.approx(0.25)
-    capped = SharedLimits(norm, np.array([0.3, 0.4]), limits.persons, np.full(2, 0.5))
+    capped = SharedBudgets(norm, np.array([0.3, 0.4]), limits.persons, np.full(2, 0.5))
     np.testing.assert_allclose(capped.project(moves), capped.respond(-moves), atol=1e-6)
     np.testing.assert_allclose(norm.length(capped.project(moves)), [0.3, 0.2])
     np.testing.assert_allclose(norm.length(capped.project(moves * [[1.0], [1e-13]])), [0.3, 0.2])  # of unlike size
@@ -118,8 +118,8 @@ def test_from_very_far_away_the_whole_budget_is_used(norm):
 
 
 def test_caps_above_the_total_are_the_total():
-    free = SharedLimits(Norm(2.0), np.full(3, 0.5), np.zeros(3, dtype=np.intp))
-    capped = SharedLimits(Norm(2.0), np.array([9.0, 0.7, 0.5]), free.persons, np.full(3, 0.5))
+    free = SharedBudgets(Norm(2.0), np.full(3, 0.5), np.zeros(3, dtype=np.intp))
+    capped = SharedBudgets(Norm(2.0), np.array([9.0, 0.7, 0.5]), free.persons, np.full(3, 0.5))
     moves = np.random.default_rng(1).normal(size=(3, 2))
     for name in ("project", "respond"):
         np.testing.assert_allclose(getattr(capped, name)(moves), getattr(free, name)(moves))

@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import oar
-from oar.black_boxes.refits import Asking, Given
+from oar.black_boxes.refits import Asking, BlackBoxContribution
 from oar.errors import OptionError
 from oar.solvers import DirectSearch, Surrogate
 from oar.solvers.black_box.levers import _best
@@ -31,7 +31,7 @@ def best_single(asked, relabel):
             changed[person] = 1 - changed[person]
         else:
             weights[person] = 0.0
-        losses.append(asking.verdict(asking.refit(Given(still, changed, weights), 0), still)[0])
+        losses.append(asking.verdict(asking.refit(BlackBoxContribution(still, changed, weights), 0), still)[0])
     return min(losses)
 
 
@@ -57,7 +57,7 @@ def test_two_flips_are_close_to_the_best_pair():
         changed = rows.copy()
         changed[list(pair)] = 1 - changed[list(pair)]
         if (changed.sum(axis=0) > 0).all():
-            losses.append(asking.verdict(asking.refit(Given(still, changed, np.ones(12)), 0), still)[0])
+            losses.append(asking.verdict(asking.refit(BlackBoxContribution(still, changed, np.ones(12)), 0), still)[0])
     before = asking.verdict(asking.unmoved(0), still)[0]
     result = oar.collective(asked, solver=DirectSearch(refits=80, start=QUICK))
     assert before - result.loss >= 0.9 * (before - min(losses))

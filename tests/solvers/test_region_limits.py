@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.regions import RegionLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.regions import FeasibleRegions
 
 NORMS = [1.0, 2.0, np.inf]
 
@@ -19,7 +19,7 @@ def test_without_limits_it_is_the_ball(p):
     rng = np.random.default_rng(3)
     radii, weights = rng.uniform(0, 1, 9), rng.uniform(0, 1, 9)
     free = np.full((9, 4), np.inf)
-    ball, region = Limits(Norm(p), radii, weights), RegionLimits(Region(Norm(p), radii, -free, free), weights)
+    ball, region = FeasibleBalls(Norm(p), radii, weights), FeasibleRegions(Region(Norm(p), radii, -free, free), weights)
     moves, slopes = rng.normal(size=(2, 9, 4))
     moves = ball.project(moves)
     np.testing.assert_allclose(region.project(3 * moves), ball.project(3 * moves), atol=1e-12)
@@ -43,7 +43,7 @@ def test_the_gap_is_never_below_and_hardly_above_the_true_one(p, seed):
     category = Levels(slice(numbers, width), rng.integers(levels, size=people), 0.7)
     links, room = rng.normal(size=(1, width)), 0.2 * rng.uniform(size=(people, 1))
     radii, weights = rng.uniform(0.1, 1, people), rng.uniform(0, 1, people)
-    limits = RegionLimits(Region(Norm(p), radii, lower, upper, (category,), links, room), weights)
+    limits = FeasibleRegions(Region(Norm(p), radii, lower, upper, (category,), links, room), weights)
     slopes = rng.normal(size=(people, width))
     moves = limits.project(rng.normal(size=(people, width)))
     true = 0.0

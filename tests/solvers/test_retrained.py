@@ -250,11 +250,11 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
     from oar.signals import Implicit
     from oar.solvers.descent.open_ball import open_ball_search
-    from oar.solvers.feasible.balls import Limits
+    from oar.solvers.feasible.balls import FeasibleBalls
 
     problem = small_problem(4, norm, budget=np.linspace(0.0, 1.0, 24))
     training = problem.model.training(problem.people)
-    limits = Limits(
+    limits = FeasibleBalls(
         problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
     )
     arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
@@ -281,12 +281,14 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
 def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
     from oar.signals import Implicit
     from oar.solvers.descent.loop import LoopSettings, improve
-    from oar.solvers.feasible.balls import Limits
+    from oar.solvers.feasible.balls import FeasibleBalls
 
     problem = iris_problem(1.0)
     people = problem.people
     training = problem.model.training(people)
-    limits = Limits(problem.allowance.norm, np.append(np.ones(people.size), 0.0), np.append(training.weights, 1.0))
+    limits = FeasibleBalls(
+        problem.allowance.norm, np.append(np.ones(people.size), 0.0), np.append(training.weights, 1.0)
+    )
     start = np.zeros((people.size + 1, people.dimensions))
     reached = improve(
         training,

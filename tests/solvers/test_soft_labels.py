@@ -11,7 +11,7 @@ import oar
 from oar.actions.relabel import RelabelLimits
 from oar.models import SoftmaxRegression
 from oar.solvers.discrete.ground import given_rows, given_weights
-from oar.solvers.discrete.ground_refits import Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits
 from oar.solvers.discrete.soft_labels import best_labels
 
 
@@ -53,7 +53,7 @@ def test_no_random_labels_do_better(name):
     problem = problem_of(3, (CLASSIFIERS | REGRESSORS)[name], oar.Relabel(soft=0.05), 3, 15)
     result = oar.collective(problem)
     assert result.proposal.finished
-    refitting, rows, weights = Refitting(problem), given_rows(problem), given_weights(problem)
+    refitting, rows, weights = CountedRefits(problem), given_rows(problem), given_weights(problem)
     features, rng = refitting.features(None), np.random.default_rng(0)
     for _ in range(30):
         slopes = rng.normal(size=rows.shape)
@@ -72,7 +72,7 @@ def test_soft_labels_do_at_least_what_random_flips_in_expectation_would():
     """Everyone's tenth is a richer set than a tenth of everyone, and the loss found is lower."""
     soft = oar.collective(problem_of(3, SoftmaxRegression(0.05), oar.Relabel(soft=0.1), 2, 30))
     rng, losses = np.random.default_rng(0), []
-    refitting = Refitting(soft.problem)
+    refitting = CountedRefits(soft.problem)
     rows, weights = given_rows(soft.problem), given_weights(soft.problem)
     for _ in range(20):
         flipped = rows.copy()

@@ -8,10 +8,10 @@ import pytest
 import oar
 from oar.models import LinearSVM
 from oar.signals import Implicit
-from oar.solvers.centroids.spectral import Objective, minimise
+from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.solvers.descent.loop import LoopSettings, improve
 from oar.solvers.descent.nonmonotone import wandering_search
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 
 def svm_problem(seed, norm):
@@ -24,7 +24,7 @@ def svm_problem(seed, norm):
 def asked(problem):
     training = problem.model.training(problem.people)
     radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
-    limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+    limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
     return training, Implicit(), problem.query_features, problem.goal_target, limits
 
 
@@ -72,7 +72,7 @@ def test_no_step_begins_after_the_deadline():
         calls.append(1)
         return (points**2).sum(1), 2 * points
 
-    objective = Objective(
+    objective = BatchedObjective(
         evaluate=evaluate,
         project=lambda points, rows: points,
         inner=lambda left, right, rows: (left * right).sum(1),

@@ -17,7 +17,7 @@ import oar
 from oar.people.parts import dask_engine
 from oar.people.parts.dask_engine import ONE_THREAD, DaskEngine
 from oar.solvers import ProjectedGradient
-from oar.streaming import StreamedTraining, Walk
+from oar.streaming import SignalPath, StreamedTraining
 
 pytest.importorskip("distributed")
 from dask import array as dask_array
@@ -320,9 +320,9 @@ def test_what_a_pass_sends_does_not_depend_on_the_people(client, tmp_path):
         folder = halves(tmp_path / "people" / str(size), features, labels)
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
         training = StreamedTraining(asked(people, MODELS["softmax"], query))
-        training._run("risk", Walk(), np.zeros(training.shape))  # by which workers know what all parts need
+        training._run("risk", SignalPath(), np.zeros(training.shape))  # by which workers know what all parts need
         before = oar.people.parts.engine.Traffic(**vars(people.engine.traffic))
-        training._run("risk", Walk(), np.ones(training.shape))
+        training._run("risk", SignalPath(), np.ones(training.shape))
         one = people.engine.traffic.since(before)
         assert one.rounds == 1
         per_pass.append((one.sent, one.received))
@@ -346,7 +346,7 @@ def test_workers_forget_what_nobody_needs(client, people_of, tmp_path):
     folder = halves(tmp_path / "people", features, labels)
     people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
     training = StreamedTraining(asked(people, MODELS["softmax"], query))
-    training._run("risk", Walk(), np.zeros(training.shape))
+    training._run("risk", SignalPath(), np.zeros(training.shape))
     (where,) = [one for spec, one in people.engine._sent.items() if spec is training.spec]
     key = where.key
     assert client.who_has()[key]

@@ -19,7 +19,7 @@ from oar.plans import MemberPlan
 from oar.referee import audit
 from oar.referee.parts import newton as streamed_newton
 from oar.solvers import ProjectedGradient, propose_collective
-from oar.streaming import StreamedTraining, Walk, passes, scratch
+from oar.streaming import SignalPath, StreamedTraining, passes, scratch
 from oar.streaming.signal_path import Stride, stepped
 
 ONE_START = ProjectedGradient(tolerance=1e-6, restarts=0)
@@ -177,11 +177,11 @@ def test_the_gradient_of_a_step_is_that_of_true_refits():
     people = oar.Population.from_memmap(features, labels)
     problem = asked(people, oar.SoftmaxRegression(1e-2), query)
     training = StreamedTraining(problem)
-    fit = training.fit(Walk(), training.start(), 1e-12)
+    fit = training.fit(SignalPath(), training.start(), 1e-12)
     loss, pull, _ = training.goal(fit.parameters, query, problem.goal_target)
     stride = training.stride(fit, training.solve(fit, pull, None, 1e-12))
     (block,) = passes.blocks_of(people.parts[0], 0, training.spec)
-    ahead = block.ahead(Walk(), stride)
+    ahead = block.ahead(SignalPath(), stride)
 
     def refitted(person, move):
         moved = features.copy()

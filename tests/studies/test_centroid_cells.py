@@ -11,14 +11,14 @@ from oar.people import Population
 from oar.studies import centroids
 from oar.studies.cells import Cell
 from oar.studies.rows import FACTS, NUMBERS, row_of
-from oar.studies.work import Unit, Work
+from oar.studies.work import Work, WorkUnit
 
 
 def compared(work, cells):
     """Answer cells from class sums, and each by its own solve and audit."""
     work.drawing(cells)
     assert all(work.is_quick(cell) for cell in cells)
-    for cell, quick in zip(cells, work.answers(Unit(tuple(cells), True)), strict=True):
+    for cell, quick in zip(cells, work.answers(WorkUnit(tuple(cells), True)), strict=True):
         slow = row_of(oar.collective(work.problem_of(cell)))
         for name in FACTS:
             if name in NUMBERS:
@@ -76,7 +76,7 @@ def test_moves_beyond_their_limit_are_no_success(monkeypatch):
     monkeypatch.setattr(centroids.Reach, "directions", lambda self: 3.0 * directions(self))
     work = Work(problem(), {"m": oar.NearestCentroid()}, QUERIES, "auto")
     cell = Cell("m", "near", 0.5, 1.0, None)
-    (row,) = work.drawing([cell]).answers(Unit((cell,), True))
+    (row,) = work.drawing([cell]).answers(WorkUnit((cell,), True))
     assert not row["success"]
     assert row["status"] == "refused"
     assert "limit 0.5" in row["violations"]

@@ -30,7 +30,7 @@ UNSEEDED = (
 )
 
 
-class Given(NamedTuple):
+class BlackBoxContribution(NamedTuple):
     """What people give the operator: moves (n, d), labels (n, k) as shares or values, and weights (n,).
 
     Labels and weights are None where they are as they were.
@@ -55,7 +55,7 @@ class Asking:
         self.problem, self.box, self._draws = problem, problem.model, draws
         self.features = np.asarray(problem.people.features, dtype=np.float64)
 
-    def after(self, given: Given) -> Population:
+    def after(self, given: BlackBoxContribution) -> Population:
         """Return the people as they give their data; features are those of `moved`."""
         people = self.problem.people
         if given.rows is None and given.weights is None:
@@ -65,7 +65,7 @@ class Asking:
         rows = before if given.rows is None else given.rows
         return people.contributing(people.weights if given.weights is None else given.weights, **{kind: rows})
 
-    def refit(self, given: Given, number: int) -> Box:
+    def refit(self, given: BlackBoxContribution, number: int) -> Box:
         """Train once on what people give, with the seed of this number."""
         return self.trained(self.after(given), self.features + given.moves, number)
 
@@ -75,7 +75,7 @@ class Asking:
 
     def unmoved(self, number: int) -> Box:
         """Train once on everyone as they are."""
-        return self.refit(Given(np.zeros_like(self.features)), number)
+        return self.refit(BlackBoxContribution(np.zeros_like(self.features)), number)
 
     def points(self, moves: Array, query_move: Array | None = None) -> Array:
         """Return where those who ask stand (q, d) after these moves."""

@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from oar.cli.inputs.file_dialects import Writing
-from oar.cli.inputs.people import Layout, Table
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.people import Layout, TableInput
+from oar.cli.inputs.problem import ProblemArguments
 
 WRITTEN = Writing()
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
@@ -236,10 +236,10 @@ def about_table(
     feature: Features = None,
     weights: Weights = None,
     written: Writing = WRITTEN,
-) -> Table:
+) -> TableInput:
     """Return a table and what its columns are for; its arguments are the options of commands that look at a table."""
     called = by_place([name])[0] if name else None
-    return Table(file, Layout(written, target, called, by_place(leave_out), by_place(feature), weights))
+    return TableInput(file, Layout(written, target, called, by_place(leave_out), by_place(feature), weights))
 
 
 def about_people(
@@ -273,11 +273,11 @@ def about_people(
     lost: Lost = None,
     worse: Worse = None,
     seed: Seed = 0,
-) -> Asked:
+) -> ProblemArguments:
     """Return what is asked; its arguments are the options of every command that asks about people."""
     out, seen = by_place(leave_out), by_place(feature)
     layout = Layout(written, target, by_place([name])[0] if name else None, out, seen, weights, schema, missing, plain)
-    return Asked(
+    return ProblemArguments(
         data=data,
         layout=layout,
         example=example,
@@ -313,12 +313,12 @@ def by_place(names: list[str] | None) -> tuple[str, ...]:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first argument is an `Asked`, the options of `about_people` before its own."""
+    """Give a command, whose first argument is an `ProblemArguments`, the options of `about_people` before its own."""
     return _composed(_composed(command, about_people, first=True), about_files)
 
 
 def looks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first argument is a `Table`, the options of `about_table` before its own."""
+    """Give a command, whose first argument is a `TableInput`, the options of `about_table` before its own."""
     return _composed(_composed(command, about_table, first=True), about_files)
 
 

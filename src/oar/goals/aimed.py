@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
-from oar.goals.together import Together, mean
+from oar.goals.together import Aggregate, mean
 from oar.goals.wishes import Wish
 from oar.models.training import Columns, Training, goals
 
@@ -33,7 +33,7 @@ class Aimed:
         wishes: tuple[Wish, ...],
         points: Array | None,
         members: NDArray[np.intp] | None = None,
-        together: Together = mean,
+        together: Aggregate = mean,
         anchors: Anchors | None = None,
     ) -> None:
         self._training, self._wishes, self._points = training, wishes, points

@@ -60,14 +60,14 @@ class Keep:
             if getattr(self, name) is not None and all(getattr(self, one) is None for one in needed):
                 raise OptionError(f"{name}: is only used with {' or '.join(needed)}; give that too, or leave it out.")
 
-    def resolved(self, people: Population, regresses: bool) -> Kept:
+    def resolved(self, people: Population, regresses: bool) -> SideEffectLimits:
         """Read groups and held-out people; raise where they do not fit the people."""
         for name in ("changed", "lost"):
             if regresses and getattr(self, name) is not None:
                 raise OptionError(f"{name}: counts predicted classes, and values are predicted here; use worse.")
         group = None if self.groups is None else grouped(people, self.groups)
         scored = None if self.held_out is None else held_out_people(people, regresses, self.held_out)
-        return Kept(self, group, scored)
+        return SideEffectLimits(self, group, scored)
 
     def __repr__(self) -> str:
         """Show what was set, data by their size."""
@@ -80,7 +80,7 @@ class Keep:
         return f"Keep({', '.join(parts)})"
 
 
-class Seen(NamedTuple):
+class SideEffects(NamedTuple):
     """What is predicted of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
 
     Attributes:
@@ -96,14 +96,14 @@ class Seen(NamedTuple):
     has: Mask
 
 
-class Kept(NamedTuple):
+class SideEffectLimits(NamedTuple):
     """Limits with their people: everyone's group as a Series, or None; and who is scored, or None for the people."""
 
     limits: Keep
     group: Any
     scored: HeldOut | None
 
-    def broken(self, seen: Seen, before: float, after: float) -> list[str]:
+    def broken(self, seen: SideEffects, before: float, after: float) -> list[str]:
         """Return what is broken, in words, from everyone's predictions.
 
         Scores before and after are accuracies, or mean squared errors with their signs turned: higher is better.

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists
 
 
-class Asked(NamedTuple):
+class QueryPoints(NamedTuple):
     """Who asks.
 
     Attributes:
@@ -36,20 +36,20 @@ class Asked(NamedTuple):
     among: NDArray[np.intp] | None = None
 
 
-def read_points(people: Population, features: Any) -> Asked:
+def read_points(people: Population, features: Any) -> QueryPoints:
     """Return who asks: one person, several rows, or members."""
     if isinstance(features, Members):
         members = _positions(people, features.who)
         points = np.asarray(people.features[members], dtype=np.float64)
         if features.stay:
-            return Asked(points, None, members.size == 1, members)
-        return Asked(points, members, False, members)
+            return QueryPoints(points, None, members.size == 1, members)
+        return QueryPoints(points, members, False, members)
     rows = _rows(features)
     if rows is None:
-        return Asked(people.vector(features, "query features")[None], None, True)
+        return QueryPoints(people.vector(features, "query features")[None], None, True)
     if not rows:
         raise DataError("query features: must be at least one person, got none.")
-    return Asked(np.stack([people.vector(row, "query features") for row in rows]), None, False)
+    return QueryPoints(np.stack([people.vector(row, "query features") for row in rows]), None, False)
 
 
 def _rows(features: Any) -> list | None:
@@ -91,7 +91,7 @@ def _positions(people: Population, who: Any) -> NDArray[np.intp]:
     return places.astype(np.intp)
 
 
-def read_wishes(people: Population, model: Any, query: Any, asked: Asked) -> tuple[Wish, ...]:
+def read_wishes(people: Population, model: Any, query: Any, asked: QueryPoints) -> tuple[Wish, ...]:
     """Return what each of those who ask wants: the same for all, or a list with one goal for each."""
     goals = [query.goal] * len(asked.points)
     if isinstance(query.goal, list) and not asked.single:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Together = Callable[[Array], tuple[float, Array]]
+Aggregate = Callable[[Array], tuple[float, Array]]
 
 KINDS = ("mean", "worst", "share")
 SOFT = 0.05  # of the largest loss at first: τ of the worst case
@@ -28,7 +28,7 @@ def mean(losses: Array) -> tuple[float, Array]:
     return float(losses.mean()), np.full(losses.size, 1 / losses.size)
 
 
-def worst(at_first: Array) -> Together:
+def worst(at_first: Array) -> Aggregate:
     """Return a smooth largest, for losses that are these (q,) before anybody moves."""
     width = SOFT * max(float(np.abs(at_first).max()), np.finfo(float).tiny)
 
@@ -40,7 +40,7 @@ def worst(at_first: Array) -> Together:
     return largest
 
 
-def failing(edges: Array) -> Together:
+def failing(edges: Array) -> Aggregate:
     """Return a smooth share of the queries whose losses are above their edges (q,)."""
     from scipy.special import expit
 

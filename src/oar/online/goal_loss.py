@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import Wish
-from oar.goals.together import Together, mean
+from oar.goals.together import Aggregate, mean
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -29,10 +29,10 @@ class Aim:
     wishes: tuple[Wish, ...]
     points: Array
     members: NDArray[np.intp] | None
-    together: Together
+    together: Aggregate
 
     @classmethod
-    def of(cls, problem: Problem, together: Together | None, by: int | None) -> Aim:
+    def of(cls, problem: Problem, together: Aggregate | None, by: int | None) -> Aim:
         """Read it from a problem of all rounds' people; of several classes that will do, `by` is aimed at."""
         wishes = problem.wishes if by is None else tuple(wish.by(by) for wish in problem.wishes)  # type: ignore[union-attr]
         return cls(wishes, problem.asked.points, problem.asked.members, together or mean)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
-from oar.goals.together import Together
+from oar.goals.together import Aggregate
 from oar.online.goal_loss import Aim
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
@@ -63,7 +63,7 @@ class Back:
     sizes: Array
 
 
-class Walk:
+class Rollout:
     """Runs a problem's rule over its stream.
 
     Args:
@@ -75,7 +75,7 @@ class Walk:
         passes: how often a round's data were read so far, added up over rounds.
     """
 
-    def __init__(self, problem: OnlineProblem, together: Together | None = None, by: int | None = None) -> None:
+    def __init__(self, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> None:
         """Read what is wanted; nothing is fitted yet."""
         self.problem, self.passes = problem, 0
         self.aim = Aim.of(problem.everyone, together, by)

@@ -31,7 +31,7 @@ class Picture(Figure):
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class PlanePositions:
     """Who is where, in the plane.
 
     Attributes:
@@ -47,7 +47,7 @@ class Places:
     query_move: Array
 
 
-def draw_moves(places: Places, names: tuple[str, str], title: str) -> Figure:
+def draw_moves(places: PlanePositions, names: tuple[str, str], title: str) -> Figure:
     """Return a map: everyone with an arrow to where it goes, and the query as a star."""
     figure = Picture(figsize=(6.4, 4.8), layout="constrained")
     axes = figure.subplots()

@@ -17,7 +17,7 @@ MET = 1e-7  # share of a loss within which it meets a bound that is on the safe 
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
 
 
-class Judged:
+class AuditedProposal:
     """A proposal by a solver, and an audit of it, which alone says what is so."""
 
     proposal: Any

@@ -14,13 +14,13 @@ from oar.people.parts.population import StreamedPopulation
 from oar.plans.cards.card import Card
 from oar.plans.plan import Plan
 from oar.streaming.passes import BLOCK, Spec, in_memory
-from oar.streaming.signal_path import Walk
+from oar.streaming.signal_path import SignalPath
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WalkPlan(Plan):
+class SignalPathPlan(Plan):
     """Moves by a walk: every member finds its own from its data, the walk, and its budget.
 
     Attributes:
@@ -30,7 +30,7 @@ class WalkPlan(Plan):
         training: who keeps moves on disk that need not be walked again; None where nobody does.
     """
 
-    walk: Walk
+    walk: SignalPath
     spec: Spec
     parameters: Array
     signal: Array
@@ -46,9 +46,9 @@ class WalkPlan(Plan):
         """Return the walk's name, and the units that it is walked in."""
         return self.walk.key.encode() + self.spec.centre.tobytes() + self.spec.scale.tobytes()
 
-    def mover(self) -> WalkMoves:
+    def mover(self) -> SignalPathMoves:
         """Return what hands out moves, and can be sent to another machine."""
-        return WalkMoves(self.spec, self.walk)
+        return SignalPathMoves(self.spec, self.walk)
 
     def moves(self, features: Any = None, labels: Any = None, budget: Any = None) -> Any:
         """Refuse: there is no array of them; `write_moves` writes them to files."""
@@ -68,11 +68,11 @@ class WalkPlan(Plan):
 
 
 @dataclass(frozen=True, eq=False)
-class WalkMoves:
+class SignalPathMoves:
     """Everyone walks; moves that were kept on disk at the end of it need not be walked again."""
 
     spec: Spec
-    walk: Walk
+    walk: SignalPath
 
     def of_chunk(self, chunk: Chunk) -> Array:
         """Return the moves of some consecutive people."""

@@ -25,7 +25,7 @@ from oar.problem import Problem
 from oar.progress import Progress
 
 if TYPE_CHECKING:
-    from oar.plans.refits import Verdict
+    from oar.plans.refits import RefitResult
     from oar.plans.robustness import Robustness
 
 IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
@@ -177,7 +177,7 @@ class Plan:
         """Return what can be published; raise where this plan has nothing that can be."""
         raise NotImplementedError
 
-    def published(self) -> tuple[Card, Verdict]:
+    def published(self) -> tuple[Card, RefitResult]:
         """Return the card, and what a refit says if everyone answers it: a goal loss, and whether it is a success.
 
         That refit is by the model's own training, and no audit: `oar.audit(plan.followed(card))` is.
@@ -296,7 +296,7 @@ class MemberPlan(Plan):
         """
         return publish(self)[0]
 
-    def published(self) -> tuple[Card, Verdict]:
+    def published(self) -> tuple[Card, RefitResult]:
         """Return the card, and what a refit says if everyone answers it."""
         return publish(self)
 

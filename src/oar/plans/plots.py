@@ -58,7 +58,7 @@ def _predictions(said: Any) -> str:
 
 def picture_of(result: Result) -> Figure:
     """Return the picture that suits a result."""
-    from oar.pictures.figures import Places, draw_efforts, draw_moves  # which load matplotlib
+    from oar.pictures.figures import PlanePositions, draw_efforts, draw_moves  # which load matplotlib
 
     problem = result.problem
     people = problem.people
@@ -68,7 +68,7 @@ def picture_of(result: Result) -> Figure:
         codes = np.zeros(people.size, dtype=np.intp) if problem.regresses else people.codes(0, people.size)
         names = people.names or ("feature 0", "feature 1")
         return draw_moves(
-            Places(
+            PlanePositions(
                 points=np.asarray(people.features, dtype=np.float64),
                 moves=np.asarray(result.plan.moves(), dtype=np.float64),
                 codes=np.asarray(codes),

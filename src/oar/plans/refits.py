@@ -32,7 +32,7 @@ TIGHT = 1e-10  # the gradient norm of a refit
 CONVERGED = 1e-6  # a larger gradient is not that of a minimum
 
 
-class Given(NamedTuple):
+class PlanContribution(NamedTuple):
     """What people give the operator: moves (n, d), labels (n, k) as shares or values, and weights (n,)."""
 
     moves: Array
@@ -40,14 +40,14 @@ class Given(NamedTuple):
     weights: Array
 
 
-class Verdict(NamedTuple):
+class RefitResult(NamedTuple):
     """What a refit says about the query; without a refit the loss is NaN."""
 
     loss: float
     success: bool
 
 
-FAILED = Verdict(np.nan, False)
+FAILED = RefitResult(np.nan, False)
 
 
 class Refits:
@@ -67,17 +67,17 @@ class Refits:
         rows = people.target_rows(problem.regresses)
         weights = people.row_weights
         moves = np.asarray(plan.moves(), dtype=np.float64)
-        self.before = Given(np.zeros_like(moves), rows, weights)
-        self.planned = Given(moves, rows, weights)
+        self.before = PlanContribution(np.zeros_like(moves), rows, weights)
+        self.planned = PlanContribution(moves, rows, weights)
         self.actors: Mask = np.asarray(moves.any(axis=1))
         if isinstance(plan, LeverPlan):
-            self.planned = Given(moves, plan.targets, np.where(plan.away, 0.0, weights))
+            self.planned = PlanContribution(moves, plan.targets, np.where(plan.away, 0.0, weights))
             self.actors = np.asarray(self.actors | (plan.targets != rows).any(axis=1) | plan.away)
         outside = isinstance(problem.model, BlackBox)
         kind: Any = _ByAsking if outside else _ByMeans if problem.model.plain_means else _ByTraining
         self._model: _Refitted = kind(problem, self.before)
 
-    def if_only(self, acting: Mask) -> Given:
+    def if_only(self, acting: Mask) -> PlanContribution:
         """Return what everyone gives if of the actors only these (n,) act."""
         if acting[self.actors].all():
             return self.planned
@@ -86,9 +86,9 @@ class Refits:
         weights = before.weights
         if planned.weights is not weights:
             weights = np.where(acting, planned.weights, weights)
-        return Given(planned.moves * each, rows, weights)
+        return PlanContribution(planned.moves * each, rows, weights)
 
-    def fit(self, given: Given) -> Any:
+    def fit(self, given: PlanContribution) -> Any:
         """Return what the model learns from this, in a form of its own; None where it cannot be fitted."""
         if not (given.weights.sum() > 0):
             return None
@@ -97,15 +97,15 @@ class Refits:
             return None  # nobody is left in a class
         return self._model.fit(given)
 
-    def verdict(self, given: Given, query_moves: bool = True) -> Verdict:
+    def verdict(self, given: PlanContribution, query_moves: bool = True) -> RefitResult:
         """Refit and judge the query, which makes its own move or not."""
         learned = self.fit(given)
         if learned is None:
             return FAILED
         loss, success = self.problem.combined(*self.judged(given, learned, query_moves))
-        return Verdict(loss, success and not self._broken(given, learned))
+        return RefitResult(loss, success and not self._broken(given, learned))
 
-    def judged(self, given: Given, learned: Any, query_moves: bool = True) -> tuple[Array, Mask]:
+    def judged(self, given: PlanContribution, learned: Any, query_moves: bool = True) -> tuple[Array, Mask]:
         """Return each query's loss (q,) and whether it reaches its goal (q,), once the model has learned this."""
         asked = self.problem.asked
         points = asked.points + self.query_move if query_moves else asked.points
@@ -115,7 +115,7 @@ class Refits:
         losses, reached = (np.array(part) for part in zip(*each, strict=True))
         return losses, reached
 
-    def effects(self, given: Given, learned: Any) -> Effects | None:
+    def effects(self, given: PlanContribution, learned: Any) -> Effects | None:
         """Return what this does to others, where the problem limits that; None where there was no refit before it."""
         acts = given.moves.any(axis=1) | (given.rows != self.before.rows).any(axis=1)
         acts |= given.weights != self.before.weights
@@ -128,7 +128,7 @@ class Refits:
     def _first(self) -> Any:
         return self.fit(self.before)
 
-    def _broken(self, given: Given, learned: Any) -> bool:
+    def _broken(self, given: PlanContribution, learned: Any) -> bool:
         """Report whether limits on what may change for others are broken."""
         if self.problem.kept is None:
             return False
@@ -151,9 +151,9 @@ class Refits:
 class _Refitted(Protocol):
     """One way of refitting."""
 
-    def fit(self, given: Given) -> Any: ...
+    def fit(self, given: PlanContribution) -> Any: ...
 
-    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict: ...
+    def judge(self, learned: Any, wish: Wish, query: Array) -> RefitResult: ...
 
     def parameters(self, learned: Any) -> Any: ...
 
@@ -161,17 +161,17 @@ class _Refitted(Protocol):
 class _ByMeans:
     """Nearest centroid: class means of the moved rows, by one product."""
 
-    def __init__(self, problem: Problem, before: Given) -> None:
+    def __init__(self, problem: Problem, before: PlanContribution) -> None:
         assert isinstance(problem.model, NearestCentroid)
         self._problem, self._model = problem, problem.model
         self._first = problem.model.fit(problem.people)
         self._features = np.asarray(problem.people.features, dtype=np.float64)
 
-    def fit(self, given: Given) -> Array:
+    def fit(self, given: PlanContribution) -> Array:
         shares = given.rows * given.weights[:, None]
         return shares.T @ (self._features + given.moves) / shares.sum(axis=0)[:, None]
 
-    def judge(self, learned: Array, wish: Wish, query: Array) -> Verdict:
+    def judge(self, learned: Array, wish: Wish, query: Array) -> RefitResult:
         """Ties are as wide as they were before any move, as in the audit."""
         return judged_by_means(self._first, learned, wish, query)
 
@@ -179,33 +179,33 @@ class _ByMeans:
         return type(self._first)(learned, self._first.class_weights, self._first.sizes)
 
 
-def judged_by_means(first: Centroids, means: Array, wish: Wish, query: Array) -> Verdict:
+def judged_by_means(first: Centroids, means: Array, wish: Wish, query: Array) -> RefitResult:
     """Return what class means (k, d) say about a query; ties are as wide as with the first ones."""
     assert isinstance(wish, ClassWish)
     distances = np.linalg.norm(means - query, axis=1)
     ties = rival_ties(first, query, min(wish.codes, key=lambda code: distances[code]))
     if wish.probability is not None:
-        return Verdict(wish.loss(-distances), wish.reached(-distances))
-    return Verdict(wish.loss(-distances), wish.lead(ties - distances) > 0)
+        return RefitResult(wish.loss(-distances), wish.reached(-distances))
+    return RefitResult(wish.loss(-distances), wish.lead(ties - distances) > 0)
 
 
 class _ByAsking:
     """A black box: trained itself, with another seed each time where training is random."""
 
-    def __init__(self, problem: Problem, before: Given) -> None:
+    def __init__(self, problem: Problem, before: PlanContribution) -> None:
         self._asking, self._before, self._number = Asking(problem), before, 0
         self._random = self._asking.is_random()
 
-    def fit(self, given: Given) -> Box:
+    def fit(self, given: PlanContribution) -> Box:
         rows = None if given.rows is self._before.rows else given.rows
         weights = None if given.weights is self._before.weights else given.weights
         self._number += self._random
-        return self._asking.refit(asking.Given(given.moves, rows, weights), self._number)
+        return self._asking.refit(asking.BlackBoxContribution(given.moves, rows, weights), self._number)
 
-    def judge(self, learned: Box, wish: Wish, query: Array) -> Verdict:
+    def judge(self, learned: Box, wish: Wish, query: Array) -> RefitResult:
         place = next(place for place, one in enumerate(self._asking.problem.wishes) if one is wish)
         losses, reached = self._asking.judged(learned, query[None], slice(place, place + 1))
-        return Verdict(float(losses[0]), bool(reached[0]))
+        return RefitResult(float(losses[0]), bool(reached[0]))
 
     def parameters(self, learned: Box) -> Box:
         return learned
@@ -214,13 +214,13 @@ class _ByAsking:
 class _ByTraining:
     """Any other model: its own training, bound to the people once."""
 
-    def __init__(self, problem: Problem, before: Given) -> None:
+    def __init__(self, problem: Problem, before: PlanContribution) -> None:
         assert isinstance(problem.model, Differentiable)
         self._problem, self._model, self._before = problem, problem.model, before
         self._training = problem.model.training(problem.people)
         self._begin: Array | None = None  # of the first refit, where there is one minimum to find
 
-    def fit(self, given: Given) -> Any:
+    def fit(self, given: PlanContribution) -> Any:
         training = self._training
         if given.rows is not self._before.rows or given.weights is not self._before.weights:
             targets = np.ascontiguousarray(self._model.target_rows(given.rows))
@@ -237,9 +237,9 @@ class _ByTraining:
             self._begin = found.parameters
         return training, found.parameters
 
-    def judge(self, learned: Any, wish: Wish, query: Array) -> Verdict:
+    def judge(self, learned: Any, wish: Wish, query: Array) -> RefitResult:
         training, flat = learned
-        return Verdict(wish.judged(training, flat, query)[0], wish.reached(training.outputs(flat, query)))
+        return RefitResult(wish.judged(training, flat, query)[0], wish.reached(training.outputs(flat, query)))
 
     def parameters(self, learned: Any) -> Any:
         training, flat = learned

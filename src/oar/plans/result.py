@@ -13,7 +13,7 @@ from oar.estimators.black_box.success_rate import Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.explain.independence import Independence
-from oar.plans.judgement import Judged
+from oar.plans.judgement import AuditedProposal
 from oar.plans.plan import Plan
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
@@ -185,7 +185,7 @@ class Audit(ShownAsText):
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Judged):
+class Result(AuditedProposal):
     """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit.
 
     Attributes:

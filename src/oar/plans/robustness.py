@@ -23,7 +23,7 @@ from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
-from oar.plans.refits import Given, Refits
+from oar.plans.refits import PlanContribution, Refits
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 
@@ -184,7 +184,7 @@ def _check(defection: Any, noise: Any, stale: Any, draws: Any, seed: Any) -> Non
     check_seed(seed)
 
 
-def _replaced(refits: Refits, given: Given, gone: Mask, donors: NDArray[np.intp]) -> Given:
+def _replaced(refits: Refits, given: PlanContribution, gone: Mask, donors: NDArray[np.intp]) -> PlanContribution:
     """Return what is given where those who are gone have made room for copies of others, as those were before."""
     if not gone.any():
         return given
@@ -192,7 +192,7 @@ def _replaced(refits: Refits, given: Given, gone: Mask, donors: NDArray[np.intp]
     others, before = donors[gone], refits.before
     moves[gone] = refits.features[others] - refits.features[gone]
     rows[gone], weights[gone] = before.rows[others], before.weights[others]
-    return Given(moves, rows, weights)
+    return PlanContribution(moves, rows, weights)
 
 
 class Inexact:

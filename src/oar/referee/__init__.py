@@ -16,7 +16,7 @@ from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit, OnlineProposal, OnlineResult
 from oar.problem import Problem
 from oar.referee.black_box import audit_outside
-from oar.referee.centroids import Centroids, audit_centroids
+from oar.referee.centroids import UnmovedCentroids, audit_centroids
 from oar.referee.parts.audit import audit_streamed
 from oar.referee.proofs import prove, prove_online
 from oar.referee.rounds.audit import audit_online
@@ -96,7 +96,7 @@ def judged(proposal: Proposal, problem: Problem | None = None, who: str | None =
     """
     (found, evidence), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
     proof = prove(asked, who, proposal, found, evidence)
-    small = evidence if isinstance(evidence, Centroids) else None  # others may hold everybody's data
+    small = evidence if isinstance(evidence, UnmovedCentroids) else None  # others may hold everybody's data
     return Result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
 
 

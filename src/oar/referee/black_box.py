@@ -18,7 +18,7 @@ from oar.problem import Problem
 from oar.referee.limits.contributions import Contributions
 from oar.referee.limits.moves import limits_of
 from oar.referee.limits.side_effects import broken_by
-from oar.referee.verdicts import Judged, Together, judged
+from oar.referee.verdicts import AuditSummary, Verdict, judged
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
         news.append(_heard(asking, new, moved))
         if problem.kept is not None:
             violations += [one for one in broken_by(plan, old.predictions, new.predictions) if one not in violations]
-    each = [Together(problem, olds[draw], news[draw]).reported(not violations) for draw in range(number)]
+    each = [AuditSummary(problem, olds[draw], news[draw]).reported(not violations) for draw in range(number)]
     told = each[0] if number == 1 else _together(problem, box, olds, news, each)
     found = Audit(
         **told,
@@ -68,20 +68,20 @@ def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
 
 
 def _together(
-    problem: Problem, box: BlackBox, olds: list[list[Judged]], news: list[list[Judged]], each: list[dict[str, Any]]
+    problem: Problem, box: BlackBox, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Put many refits together: means of numbers, most frequent predictions, and rates."""
     rates = {
         name: Rate(sum(one[name] for one in each), len(each), box.confidence) for name in ("success_before", "success")
     }
     old, new = ([_mean(list(one)) for one in zip(*heard, strict=True)] for heard in (olds, news))
-    told = Together(problem, old, new).reported(True)
+    told = AuditSummary(problem, old, new).reported(True)
     told |= {name: float(np.mean([one[name] for one in each])) for name in ("loss_before", "loss")}
     told |= {name: rate.interval[0] >= box.at_least for name, rate in rates.items()}
     return told | {"rate_before": rates["success_before"], "rate": rates["success"]}
 
 
-def _mean(heard: list[Judged]) -> Judged:
+def _mean(heard: list[Verdict]) -> Verdict:
     """Return what most refits say of one query, with means of their numbers."""
     predictions = [one.prediction for one in heard]
     if isinstance(predictions[0], float):
@@ -94,10 +94,10 @@ def _mean(heard: list[Judged]) -> Judged:
     loss, lead, tie, slack = (
         float(np.mean([getattr(one, name) for one in heard])) for name in ("loss", "lead", "tie", "slack")
     )
-    return Judged(most, loss, lead, tie, float(np.mean(known)) if known else None, slack)
+    return Verdict(most, loss, lead, tie, float(np.mean(known)) if known else None, slack)
 
 
-def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:
+def _heard(asking: Asking, box: Box, points: Array) -> list[Verdict]:
     """Ask one trained box about everybody who asks."""
     problem = asking.problem
     said = box.says(points)
@@ -105,18 +105,18 @@ def _heard(asking: Asking, box: Box, points: Array) -> list[Judged]:
         losses, reached = asking.judged(box, points)
         names = [problem.people.classes[code] for code in said.codes]
         return [
-            Judged(name, float(loss), 1.0 if there else -float(loss), 0.0, None)
+            Verdict(name, float(loss), 1.0 if there else -float(loss), 0.0, None)
             for name, loss, there in zip(names, losses, reached, strict=True)
         ]
     return _told(problem, box, points, problem.wishes, said)
 
 
-def heard_at(problem: Problem, box: Box, points: Array) -> list[Judged]:
+def heard_at(problem: Problem, box: Box, points: Array) -> list[Verdict]:
     """Ask one trained box what the only one who asks would be told at each of many points (m, d)."""
     return _told(problem, box, points, problem.wishes * len(points), box.says(points))
 
 
-def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any], said: Any) -> list[Judged]:
+def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any], said: Any) -> list[Verdict]:
     """Judge what a box has said at points, of which each has a wish."""
     outputs = said.values if said.logits is None else said.logits
     assert outputs is not None
@@ -127,7 +127,7 @@ def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any], said
     return [_decided(problem, wish, one, code) for wish, one, code in zip(wishes, told, codes, strict=True)]
 
 
-def _decided(problem: Problem, wish: Any, told: Judged, code: Any) -> Judged:
+def _decided(problem: Problem, wish: Any, told: Verdict, code: Any) -> Verdict:
     """Return what is said with the prediction that the box itself makes, which need not be the most probable class.
 
     Being predicted is what counts, but a tie of probabilities is no success.
@@ -138,7 +138,7 @@ def _decided(problem: Problem, wish: Any, told: Judged, code: Any) -> Judged:
     return replace(told, lead=abs(told.lead) if code in wish.codes else -abs(told.lead))
 
 
-def judged_outputs(problem: Problem, wish: Any, outputs: Array) -> Judged:
+def judged_outputs(problem: Problem, wish: Any, outputs: Array) -> Verdict:
     """Judge log-probabilities (k,) or values (o,) that a box gives."""
 
     def loss_at(target: Array) -> float:

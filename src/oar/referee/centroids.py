@@ -26,7 +26,7 @@ from oar.problem import Problem
 from oar.referee.limits.contributions import Contributions
 from oar.referee.limits.moves import limits_of
 from oar.referee.limits.side_effects import Predict, broken_by
-from oar.referee.verdicts import Judged, Together, of_logits
+from oar.referee.verdicts import AuditSummary, Verdict, of_logits
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ SIZED = 1 << 20  # people whose values are looked at to know how large a class's
 WITNESS = "class averages of the moved rows (numpy)"
 
 
-def audit_centroids(plan: Plan) -> tuple[Audit, Centroids]:
+def audit_centroids(plan: Plan) -> tuple[Audit, UnmovedCentroids]:
     """Refit before and after the plan's moves; return what the query gets, and the centroids of unmoved people."""
     problem = plan.problem
     people = problem.people
@@ -74,7 +74,7 @@ def audit_centroids(plan: Plan) -> tuple[Audit, Centroids]:
     points, members = problem.asked.points, problem.asked.members
     moved = points + own if members is None else points + np.vstack(member_moves)[members]
     scales = _scales(before, sizes)
-    told = Together(
+    told = AuditSummary(
         problem,
         agreed(problem, old, points, scales),
         agreed(problem, new, moved, scales),
@@ -90,10 +90,10 @@ def audit_centroids(plan: Plan) -> tuple[Audit, Centroids]:
         leavers=changed.leavers,
         independence=Independence.IMPLEMENTATION,
     )
-    return found, Centroids(old.centroids, scales, before.counts)
+    return found, UnmovedCentroids(old.centroids, scales, before.counts)
 
 
-class Centroids(NamedTuple):
+class UnmovedCentroids(NamedTuple):
     """Class averages (k, d) of unmoved people as an audit computes them, sizes (k,) of values, and of classes (k,)."""
 
     positions: Array
@@ -140,7 +140,7 @@ def _trained(model: CentroidTwin, people: Population, features: Array) -> _Refit
     return _Refit(original.positions, original.predict, f"{' '.join(repr(model.estimator).split())}.fit")
 
 
-def agreed(problem: Problem, refit: _Refit, points: Array, scales: Array) -> list[Judged]:
+def agreed(problem: Problem, refit: _Refit, points: Array, scales: Array) -> list[Verdict]:
     """Judge everybody who asks; who gets its goal from an estimator must be predicted to by it."""
     told = heard(problem, refit.centroids, points, scales)
     if not isinstance(problem.model, CentroidTwin):
@@ -211,7 +211,7 @@ def _nearest(centroids: Array) -> Predict:
     return predict
 
 
-def heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Judged]:
+def heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Verdict]:
     """Judge everybody who asks by the distances to centroids (k, d) of classes whose values are of sizes (k,)."""
     heard = []
     for wish, point, unmoved in zip(problem.wishes, points, problem.asked.points, strict=True):

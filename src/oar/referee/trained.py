@@ -11,14 +11,14 @@ from oar.problem import Problem
 from oar.referee.limits.contributions import Contributions
 from oar.referee.limits.moves import limits_of
 from oar.referee.limits.side_effects import Predict, broken_by
-from oar.referee.verdicts import UNKNOWN, Judged, Together, judged
-from oar.referee.witnesses.refits import Refit, refit
+from oar.referee.verdicts import UNKNOWN, AuditSummary, Verdict, judged
+from oar.referee.witnesses.refits import WitnessRefit, refit
 from oar.referee.witnesses.unmoved import unmoved_refit
 
 Array = NDArray[np.float64]
 
 
-def audit_retrained(plan: Plan) -> tuple[Audit, Refit]:
+def audit_retrained(plan: Plan) -> tuple[Audit, WitnessRefit]:
     """Refit before and after the plan's moves; return what the query gets, and the refit to unmoved people."""
     problem = plan.problem
     people, model = problem.people, problem.model
@@ -38,7 +38,7 @@ def audit_retrained(plan: Plan) -> tuple[Audit, Refit]:
         *broken_by(plan, _predict(problem, old), _predict(problem, new)),
     )
     witness = new.testify(moved[0], problem.goal_target)
-    told = Together(problem, heard(problem, old, asked.points), heard(problem, new, moved))
+    told = AuditSummary(problem, heard(problem, old, asked.points), heard(problem, new, moved))
     found = Audit(
         **told.reported(not violations),
         movers=limits.movers,
@@ -54,7 +54,7 @@ def audit_retrained(plan: Plan) -> tuple[Audit, Refit]:
     return found, old
 
 
-def _predict(problem: Problem, fitted: Refit) -> Predict:
+def _predict(problem: Problem, fitted: WitnessRefit) -> Predict:
     """Return predictions of many people: class codes, or values."""
 
     def predict(rows: Array) -> NDArray:
@@ -66,7 +66,7 @@ def _predict(problem: Problem, fitted: Refit) -> Predict:
     return predict
 
 
-def heard(problem: Problem, fitted: Refit, points: Array) -> list[Judged]:
+def heard(problem: Problem, fitted: WitnessRefit, points: Array) -> list[Verdict]:
     """Ask a refitted model about everybody who asks."""
     heard = []
     for wish, point in zip(problem.wishes, points, strict=True):

@@ -24,7 +24,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True)
-class Judged:
+class Verdict:
     """One query under one model: prediction, loss, how far on the goal's side, and how little of that is a tie.
 
     `slack` is how little short of the goal counts as there: of a probability or a range that is reached at its edge.
@@ -43,10 +43,10 @@ class Judged:
         return self.lead > self.tie - self.slack
 
 
-UNKNOWN = Judged(None, np.nan, np.nan, np.nan, None)  # no number is better than one that means nothing
+UNKNOWN = Verdict(None, np.nan, np.nan, np.nan, None)  # no number is better than one that means nothing
 
 
-def judged(problem: Problem, wish: Wish, outputs: Array, loss_at: Callable[[Array], float]) -> Judged:
+def judged(problem: Problem, wish: Wish, outputs: Array, loss_at: Callable[[Array], float]) -> Verdict:
     """Judge outputs (o,) of a model that is trained; `loss_at` gives its loss for a target (o,)."""
     if isinstance(wish, ValueWish):
         return _value(problem, wish, outputs, loss_at)
@@ -59,7 +59,7 @@ def judged(problem: Problem, wish: Wish, outputs: Array, loss_at: Callable[[Arra
     return of_logits(problem, wish, logits, losses, np.full(logits.size, TIE * (1 + float(np.abs(logits).max()))))
 
 
-def of_logits(problem: Problem, wish: ClassWish, logits: Array, losses: Array, ties: Array) -> Judged:
+def of_logits(problem: Problem, wish: ClassWish, logits: Array, losses: Array, ties: Array) -> Verdict:
     """Judge logits (k,), with every class's loss (k,), and how little (k,) of a lead over each is a tie.
 
     Of several classes that will do, the loss is that of the best among those that will not; with a target probability
@@ -83,10 +83,10 @@ def of_logits(problem: Problem, wish: ClassWish, logits: Array, losses: Array, t
     if wish.probability is not None:
         # A probability that is uncertain in its ninth digit is as good as reached at the digit itself.
         lead, tie, slack = probability - wish.probability, 0.0, TIE * wish.probability
-    return Judged(problem.people.classes[nearest], loss, lead, tie, probability, slack)
+    return Verdict(problem.people.classes[nearest], loss, lead, tie, probability, slack)
 
 
-def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[[Array], float]) -> Judged:
+def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[[Array], float]) -> Verdict:
     value = float(outputs[0]) if outputs.size == 1 else outputs
     loss = loss_at(np.clip(outputs, wish.nearest, wish.farthest))
     if problem.plain:
@@ -94,16 +94,16 @@ def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[
     else:
         room = float(np.minimum(outputs - wish.low, wish.high - outputs).min())
         size = 1.0 + float(np.abs(outputs).max())
-    return Judged(value, loss, room, 0.0, None, np.finfo(float).eps * size)  # at the edge of the range is inside it
+    return Verdict(value, loss, room, 0.0, None, np.finfo(float).eps * size)  # at the edge of the range is inside it
 
 
 @dataclass(frozen=True)
-class Together:
+class AuditSummary:
     """All who ask, before and after: what the audit reports of them."""
 
     problem: Problem
-    before: Sequence[Judged]
-    after: Sequence[Judged]
+    before: Sequence[Verdict]
+    after: Sequence[Verdict]
 
     def reported(self, kept: bool) -> dict[str, Any]:
         """Return the parts of an `oar.Audit` that speak of the queries; nothing succeeds unless limits are `kept`."""
@@ -131,7 +131,7 @@ class Together:
     def _enough(self, reached: list[bool]) -> bool:
         return bool(np.mean(reached) >= self.problem.enough - np.finfo(float).eps)
 
-    def _loss(self, each: Sequence[Judged]) -> float:
+    def _loss(self, each: Sequence[Verdict]) -> float:
         losses = np.array([one.loss for one in each])
         if self.problem.query.several == "worst":
             return float(losses.max())

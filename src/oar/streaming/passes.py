@@ -30,8 +30,8 @@ from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
 from oar.streaming.kernels import compiled
-from oar.streaming.scratch import Kept, Scratch
-from oar.streaming.signal_path import Stride, Walk, stepped
+from oar.streaming.scratch import ReadOnlyScratch, Scratch
+from oar.streaming.signal_path import SignalPath, Stride, stepped
 
 Array = NDArray[np.float64]
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
@@ -90,12 +90,14 @@ class Block:
     Everything that XLA is given is in chunks of ROWS people, the last ones filled up with people of no weight.
     """
 
-    def __init__(self, spec: Spec, reader: Reader | Given, start: int, first: int, last: int) -> None:
+    def __init__(self, spec: Spec, reader: Reader | RowsInMemory, start: int, first: int, last: int) -> None:
         """`start` is the position of the part's first person; `first` and `last` are within the part."""
         self.spec, self._reader, self._first, self._last = spec, reader, first, last
         self._from = start + first
         self.size = last - first
-        self.scratch = Scratch(spec.run, self._from) if isinstance(reader, Reader) else Kept(spec.run, self._from)
+        self.scratch = (
+            Scratch(spec.run, self._from) if isinstance(reader, Reader) else ReadOnlyScratch(spec.run, self._from)
+        )
 
     @property
     def dimensions(self) -> int:
@@ -140,7 +142,7 @@ class Block:
 
     # What a walk makes of them
 
-    def moves(self, walk: Walk) -> Array:
+    def moves(self, walk: SignalPath) -> Array:
         """Return everyone's moves at the end of a walk: kept ones, or else by walking from the last that were kept."""
         ahead, at, found = [], walk, self._kept(walk)
         while found is None and at.strides:
@@ -155,10 +157,10 @@ class Block:
         self.scratch.write("moves", walk.key, moves)
         return moves
 
-    def _kept(self, walk: Walk) -> Array | None:
+    def _kept(self, walk: SignalPath) -> Array | None:
         return self.scratch.read("moves", walk.key, (self.size, self.dimensions))
 
-    def ahead(self, walk: Walk, stride: Stride) -> Array:
+    def ahead(self, walk: SignalPath, stride: Stride) -> Array:
         """Return ∇_x s (n, d) at the end of a walk, by a stride's signal."""
         return self._scored(self.packed(walk), stride)
 
@@ -167,7 +169,7 @@ class Block:
         scores = self._passed("scores", packed, at, along, at[:, some], along[:, some])
         return scores.reshape(-1, self.dimensions)[: self.size] / self.spec.scale
 
-    def packed(self, walk: Walk) -> Array:
+    def packed(self, walk: SignalPath) -> Array:
         """Return moved features in chunks (c, r, d), in the training's units."""
         found = self.scratch.held("moved", walk.key)
         if found is None:
@@ -183,7 +185,7 @@ class Block:
         rows /= self.spec.scale
         return packed.reshape(-1, ROWS, self.dimensions)
 
-    def run(self, kind: str, walk: Walk, *arguments: Array) -> Any:
+    def run(self, kind: str, walk: SignalPath, *arguments: Array) -> Any:
         """Run one compiled pass where a walk led to; one result for all chunks."""
         return self._passed(kind, self.packed(walk), *arguments)
 
@@ -220,7 +222,7 @@ class Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class RowsInMemory:
     """People who are in memory: their data as a part would read them, with labels that are codes, or values."""
 
     rows: Rows
@@ -237,7 +239,7 @@ def in_memory(chunk: Chunk, spec: Spec) -> Block:
         assert chunk.values is not None
         labels = chunk.values[:, 0]
     rows = Rows(chunk.features, labels, chunk.weights, f"people from {chunk.start:,} on")
-    return Block(spec, Given(rows), chunk.start, 0, len(labels))
+    return Block(spec, RowsInMemory(rows), chunk.start, 0, len(labels))
 
 
 def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
@@ -247,7 +249,7 @@ def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
         yield Block(spec, reader, start, first, last)
 
 
-def total(part: Part, start: int, spec: Spec, walk: Walk, kind: str, *arguments: Array) -> Any:
+def total(part: Part, start: int, spec: Spec, walk: SignalPath, kind: str, *arguments: Array) -> Any:
     """Return a part's share of a sum that a refit or a solve needs."""
     import jax
 
@@ -258,7 +260,7 @@ def total(part: Part, start: int, spec: Spec, walk: Walk, kind: str, *arguments:
     return found
 
 
-def advance(part: Part, start: int, spec: Spec, walk: Walk, stride: Stride) -> tuple[float, float, Array]:
+def advance(part: Part, start: int, spec: Spec, walk: SignalPath, stride: Stride) -> tuple[float, float, Array]:
     """Take one more step; return the slope of the way to its aim, and risk and gradient at its θ where it leads."""
     slope, risk, gradient = 0.0, 0.0, np.zeros_like(stride.parameters)
     after = walk.then(stride)
@@ -286,7 +288,7 @@ def _inner(weights: Array, left: Array, right: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PathSums:
     """Sums over people at a walk's end, and since the walk before.
 
     Attributes:
@@ -300,8 +302,8 @@ class Compared:
     gap: float = 0.0
     steepest: float = 0.0
 
-    def __add__(self, other: Compared) -> Compared:
-        return Compared(
+    def __add__(self, other: PathSums) -> PathSums:
+        return PathSums(
             self.squared + other.squared,
             self.along + other.along,
             self.gap + other.gap,
@@ -309,9 +311,9 @@ class Compared:
         )
 
 
-def compare(part: Part, start: int, spec: Spec, walk: Walk, signal: Stride, last: Walk | None) -> Compared:
+def compare(part: Part, start: int, spec: Spec, walk: SignalPath, signal: Stride, last: SignalPath | None) -> PathSums:
     """Look at gradients at a walk's end, by a signal there, along the way from the last walk's end."""
-    found = Compared()
+    found = PathSums()
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, signal)
         before = None if last is None else block.moves(last)
@@ -323,12 +325,12 @@ def compare(part: Part, start: int, spec: Spec, walk: Walk, signal: Stride, last
                 squared, along = _inner(weights, change, change), -_inner(weights, change, uphill)
             each = radii * spec.norm.dual.length(uphill) - np.einsum("nd,nd->n", uphill, here)
             steepest = float((np.abs(uphill).max(axis=1) * (radii > 0)).max())
-            found = found + Compared(squared, along, float(weights @ np.maximum(each, 0.0)), steepest)
+            found = found + PathSums(squared, along, float(weights @ np.maximum(each, 0.0)), steepest)
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class PartStatistics:
     """Some people: their weight, mean and squared distances from it (d,), whether features differ, and a few of them.
 
     Attributes:
@@ -347,12 +349,12 @@ class Measured:
     targets: Array
     weights: Array
 
-    def __add__(self, other: Measured) -> Measured:
+    def __add__(self, other: PartStatistics) -> PartStatistics:
         """Put two groups together (Chan, Golub & LeVeque 1979), without losing digits to large means."""
         weight = self.weight + other.weight
         share = other.weight / weight if weight > 0 else 0.0
         apart = other.mean - self.mean
-        return Measured(
+        return PartStatistics(
             weight,
             self.mean + share * apart,
             self.squares + other.squares + self.weight * share * apart**2,
@@ -365,9 +367,9 @@ class Measured:
         )
 
 
-def measure(part: Part, start: int, spec: Spec, size: int) -> Measured:
+def measure(part: Part, start: int, spec: Spec, size: int) -> PartStatistics:
     """Measure a part's people; `size` is how many there are in all parts."""
-    found: Measured | None = None
+    found: PartStatistics | None = None
     for chunk in chunks_of(part.read(), start, spec.coding):
         rows = chunk.features
         weights = np.ones(len(rows)) if chunk.weights is None else chunk.weights
@@ -377,7 +379,7 @@ def measure(part: Part, start: int, spec: Spec, size: int) -> Measured:
         one_in = max(1, size // SAMPLE)
         few = slice(-chunk.start % one_in, None, one_in)  # by position, so that it is the same people in any parts
         targets = spec.targets(chunk.codes[few], None if chunk.values is None else chunk.values[few])
-        one = Measured(
+        one = PartStatistics(
             weight,
             mean,
             weights @ (rows - mean) ** 2,

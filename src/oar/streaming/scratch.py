@@ -172,7 +172,7 @@ class Scratch:
         return folder_of(self._run) / f"{self._first}-{what}-{key}.kept"
 
 
-class Kept(Scratch):
+class ReadOnlyScratch(Scratch):
     """The same, for who only looks: nothing is kept, and no folder made."""
 
     def hold(self, what: str, key: str, values: NDArray[Any]) -> None:

@@ -39,7 +39,7 @@ class Stride:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class SignalPath:
     """Steps, one after the other, from where people stand or from a common shift (d,) of all who may move."""
 
     strides: tuple[Stride, ...] = ()
@@ -60,15 +60,15 @@ class Walk:
         """What it is called."""
         return self.names[-1]
 
-    def then(self, stride: Stride) -> Walk:
+    def then(self, stride: Stride) -> SignalPath:
         """Return this walk with one more step."""
         name = _named(self.key.encode() + stride.signature)
-        return Walk((*self.strides, stride), self.shift, (*self.names, name))
+        return SignalPath((*self.strides, stride), self.shift, (*self.names, name))
 
     @property
-    def before(self) -> Walk:
+    def before(self) -> SignalPath:
         """The same without its last step."""
-        return Walk(self.strides[:-1], self.shift, self.names[:-1])
+        return SignalPath(self.strides[:-1], self.shift, self.names[:-1])
 
     def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
         """Return everyone's moves (n, d) before the first step."""

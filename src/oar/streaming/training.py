@@ -21,8 +21,8 @@ from oar.models.training import Array, Fit
 from oar.people.parts.population import StreamedPopulation
 from oar.problem import Problem
 from oar.streaming import scratch
-from oar.streaming.passes import Compared, Measured, Spec, advance, compare, measure, total
-from oar.streaming.signal_path import Stride, Walk
+from oar.streaming.passes import PartStatistics, PathSums, Spec, advance, compare, measure, total
+from oar.streaming.signal_path import SignalPath, Stride
 
 MANY = 1_000_000  # a number of chunks that is "many"
 COARSE = 1e-3  # the gradient norm of a fit to a few people, which is no better an estimate of everyone's
@@ -84,9 +84,9 @@ class StreamedTraining(LinearTraining):
         self._inverse: InverseCurvature | None = None
         self._known: tuple[str, bytes, tuple[float, Array]] | None = None
 
-    def _measured(self, spec: Spec) -> Measured:
+    def _measured(self, spec: Spec) -> PartStatistics:
         self.passes += 1
-        found: Measured | None = None
+        found: PartStatistics | None = None
         for one in self.people.mapped(measure, spec, self.size):
             found = one if found is None else found + one
         assert found is not None
@@ -94,7 +94,7 @@ class StreamedTraining(LinearTraining):
 
     def moved(self, moves: Any, columns: Any = None) -> Any:
         """Return a walk as it is; without one, that nobody moves."""
-        return Walk() if moves is None else moves
+        return SignalPath() if moves is None else moves
 
     def _run(self, kind: str, features: Any, *arguments: Array) -> list[Any]:
         """Run one pass over all parts; return one result, their sum."""
@@ -110,7 +110,7 @@ class StreamedTraining(LinearTraining):
             found = one if found is None else jax.tree.map(np.add, found, one)
         return [found]
 
-    def advance(self, walk: Walk, stride: Stride) -> float:
+    def advance(self, walk: SignalPath, stride: Stride) -> float:
         """Take a step; return the slope of the way to its aim. The risk where it leads is kept for the refit."""
         self.passes += 1
         slope, risk, gradient = 0.0, 0.0, np.zeros(self.shape)
@@ -119,10 +119,10 @@ class StreamedTraining(LinearTraining):
         self._known = walk.then(stride).key, stride.parameters.tobytes(), (risk, gradient)
         return slope
 
-    def compare(self, walk: Walk, signal: Stride, last: Walk | None) -> Compared:
+    def compare(self, walk: SignalPath, signal: Stride, last: SignalPath | None) -> PathSums:
         """Return the gap, and gradients along the way from the last walk's end."""
         self.passes += 1
-        found = Compared()
+        found = PathSums()
         for one in self.people.mapped(compare, self.spec, walk, signal, last):
             found = found + one
         return found
@@ -152,7 +152,7 @@ class StreamedTraining(LinearTraining):
         return None
 
 
-def _units(few: Measured, model: Linear) -> tuple[Array, Array]:
+def _units(few: PartStatistics, model: Linear) -> tuple[Array, Array]:
     """Return centre and scale, as `units` does for people in memory."""
     spread = np.sqrt(few.squares / few.weight)
     centre = few.mean

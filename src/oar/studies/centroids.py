@@ -28,11 +28,11 @@ from oar.people.population import Chunk
 from oar.plans import Audit, Result
 from oar.plans.explain.independence import Independence
 from oar.problem import Problem
-from oar.referee.centroids import SIZED, Centroids, heard
+from oar.referee.centroids import SIZED, UnmovedCentroids, heard
 from oar.referee.limits.moves import LIMIT_SLACK
 from oar.referee.proofs import within_radii
 from oar.referee.proofs.rounding import UNIT
-from oar.referee.verdicts import Together
+from oar.referee.verdicts import AuditSummary
 from oar.solvers import Exact
 from oar.solvers.centroids.exact import propose
 from oar.solvers.centroids.reach import Reach
@@ -133,7 +133,9 @@ class Classes:
         if abs(audit.margin) <= CLOSE * audit.tie:
             return None
         radii = budget * weights / self._totals * (1 + (self.people.size + 8) * UNIT)
-        seen = Centroids(self._sums / self._totals[:, None], self._scales, np.full(len(radii), float(self.people.size)))
+        seen = UnmovedCentroids(
+            self._sums / self._totals[:, None], self._scales, np.full(len(radii), float(self.people.size))
+        )
         return row_of(Result(problem, proposal, audit, proof=within_radii(problem, seen, radii)))
 
     def _acting(self, problem: Problem, draw: Draw) -> tuple[Array, NDArray[np.int64]]:
@@ -163,7 +165,7 @@ class Classes:
         before = self._sums / self._totals[:, None]
         after = (self._sums + weights[:, None] * moves) / self._totals[:, None]
         points = problem.asked.points
-        told = Together(
+        told = AuditSummary(
             problem,
             heard(problem, before, points, self._scales),
             heard(problem, after, points, self._scales),

@@ -43,7 +43,7 @@ BLOCK = 200  # nearest-centroid cells that are done at once
 
 
 @dataclass(frozen=True)
-class Unit:
+class WorkUnit:
     """Cells that are done together, by whoever claims them."""
 
     cells: tuple[Cell, ...]
@@ -127,7 +127,7 @@ class Work:
             )
         return self.kept[place]
 
-    def units(self, cells: Sequence[Cell]) -> list[Unit]:
+    def units(self, cells: Sequence[Cell]) -> list[WorkUnit]:
         """Return cells as they are done together: those from class sums first, then others in a random order.
 
         So what is known of the time that cells take is of all sorts of them, whatever budgets have to do with it.
@@ -140,7 +140,7 @@ class Work:
                 groups.setdefault((cell.model, number // BLOCK), []).append(cell)
             else:
                 groups.setdefault(self.asks_for(cell), []).append(cell)
-        found = [Unit(tuple(group), not isinstance(place, Cell)) for place, group in groups.items()]
+        found = [WorkUnit(tuple(group), not isinstance(place, Cell)) for place, group in groups.items()]
         shuffled = [found[place] for place in np.random.default_rng(0).permutation(len(found))]
         return sorted(shuffled, key=lambda unit: not unit.quick)
 
@@ -157,7 +157,7 @@ class Work:
         perturb = part_of(self.problem.action, Perturb)
         return 0 if perturb is None or perturb.seed is None else perturb.seed
 
-    def answers(self, unit: Unit) -> list[Row]:
+    def answers(self, unit: WorkUnit) -> list[Row]:
         """Answer the cells of a unit, each audited; {"error": text} where there is no answer."""
         if not unit.quick:
             with keeping_unmoved_refits(self.kept.setdefault("unmoved", {})):
@@ -186,7 +186,7 @@ class Work:
             return {"error": f"{type(error).__name__}: {error}"}
 
 
-def answered(work: Work, unit: Unit, alone: bool = False) -> list[Row]:
+def answered(work: Work, unit: WorkUnit, alone: bool = False) -> list[Row]:
     """Answer a unit on one thread of linear algebra; `alone` where nobody else has seen to that."""
     with one_thread() if alone else nullcontext():
         return work.answers(unit)

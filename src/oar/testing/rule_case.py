@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.online import OnlineProblem, Path, PulledBack, Rule, Stream, Update, Walk
+from oar.online import OnlineProblem, Path, PulledBack, Rollout, Rule, Stream, Update
 from oar.online.training.binding import update_of
 from oar.problem import Query
 
@@ -49,9 +49,9 @@ class RuleCase:
         return replace(self, stream=Stream(self.stream.people.some(rows), self.stream.when[rows]))
 
     @cached_property
-    def walk(self) -> Walk:
+    def walk(self) -> Rollout:
         """The rule, run over the rounds."""
-        return Walk(self.problem())
+        return Rollout(self.problem())
 
     @cached_property
     def moves(self) -> Array:

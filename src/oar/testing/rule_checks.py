@@ -12,7 +12,7 @@ import numpy as np
 
 from oar.errors import OARError
 from oar.models import NearestCentroid
-from oar.online import Walk, centroid_weights
+from oar.online import Rollout, centroid_weights
 from oar.online.rules.refits import moved_by
 from oar.testing.checks import Broken
 from oar.testing.rule_case import ROUNDS, Array, RuleCase
@@ -273,7 +273,7 @@ def kept_share(case: RuleCase) -> str:
 def _kept_otherwise(case: RuleCase) -> float:
     """Return by how much centroids move otherwise than kept_share says."""
     problem = case.problem(model=NearestCentroid(), query=case.query)
-    walk, people = Walk(problem), case.stream.people
+    walk, people = Rollout(problem), case.stream.people
     codes, gap = people.codes(0, people.size), 0.0
     with_moves, without = walk.forward(case.moves), walk.forward()
     for number in range(ROUNDS):

@@ -11,16 +11,16 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
 from oar.worlds.collective import Acting, is_policy
-from oar.worlds.deployed.predictions import Question, reading_model
+from oar.worlds.deployed.predictions import WorldQuery, reading_model
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
 from oar.worlds.protocol import Crowd
 from oar.worlds.records.critical_mass import critical_mass
 from oar.worlds.records.measures import Ledger, filtered_of, measured
-from oar.worlds.records.record import Round, Spent
+from oar.worlds.records.record import MovementLedger, Round
 from oar.worlds.records.table import Tables
 from oar.worlds.rounds.read_only import sealed
-from oar.worlds.rounds.step import Step, before_decision, deployed
+from oar.worlds.rounds.step import SimulationRound, before_decision, deployed
 from oar.worlds.world import World
 
 
@@ -83,8 +83,8 @@ class Simulation:
         model, every_class = reading_model(world.operator.model), self.register.every_class
         asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
         asked = asked or {None: world.query}
-        self.questions: dict[str | None, Question] = {
-            name: Question(query, model, every_class, "query") for name, query in asked.items() if query is not None
+        self.questions: dict[str | None, WorldQuery] = {
+            name: WorldQuery(query, model, every_class, "query") for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
@@ -168,11 +168,11 @@ class Simulation:
         state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
         known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
-        ledger, spent = Ledger(), {actor.name: Spent() for actor in self.actors}
+        ledger, spent = Ledger(), {actor.name: MovementLedger() for actor in self.actors}
         for number in range(self.rounds):
             check_interrupted()
             crowd = self._drawn("arrivals", number) if number else self._first
-            step = Step(self, number, crowd, known, tuple(past), spent)
+            step = SimulationRound(self, number, crowd, known, tuple(past), spent)
             first = step.done(state)
             after, answers = step.retrained(state, first)
             done = next((one for one in answers if one.handed.people is after.learned_from), first)

@@ -34,7 +34,7 @@ from oar.actions.limits.bounds import bound_of, column_of, is_number, listing, s
 from oar.actions.limits.contradictions import Possible
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
-from oar.actions.limits.rules import Range, Rule, Ruled, parse_rules
+from oar.actions.limits.rules import IfThenRule, Range, Ruled, parse_rules
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -240,7 +240,7 @@ class Limits:
         return tuple(link for text in self.links for link in parse_links(text))
 
     @property
-    def parsed_rules(self) -> tuple[Rule, ...]:
+    def parsed_rules(self) -> tuple[IfThenRule, ...]:
         """What the rules say."""
         return parse_rules(self.rules)
 
@@ -360,7 +360,7 @@ class Limits:
                     text = f"{name} {setting} = {said(schema[name], bound)}"
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
-    def _check_rules_links(self, rule: Rule, schema: Schema) -> None:
+    def _check_rules_links(self, rule: IfThenRule, schema: Schema) -> None:
         possible = Possible(schema)
         assert isinstance(rule.consequence, tuple)
         for link in rule.consequence:

@@ -27,24 +27,24 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Pyth
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearExpression:
     """A linear expression: factors of values and of changes, by name, and a constant."""
 
     values: dict[str, float] = field(default_factory=dict)
     changes: dict[str, float] = field(default_factory=dict)
     constant: float = 0.0
 
-    def times(self, factor: float) -> Linear:
+    def times(self, factor: float) -> LinearExpression:
         """Return it multiplied by a number."""
-        return Linear(
+        return LinearExpression(
             {name: factor * value for name, value in self.values.items()},
             {name: factor * value for name, value in self.changes.items()},
             factor * self.constant,
         )
 
-    def plus(self, other: Linear) -> Linear:
+    def plus(self, other: LinearExpression) -> LinearExpression:
         """Return the sum."""
-        return Linear(
+        return LinearExpression(
             _added(self.values, other.values), _added(self.changes, other.changes), self.constant + other.constant
         )
 
@@ -63,7 +63,7 @@ class Linear:
 class Link:
     """`expression` ≤ 0, and the text that it comes from."""
 
-    expression: Linear
+    expression: LinearExpression
     text: str
 
 
@@ -72,7 +72,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
 
     >>> [link] = parse_links("word_unique <= word_count + 3")
     >>> link.expression
-    Linear(values={'word_unique': 1.0, 'word_count': -1.0}, changes={}, constant=-3.0)
+    LinearExpression(values={'word_unique': 1.0, 'word_count': -1.0}, changes={}, constant=-3.0)
     """
     tree, names = _parsed(text)
     if not isinstance(tree, ast.Compare):
@@ -96,7 +96,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
     return tuple(found)
 
 
-def _check_size(said: Linear, text: str) -> None:
+def _check_size(said: LinearExpression, text: str) -> None:
     """Raise for numbers that overflow where they are multiplied by people's values, or have already."""
     for factor in (*said.values.values(), *said.changes.values()):
         if factor != 0 and not SMALLEST_FACTOR <= abs(factor) <= LARGEST_FACTOR:
@@ -140,16 +140,16 @@ def why(error: BaseException) -> str:
     return str(getattr(error, "msg", error) or type(error).__name__).splitlines()[0]
 
 
-def linear(node: ast.expr, names: dict[str, str], text: str) -> Linear:
+def linear(node: ast.expr, names: dict[str, str], text: str) -> LinearExpression:
     """Return the linear expression that a piece of syntax means."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return Linear(constant=_as_float(node.value))
+        return LinearExpression(constant=_as_float(node.value))
     if isinstance(node, ast.Name):
-        return Linear(values={names.get(node.id, node.id): 1.0})
+        return LinearExpression(values={names.get(node.id, node.id): 1.0})
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "change":
         if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Name):
             name = node.args[0].id
-            return Linear(changes={names.get(name, name): 1.0})
+            return LinearExpression(changes={names.get(name, name): 1.0})
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         return linear(node.operand, names, text).times(-1.0 if isinstance(node.op, ast.USub) else 1.0)
     elif isinstance(node, ast.BinOp):
@@ -159,7 +159,7 @@ def linear(node: ast.expr, names: dict[str, str], text: str) -> Linear:
     )
 
 
-def _combined(node: ast.BinOp, names: dict[str, str], text: str) -> Linear:
+def _combined(node: ast.BinOp, names: dict[str, str], text: str) -> LinearExpression:
     left, right = linear(node.left, names, text), linear(node.right, names, text)
     if isinstance(node.op, ast.Add):
         return left.plus(right)

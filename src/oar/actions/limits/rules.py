@@ -75,7 +75,7 @@ Way = tuple[Range | Link, ...]
 
 
 @dataclass(frozen=True)
-class Rule:
+class IfThenRule:
     """`conditions` together imply the consequence: a comparison, or links."""
 
     conditions: tuple[Comparison, ...]
@@ -230,7 +230,7 @@ def _edge(column: Column, value: Any, where: str) -> float:
     return float(value)
 
 
-def parse_rule(text: Any) -> Rule:
+def parse_rule(text: Any) -> IfThenRule:
     """Return what a text states.
 
     >>> rule = parse_rule("if job == 'none' and not owns then income <= 1000")
@@ -250,9 +250,9 @@ def parse_rule(text: Any) -> Rule:
     conditions = tuple(each for part in parts for each in _comparisons(part, names, text, "condition"))
     consequence, names = _syntax(follows, text)
     if _is_of_one_column(consequence):
-        return Rule(conditions, _comparisons(consequence, names, text, "consequence")[0], text)
+        return IfThenRule(conditions, _comparisons(consequence, names, text, "consequence")[0], text)
     try:
-        return Rule(conditions, parse_links(follows), text)
+        return IfThenRule(conditions, parse_links(follows), text)
     except OptionError as error:
         raise OptionError(
             f"rules, {text!r}: the consequence must compare one column with a value, or be a link of columns that "
@@ -260,7 +260,7 @@ def parse_rule(text: Any) -> Rule:
         ) from None
 
 
-def parse_rules(texts: Sequence[Any]) -> tuple[Rule, ...]:
+def parse_rules(texts: Sequence[Any]) -> tuple[IfThenRule, ...]:
     """Return what several texts state."""
     return tuple(parse_rule(text) for text in texts)
 

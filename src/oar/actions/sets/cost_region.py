@@ -26,7 +26,7 @@ ROUNDED = 1e-12  # share of a number that rounding may add to it
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class CostRegion:
     """What people may do, in coordinates of cost u = costs · δ.
 
     Moves (n, r) are of some of the table's d coordinates: of those that somebody may move, once it is `reduced`.
@@ -47,12 +47,12 @@ class Measured:
     columns: Rows
     costs: Array
     steps: Array
-    ruled: Rules | None = None
+    ruled: TableRules | None = None
     where: Neighbourhood | None = None
     features: Array = field(default_factory=lambda: np.zeros((0, 0)))
     who: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
-    def of(self, rows: NDArray[np.intp]) -> Measured:
+    def of(self, rows: NDArray[np.intp]) -> CostRegion:
         """Return what some of the people may do."""
         return replace(
             self,
@@ -62,7 +62,7 @@ class Measured:
             who=self.who[rows] if self.who.size else self.who,
         )
 
-    def reduced(self) -> Measured:
+    def reduced(self) -> CostRegion:
         """Return the same of those coordinates alone that somebody may move: others only take time."""
         free = self.unruled.movable
         return replace(
@@ -105,7 +105,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class TableRules:
     """Rules of a table, and everyone's region without them."""
 
     rules: tuple[Ruled, ...]
@@ -213,7 +213,7 @@ def measure(
     norm: Norm,
     index: Any = None,
     still: NDArray[np.bool_] | None = None,
-) -> Measured:
+) -> CostRegion:
     """Return what people with these features (n, d) may do; `limits` have been checked against the schema.
 
     Values that are `still` (n, columns) stay as they are, whatever limits say: they were filled in, and are nobody's.
@@ -251,10 +251,10 @@ def measure(
     everywhere = np.arange(encoding.dimensions)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
     if not limits.rules:
-        return Measured(region, everywhere, costs, steps, features=features)
-    ruled = Rules(limits.ruled(encoding.schema), encoding, costs, region)
+        return CostRegion(region, everywhere, costs, steps, features=features)
+    ruled = TableRules(limits.ruled(encoding.schema), encoding, costs, region)
     narrowed = ruled.narrowed(region, features, features)
-    return Measured(narrowed, everywhere, costs, steps, ruled, features=features)
+    return CostRegion(narrowed, everywhere, costs, steps, ruled, features=features)
 
 
 def on_bounds(limits: Limits, encoding: Encoding, before: Array, moves: Array) -> Array:

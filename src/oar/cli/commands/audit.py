@@ -14,7 +14,7 @@ from oar.cli.exits import clear_endings
 from oar.cli.inputs.card_limits import BUDGET, TERMS, limits_of
 from oar.cli.inputs.file_dialects import Writing
 from oar.cli.inputs.people import Layout, check_data
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
 from oar.cli.tables import check_file
 from oar.errors import OptionError
@@ -106,7 +106,7 @@ def audit(
             plain=schema is None,
             of_card=True,
         )
-        asked = Asked(
+        asked = ProblemArguments(
             data,
             layout,
             query=query,
@@ -193,7 +193,7 @@ def _single(card: Card) -> Any:
     return list(card.goal) if card.classes is None and isinstance(card.goal, tuple) else card.goal
 
 
-def _problem(asked: Asked, card: Card) -> Problem:
+def _problem(asked: ProblemArguments, card: Card) -> Problem:
     """Return what the card is for, put to these people."""
     from oar.actions import Perturb
     from oar.models import NearestCentroid, Scaled
@@ -261,7 +261,7 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
     return stay.followed(card)
 
 
-def _save(found: Audit, card: Card, asked: Asked, problem: Problem, out: Path) -> None:
+def _save(found: Audit, card: Card, asked: ProblemArguments, problem: Problem, out: Path) -> None:
     from oar.files import replace_atomically
     from oar.report.files.json import json_text
     from oar.report.plan.answer import told

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oar.cli.inputs.asked_again import asked_from_json
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.problem import ProblemArguments
 from oar.errors import NumericsError, OARError, OptionError, StorageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FolderAudit:
     """What was found out about a folder.
 
     Attributes:
@@ -82,7 +82,7 @@ class Found:
         return whole | publishable(found, people.size, names_of(people))
 
 
-def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
+def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit:
     """Check a plan's files, then its moves and its card, with nothing said again."""
     from oar.referee import audit
     from oar.report.files.manifest import check, keyed, read_private
@@ -98,7 +98,7 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> Found:
             same = private["data"]["hmac"] == keyed(bytes.fromhex(private["key"]), asked.source.sha256)
         plan = _moved(problem, folder)
     stage("refitting")
-    found = Found(checked.plan, checked.told, same, problem, _words(plan), audit(plan), None, None)
+    found = FolderAudit(checked.plan, checked.told, same, problem, _words(plan), audit(plan), None, None)
     found = replace(found, others=_others(plan, found.moves))
     if not (folder / CARD).is_file():
         return found
@@ -121,7 +121,7 @@ def _as_delivered(folder: Path, differs: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def _asked(private: dict[str, Any], data: Path | None) -> Iterator[Asked]:
+def _asked(private: dict[str, Any], data: Path | None) -> Iterator[ProblemArguments]:
     with tempfile.TemporaryDirectory(prefix="oar-audit-") as place:
         asked = asked_from_json(private["asked"], data, Path(place))
         if data is None and asked.example is None:
@@ -189,7 +189,7 @@ def _effects(others: Collateral, fewest: int = 0) -> list[tuple[str, str]]:
     ]
 
 
-def _with_card(found: Found, plan: Plan, path: Path) -> Found:
+def _with_card(found: FolderAudit, plan: Plan, path: Path) -> FolderAudit:
     import numpy as np
 
     from oar.plans import Card

@@ -10,7 +10,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.people import word
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
 from oar.cli.tables import check_file, lined, save_rows, tell_limits
 from oar.errors import OptionError
@@ -29,7 +29,7 @@ Out = Annotated[Path | None, typer.Option(help="File to write the table to, .csv
 
 @given.asks
 def leverage(
-    asked: Asked, group: By = None, shares: Shares = None, out: Out = None, force: given.Force = False
+    asked: ProblemArguments, group: By = None, shares: Shares = None, out: Out = None, force: given.Force = False
 ) -> None:
     """Tell how much leverage groups have: what each could do for the query alone, all others staying as they are.
 
@@ -57,7 +57,7 @@ def leverage(
         typer.echo(f"\nDone. Written to {out}")
 
 
-def _contenders(asked: Asked, group: str | None, shares: str) -> list[tuple[str, str]]:
+def _contenders(asked: ProblemArguments, group: str | None, shares: str) -> list[tuple[str, str]]:
     """Return names and what --participants would be for each."""
     if group is None:
         return [(share.strip(), share.strip()) for share in shares.split(",")]

@@ -9,13 +9,13 @@ import typer
 
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
-from oar.cli.inputs.people import Table
+from oar.cli.inputs.people import TableInput
 from oar.cli.tables import check_file
 
 
 @given.looks
 def limits(
-    table: Table,
+    table: TableInput,
     schema: given.SchemaFile = None,
     output: Annotated[
         Path | None, typer.Option(help="TOML file to write the limits to, to be edited.", show_default=False)

@@ -15,7 +15,7 @@ from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.asked_again import asked_to_json
 from oar.cli.inputs.people import check_data
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import Stage, stages
 from oar.errors import NumericsError
 
@@ -47,7 +47,7 @@ Whom = Annotated[
 
 @given.asks
 def plan(
-    asked: Asked,
+    asked: ProblemArguments,
     out: Out = None,
     group: given.Group = None,
     held_out: HeldOut = None,
@@ -76,7 +76,7 @@ def plan(
     typer.echo(_summary(facts, folder, files, name))
 
 
-def _planned(asked: Asked, group: str | None, held_out: Path | None, stage: Stage) -> Any:
+def _planned(asked: ProblemArguments, group: str | None, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
     from oar.goals.held_out import held_out_people

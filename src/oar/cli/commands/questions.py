@@ -9,7 +9,7 @@ import typer
 
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
-from oar.cli.inputs.problem import Asked
+from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
 from oar.cli.tables import check_file, save_rows, tell_limits
 from oar.errors import OARError
@@ -18,7 +18,7 @@ Out = Annotated[Path | None, typer.Option(help="File to write the answers to, .c
 
 
 @given.asks
-def questions(asked: Asked, out: Out = None, force: given.Force = False) -> None:
+def questions(asked: ProblemArguments, out: Out = None, force: given.Force = False) -> None:
     """Tell how far each must be able to go, how many must take part, and when that beats going alone.
 
     "At least" and "no fewer" are said only where that is proved; "at most" and "found" are what refits have shown.

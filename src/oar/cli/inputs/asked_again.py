@@ -11,7 +11,7 @@ from typing import Any
 
 from oar.cli.inputs.file_dialects import Writing
 from oar.cli.inputs.people import Layout
-from oar.cli.inputs.problem import NO_LIMITS, Asked
+from oar.cli.inputs.problem import NO_LIMITS, ProblemArguments
 from oar.errors import DataError, StorageError
 from oar.opening.fields import Fields
 
@@ -27,7 +27,7 @@ READ: dict[str, Callable[[Fields, str], Any]] = {  # by how dataclasses say it
 }
 
 
-def asked_to_json(asked: Asked) -> dict[str, Any]:
+def asked_to_json(asked: ProblemArguments) -> dict[str, Any]:
     """Return what was asked, and every file that says some of it."""
     query = asked.query
     found = _to_json(asked)
@@ -47,10 +47,10 @@ def _to_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def asked_from_json(content: Any, data: Path | None, folder: Path) -> Asked:
+def asked_from_json(content: Any, data: Path | None, folder: Path) -> ProblemArguments:
     """Return what was asked, of the people in a file; files are written into a folder again."""
     try:
-        return _from_json(Asked, Fields(content, "asked"), folder, data=data)
+        return _from_json(ProblemArguments, Fields(content, "asked"), folder, data=data)
     except (DataError, OSError, ValueError) as error:  # no name of a file, no base 64
         raise StorageError(
             f"private.json: what was asked cannot be read ({error}); use the oar that wrote it, or audit plan.json "

@@ -114,7 +114,7 @@ def loaded(schema: Path | Schema) -> Schema:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableInput:
     """A file that is looked at, and how it is laid out; nothing of it is planned for."""
 
     file: Path

@@ -23,7 +23,7 @@ EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProblemArguments:
     """What was asked on the command line; `source` and `problem` are made of it when they are needed."""
 
     data: Path | None
@@ -73,7 +73,7 @@ class Asked:
         limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
         return Keep(**limits) if any(value is not None for value in limits.values()) else None
 
-    def among(self, participants: str) -> Asked:
+    def among(self, participants: str) -> ProblemArguments:
         """Return the same question with others taking part; people are read once."""
         other = replace(self, participants=participants)
         other.__dict__["source"] = self.source

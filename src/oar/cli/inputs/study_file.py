@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oar.cli.error_words import in_options
-from oar.cli.inputs.problem import MODELS, NO_LIMITS, Asked, model_called
+from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_called
 from oar.cli.options import about_files, about_people
 from oar.errors import DataError, OptionError, StorageError, choose
 from oar.opening import read_toml
@@ -46,7 +46,7 @@ class StudyFile:
     """What a study's file says."""
 
     path: Path
-    asked: Asked
+    asked: ProblemArguments
     axes: dict[str, Any]
     cells: list[dict[str, Any]] | None
     store: Path
@@ -101,7 +101,7 @@ class StudyFile:
         named = self.axes.get("queries") or [one["query"] for one in self._told_cells or () if "query" in one]
         return list(dict.fromkeys(map(str, named or [self.asked.asked_of])))
 
-    def _asking(self, query: str) -> Asked:
+    def _asking(self, query: str) -> ProblemArguments:
         beside = self.path.parent / query
         text = str(beside) if beside.suffix and os.path.isfile(beside) else query
         other = replace(self.asked, query=text, model=self._models[0])

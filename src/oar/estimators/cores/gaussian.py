@@ -87,10 +87,10 @@ class GaussianCore(Core):
         """Raise where priors are not for these classes."""
         self._shares(people)
 
-    def training(self, rows: Array, people: Population) -> GaussianTraining:
+    def training(self, rows: Array, people: Population) -> GaussianCoreTraining:
         """Bind it, weights and all."""
         weights = people.row_weights
-        return GaussianTraining(self, rows, people.class_rows(), weights / weights.sum(), self._shares(people))
+        return GaussianCoreTraining(self, rows, people.class_rows(), weights / weights.sum(), self._shares(people))
 
     def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Gaussians:
         """Return theta_, var_ and class_prior_, classes in the people's order."""
@@ -98,7 +98,7 @@ class GaussianCore(Core):
         with np.errstate(divide="ignore"):  # a prior may be 0
             return Gaussians(fitted.theta_[order], fitted.var_[order], np.log(fitted.class_prior_)[order])
 
-    def own_parameters(self, training: GaussianTraining, flat: Array) -> Gaussians:
+    def own_parameters(self, training: GaussianCoreTraining, flat: Array) -> Gaussians:
         """Return flat parameters as `Gaussians`."""
         return Gaussians.of(flat, training.classes)
 
@@ -113,7 +113,7 @@ class GaussianCore(Core):
         return found if places is None else found[:, np.argsort(places)]
 
 
-class GaussianTraining:
+class GaussianCoreTraining:
     """Implements `Training`; θ is means, variances and log shares, one after the other."""
 
     def __init__(self, core: GaussianCore, features: Array, targets: Array, weights: Array, log: Array | None) -> None:
@@ -222,7 +222,7 @@ class GaussianTraining:
         found[:, widened.feature] -= pull * inverse * (features[:, widened.feature] - widened.mean)
         return found if columns is None else found[:, columns]
 
-    def contributing(self, targets: Array, weights: Array) -> GaussianTraining:
+    def contributing(self, targets: Array, weights: Array) -> GaussianCoreTraining:
         """Return the same training for other class shares (n, k) and weights (n,) that sum to 1."""
         other = copy.copy(self)
         other.targets, other.weights, other.passes = targets, weights, 0

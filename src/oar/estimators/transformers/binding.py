@@ -17,12 +17,12 @@ from oar.estimators.transformers.fields import Array, Flow, beside, chosen, numb
 from oar.estimators.transformers.nodes import Beside, Chain, Encode, Learned, Node
 from oar.estimators.transformers.passes import fitted_and_transformed
 from oar.estimators.transformers.pca import Principal, components_kept
-from oar.estimators.transformers.scalers import MaxAbs, MinMax, Robust, Standard, Unit
+from oar.estimators.transformers.scalers import MaxAbs, MinMax, Robust, Standard, UnitLength
 
 STAYS, SHIFTS, CHANGES = range(3)  # what becomes of rows if everybody's are shifted alike: nothing, a shift, or else
 
 
-class Bound(NamedTuple):
+class BoundTransformer(NamedTuple):
     """A transformer bound to columns.
 
     Attributes:
@@ -43,7 +43,7 @@ class Incoming(NamedTuple):
     rows: Callable[[], Array]
 
 
-class Kind(NamedTuple):
+class TransformerKind(NamedTuple):
     """One kind of transformer.
 
     Attributes:
@@ -53,13 +53,13 @@ class Kind(NamedTuple):
         table: whether it tells columns apart, so that of people with a schema it must be given the table.
     """
 
-    bind: Callable[[Any, Any, Incoming], Bound]
+    bind: Callable[[Any, Any, Incoming], BoundTransformer]
     shift: Callable[[Any, int], int]
     smooth: bool = True
     table: bool = False
 
 
-def kind_of(transformer: Any) -> Kind:
+def kind_of(transformer: Any) -> TransformerKind:
     """Return what is known of a transformer; raise, with what to use instead, where nothing is."""
     kind = type(transformer)
     if transformer is None or isinstance(transformer, str):
@@ -69,12 +69,12 @@ def kind_of(transformer: Any) -> Kind:
     return KNOWN[kind.__name__]
 
 
-def bind(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
+def bind(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     """Bind one transformer."""
     return kind_of(transformer).bind(transformer, fitted, incoming)
 
 
-def bind_all(steps: list[tuple[Any, Any]], incoming: Incoming) -> Bound:
+def bind_all(steps: list[tuple[Any, Any]], incoming: Incoming) -> BoundTransformer:
     """Bind several, one after the other: pairs of the transformer and its fitted self, or None."""
     nodes: list[Node] = []
     learned: list[Learned] = []
@@ -84,10 +84,10 @@ def bind_all(steps: list[tuple[Any, Any]], incoming: Incoming) -> Bound:
         learned.append(found.learned)
         incoming = Incoming(found.flow, _after(found, incoming.rows))
     read = tuple(learned) if all(one is not None for one in learned) else None
-    return Bound(Chain(tuple(nodes)), incoming.flow, read)
+    return BoundTransformer(Chain(tuple(nodes)), incoming.flow, read)
 
 
-def _after(bound: Bound, rows: Callable[[], Array]) -> Callable[[], Array]:
+def _after(bound: BoundTransformer, rows: Callable[[], Array]) -> Callable[[], Array]:
     """Return how people stand after a transformer; computed only if somebody asks."""
 
     def after() -> Array:
@@ -109,28 +109,28 @@ def refused(name: str, why: str) -> OptionError:
     )
 
 
-def _numeric(incoming: Incoming, make: Callable[[Incoming], tuple[Node, Any, int]]) -> Bound:
+def _numeric(incoming: Incoming, make: Callable[[Incoming], tuple[Node, Any, int]]) -> BoundTransformer:
     """Bind what is for numbers, after levels that are numbers have become them."""
     flow, first = incoming.flow, None
     if any(field.kind != "number" for field in flow.fields):
         parts, width = plainly(flow)
         first = Encode(parts)
-        seen = Incoming(numbers(width, flow.sparse), _after(Bound(first, flow, ()), incoming.rows))
+        seen = Incoming(numbers(width, flow.sparse), _after(BoundTransformer(first, flow, ()), incoming.rows))
     else:
         seen = incoming
     node, learned, width = make(seen)
     out = numbers(width, None if isinstance(node, Principal) else flow.sparse)
     if first is None:
-        return Bound(node, out, learned)
-    return Bound(Chain((first, node)), out, None if learned is None else ((), learned))
+        return BoundTransformer(node, out, learned)
+    return BoundTransformer(Chain((first, node)), out, None if learned is None else ((), learned))
 
 
-def as_numbers(incoming: Incoming) -> Bound:
+def as_numbers(incoming: Incoming) -> BoundTransformer:
     """Bind what the estimator itself does with columns: it takes them for numbers."""
     return _numeric(incoming, lambda seen: (Node(), (), seen.flow.width))
 
 
-def _standard(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _standard(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     def make(seen: Incoming) -> tuple[Node, Any, int]:
         width, learned = seen.flow.width, None
         if fitted is not None:
@@ -141,7 +141,7 @@ def _standard(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
     return _numeric(incoming, make)
 
 
-def _min_max(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _min_max(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     if scaler.clip:
         raise refused("MinMaxScaler(clip=True)", "has no slope beyond the ends")
     low, high = (float(end) for end in scaler.feature_range)
@@ -149,14 +149,14 @@ def _min_max(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
     return _numeric(incoming, lambda seen: (MinMax(low, high), learned, seen.flow.width))
 
 
-def _max_abs(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _max_abs(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     if getattr(scaler, "clip", False):
         raise refused("MaxAbsScaler(clip=True)", "has no slope beyond the ends")
     learned = None if fitted is None else (fitted.max_abs_,)
     return _numeric(incoming, lambda seen: (MaxAbs(), learned, seen.flow.width))
 
 
-def _robust(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _robust(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     from scipy.stats import norm
 
     low, high = (float(share) / 100 for share in scaler.quantile_range)
@@ -173,11 +173,11 @@ def _robust(scaler: Any, fitted: Any, incoming: Incoming) -> Bound:
     return _numeric(incoming, make)
 
 
-def _normalizer(normalizer: Any, fitted: Any, incoming: Incoming) -> Bound:
-    return _numeric(incoming, lambda seen: (Unit(str(normalizer.norm)), (), seen.flow.width))
+def _normalizer(normalizer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+    return _numeric(incoming, lambda seen: (UnitLength(str(normalizer.norm)), (), seen.flow.width))
 
 
-def _pca(pca: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _pca(pca: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     wanted = pca.n_components
     if isinstance(wanted, str):
         raise refused(f"PCA(n_components={wanted!r})", "chooses by itself how many components there are")
@@ -215,46 +215,46 @@ def _check_pca(pca: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def _one_hot(encoder: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _one_hot(encoder: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise refused("OneHotEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
     parts, width = one_hot(encoder, fitted, incoming.flow)
-    return Bound(Encode(parts), numbers(width, (lambda: True) if encoder.sparse_output else None), ())
+    return BoundTransformer(Encode(parts), numbers(width, (lambda: True) if encoder.sparse_output else None), ())
 
 
-def _ordinal(encoder: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _ordinal(encoder: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise refused("OrdinalEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
     parts, width = codes(encoder, fitted, incoming.flow)
-    return Bound(Encode(parts), numbers(width), ())
+    return BoundTransformer(Encode(parts), numbers(width), ())
 
 
-def _imputer(imputer: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _imputer(imputer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     """Bind an imputer: nobody here has missing values (a Population has none), so that it changes nothing."""
     missing = imputer.missing_values
     absent = missing is None or type(missing).__name__ == "NAType" or missing != missing
     if not absent:  # anything but NaN, None and NA is a value that people may have
         raise refused(f"{type(imputer).__name__}(missing_values={missing!r})", "changes values that people may have")
-    return Bound(Node(), incoming.flow.nameless(), ())
+    return BoundTransformer(Node(), incoming.flow.nameless(), ())
 
 
-def _function(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _function(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     if getattr(transformer, "func", None) is not None:
         raise refused("FunctionTransformer(func=…)", "is a function of its own")
-    return Bound(Node(), incoming.flow, ())
+    return BoundTransformer(Node(), incoming.flow, ())
 
 
-def _pipeline(pipeline: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _pipeline(pipeline: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     own = [None] * len(pipeline.steps) if fitted is None else [step for _, step in fitted.steps]
     return bind_all([(step, done) for (_, step), done in zip(pipeline.steps, own, strict=True)], incoming)
 
 
-def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
+def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     """Bind a ColumnTransformer: each for its columns, then the remainder."""
     if transformer.transformer_weights:
         raise refused("ColumnTransformer(transformer_weights=…)", "weighs its parts")
     flow, left = incoming.flow, set(range(len(incoming.flow.fields)))
-    branches: list[tuple[tuple[int, ...], Bound]] = []
+    branches: list[tuple[tuple[int, ...], BoundTransformer]] = []
     jobs = []
     for name, part, columns in transformer.transformers:
         which = chosen(columns, flow, f"ColumnTransformer's {name!r}")
@@ -272,11 +272,13 @@ def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> Bound:
     learned = tuple(bound.learned for _, bound in branches)
     node = Beside(tuple((places, bound.node) for places, bound in branches))
     read = learned if all(one is not None for one in learned) else None
-    return Bound(node, beside([bound.flow for _, bound in branches], _stacked(transformer, branches, incoming)), read)
+    return BoundTransformer(
+        node, beside([bound.flow for _, bound in branches], _stacked(transformer, branches, incoming)), read
+    )
 
 
 def _stacked(
-    transformer: Any, branches: list[tuple[tuple[int, ...], Bound]], incoming: Incoming
+    transformer: Any, branches: list[tuple[tuple[int, ...], BoundTransformer]], incoming: Incoming
 ) -> Callable[[], bool] | None:
     """Return what reports whether a ColumnTransformer makes a sparse matrix: if few entries are not 0."""
     if all(bound.flow.sparse is None for _, bound in branches):
@@ -321,20 +323,20 @@ def _centred(attribute: str) -> Callable[[Any, int], int]:
     return lambda scaler, shift: STAYS if shift <= SHIFTS and getattr(scaler, attribute) else shift
 
 
-KNOWN: dict[str, Kind] = {
-    "Pipeline": Kind(_pipeline, _through),
-    "ColumnTransformer": Kind(
+KNOWN: dict[str, TransformerKind] = {
+    "Pipeline": TransformerKind(_pipeline, _through),
+    "ColumnTransformer": TransformerKind(
         _columns, lambda all_, shift: max(kind_of(one).shift(one, shift) for one in _parts(all_)), table=True
     ),
-    "StandardScaler": Kind(_standard, _centred("with_mean")),
-    "MinMaxScaler": Kind(_min_max, lambda _, shift: STAYS if shift <= SHIFTS else shift, smooth=False),
-    "MaxAbsScaler": Kind(_max_abs, lambda _, shift: STAYS if shift == STAYS else CHANGES, smooth=False),
-    "RobustScaler": Kind(_robust, _centred("with_centering"), smooth=False),
-    "Normalizer": Kind(_normalizer, lambda _, shift: STAYS if shift == STAYS else CHANGES),
-    "OneHotEncoder": Kind(_one_hot, lambda _, shift: CHANGES, table=True),
-    "OrdinalEncoder": Kind(_ordinal, lambda _, shift: CHANGES, table=True),
-    "SimpleImputer": Kind(_imputer, lambda _, shift: shift),
-    "KNNImputer": Kind(_imputer, lambda _, shift: shift),
-    "PCA": Kind(_pca, lambda _, shift: STAYS if shift <= SHIFTS else shift),
-    "FunctionTransformer": Kind(_function, lambda _, shift: shift),
+    "StandardScaler": TransformerKind(_standard, _centred("with_mean")),
+    "MinMaxScaler": TransformerKind(_min_max, lambda _, shift: STAYS if shift <= SHIFTS else shift, smooth=False),
+    "MaxAbsScaler": TransformerKind(_max_abs, lambda _, shift: STAYS if shift == STAYS else CHANGES, smooth=False),
+    "RobustScaler": TransformerKind(_robust, _centred("with_centering"), smooth=False),
+    "Normalizer": TransformerKind(_normalizer, lambda _, shift: STAYS if shift == STAYS else CHANGES),
+    "OneHotEncoder": TransformerKind(_one_hot, lambda _, shift: CHANGES, table=True),
+    "OrdinalEncoder": TransformerKind(_ordinal, lambda _, shift: CHANGES, table=True),
+    "SimpleImputer": TransformerKind(_imputer, lambda _, shift: shift),
+    "KNNImputer": TransformerKind(_imputer, lambda _, shift: shift),
+    "PCA": TransformerKind(_pca, lambda _, shift: STAYS if shift <= SHIFTS else shift),
+    "FunctionTransformer": TransformerKind(_function, lambda _, shift: shift),
 }

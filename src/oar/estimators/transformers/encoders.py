@@ -8,18 +8,18 @@ import numpy as np
 
 from oar.errors import DataError, OptionError
 from oar.estimators.transformers.fields import Field, Flow
-from oar.estimators.transformers.nodes import Part
+from oar.estimators.transformers.nodes import ColumnEncoding
 from oar.people.labels import plain
 
 Matrix = list[list[float]]
 
 
-def plainly(flow: Flow) -> tuple[tuple[Part, ...], int]:
+def plainly(flow: Flow) -> tuple[tuple[ColumnEncoding, ...], int]:
     """Return every column as one number: levels that are numbers by their values, and flags as they are."""
     parts = []
     for field in flow.fields:
         if field.kind in ("number", "flag"):
-            parts.append(Part("number", field.start))
+            parts.append(ColumnEncoding("number", field.start))
             continue
         wrong = next((level for level in field.levels if isinstance(level, str) or not np.isreal(level)), None)
         if wrong is not None:
@@ -31,7 +31,7 @@ def plainly(flow: Flow) -> tuple[tuple[Part, ...], int]:
     return tuple(parts), len(parts)
 
 
-def one_hot(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[Part, ...], int]:
+def one_hot(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[ColumnEncoding, ...], int]:
     """Return each column's OneHotEncoder: all levels of the schema, in scikit-learn's order, without a dropped one.
 
     A level that nobody has gets a column too, which scikit-learn makes only once somebody has it. It is always zero
@@ -48,7 +48,7 @@ def one_hot(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[Part, ...], in
     return tuple(parts), width
 
 
-def codes(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[Part, ...], int]:
+def codes(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[ColumnEncoding, ...], int]:
     """Return each column's OrdinalEncoder: 0, 1, … in scikit-learn's order of those levels that somebody has."""
     parts = []
     for number, field in enumerate(flow.fields):
@@ -63,8 +63,8 @@ def codes(encoder: Any, fitted: Any, flow: Flow) -> tuple[tuple[Part, ...], int]
     return tuple(parts), len(parts)
 
 
-def _part(field: Field, matrix: Matrix) -> Part:
-    return Part(field.kind, field.start, len(field.levels), tuple(map(tuple, matrix)))
+def _part(field: Field, matrix: Matrix) -> ColumnEncoding:
+    return ColumnEncoding(field.kind, field.start, len(field.levels), tuple(map(tuple, matrix)))
 
 
 def _present(field: Field, level: Any) -> bool:

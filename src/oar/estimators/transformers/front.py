@@ -14,7 +14,7 @@ from oar.estimators.rows_for_estimators import Handing
 from oar.estimators.transformers.binding import (
     SHIFTS,
     STAYS,
-    Bound,
+    BoundTransformer,
     Incoming,
     as_numbers,
     bind_all,
@@ -130,7 +130,7 @@ class Front:
         own = [None] * len(steps) if fitted is None else self._steps(fitted)
         incoming = Incoming(flow_of(people, self.table, frame), lambda: present)
         bound = bind_all(list(zip(steps, own, strict=True)), incoming)
-        last: Bound = as_numbers(Incoming(bound.flow, incoming.rows))
+        last: BoundTransformer = as_numbers(Incoming(bound.flow, incoming.rows))
         learned = None if bound.learned is None else (bound.learned, last.learned)
         return BoundFront(Chain((bound.node, last.node)), last.flow.sparse, learned)
 

@@ -95,7 +95,7 @@ class Beside(Node):
 
 
 @dataclass(frozen=True)
-class Part:
+class ColumnEncoding:
     """How one column becomes numbers: each of its levels a row of a matrix (k, w'); a number stays one.
 
     Attributes:
@@ -118,7 +118,7 @@ class Encode(Node):
     whole ones (see `hats`).
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ColumnEncoding, ...]
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Return the columns' numbers, side by side: one product for all but ranks, which is quick to compile."""

@@ -141,7 +141,7 @@ class Robust(Node):
 
 
 @dataclass(frozen=True)
-class Unit(Node):
+class UnitLength(Node):
     """Normalizer: every person's row at length 1; nothing is learned."""
 
     norm: str

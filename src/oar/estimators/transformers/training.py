@@ -45,7 +45,7 @@ class FittedFront:
 
 
 @dataclass(eq=False)
-class Seen:
+class FrontInput:
     """People who have moved.
 
     Attributes:
@@ -111,21 +111,21 @@ class FrontTraining:
         """Start the estimator as it starts, and the transformers as the unmoved people have them."""
         return np.concatenate([self.inner.start(), self._front.first])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Seen:
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> FrontInput:
         """Return everyone after moves of all features, or of these."""
         if moves is None:
-            return Seen(self._features)
+            return FrontInput(self._features)
         if columns is None:
-            return Seen(self._features + moves)
+            return FrontInput(self._features + moves)
         rows = self._features.copy()
         rows[:, columns] += moves
-        return Seen(rows)
+        return FrontInput(rows)
 
     def _split(self, vector: Array) -> tuple[Array, Array]:
         """Return the estimator's part, and the transformers'."""
         return vector[: self.inner.parameter_count], vector[self.inner.parameter_count :]
 
-    def _inner_features(self, features: Seen, learned: Array) -> Any:
+    def _inner_features(self, features: FrontInput, learned: Array) -> Any:
         """Return e as the estimator's training wants it; made once for each pair of rows and m."""
         key = learned.tobytes()
         if features.last is None or features.last[0] != key:
@@ -134,20 +134,20 @@ class FrontTraining:
             features.last = key, self.inner.moved(rows - self._before) if place is None else place(rows)
         return features.last[1]
 
-    def fit(self, features: Seen, start: Array, tolerance: float) -> Fit:
+    def fit(self, features: FrontInput, start: Array, tolerance: float) -> Fit:
         """Refit the transformers, and then the estimator."""
         learned = self._front.learned(features.rows, self._shares)
         found = self.inner.fit(self._inner_features(features, learned), self._split(start)[0], tolerance)
         return Fit(np.concatenate([found.parameters, learned]), features, found.residual, found.converged)
 
-    def risk_gradient(self, parameters: Array, features: Seen) -> tuple[float, Array]:
+    def risk_gradient(self, parameters: Array, features: FrontInput) -> tuple[float, Array]:
         """Return the risk, with ½‖m − S‖² added to it, and F."""
         theta, learned = self._split(parameters)
         value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, learned))
         off = learned - self._front.learned(features.rows, self._shares)
         return value + 0.5 * float(off @ off), np.concatenate([gradient, off])
 
-    def product(self, parameters: Array, features: Seen, direction: Array) -> Array:
+    def product(self, parameters: Array, features: FrontInput, direction: Array) -> Array:
         """Return ∂Fᵀ times a direction."""
         theta, learned = self._split(parameters)
         inner, along = self._split(direction)
@@ -162,14 +162,14 @@ class FrontTraining:
         signal = self.inner.solve(inner, pull, None if start is None else self._split(start)[0], tolerance)
         return np.concatenate([signal, pull_front - self._by_front(fit.parameters, fit.features, signal)])
 
-    def _by_front(self, parameters: Array, features: Seen, signal: Array) -> Array:
+    def _by_front(self, parameters: Array, features: FrontInput, signal: Array) -> Array:
         """Return Cᵀ v_θ: one pass."""
         theta, learned = self._split(parameters)
         slopes = self.inner.score_gradients(theta, self._inner_features(features, learned), signal)
         return self._front.pull_applied(features.rows, learned, self.weights[:, None] * slopes)[1]
 
     def score_gradients(
-        self, parameters: Array, features: Seen, signal: Array, columns: Columns | None = None
+        self, parameters: Array, features: FrontInput, signal: Array, columns: Columns | None = None
     ) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
         theta, learned = self._split(parameters)
@@ -187,7 +187,7 @@ class FrontTraining:
         other.targets, other.weights, other._shares = targets, weights, _shares(weights)
         return other
 
-    def scores(self, parameters: Array, features: Seen, signal: Array, targets: Array) -> Array:
+    def scores(self, parameters: Array, features: FrontInput, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`.
 
         Through the transformers a label does nothing, and leaving takes the person out of S: with the slope G_i of

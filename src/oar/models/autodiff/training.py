@@ -16,7 +16,7 @@ from oar.models.autodiff.parameters import UNTRACEABLE, flattened, float_tree
 from oar.models.autodiff.passes import compiled, with_settings
 from oar.models.differentiable import Differentiable
 from oar.models.fit.curvature import Curvature
-from oar.models.fit.refitting import Refitting, checked_people
+from oar.models.fit.refitting import SecondOrderTraining, checked_people
 from oar.models.training import Array, Columns, Fit
 
 CHUNK = 1_000
@@ -26,7 +26,7 @@ _TAKES |= {"penalty": "(parameters)", "gauge": "(parameters)"}
 _KINDS = {"loss": np.floating, "query_loss": np.floating} | dict.fromkeys(("outputs", "penalty", "gauge"), np.number)
 
 
-class AutodiffTraining(Refitting):
+class AutodiffTraining(SecondOrderTraining):
     """Implements `Training` for any `Differentiable`.
 
     Args:

@@ -19,7 +19,7 @@ from oar.models.training import Array, Fit
 TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
 
 
-class Refitting:
+class SecondOrderTraining:
     """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
 
     model: Any

@@ -1,9 +1,9 @@
 """A PyTorch model bound to data: everything that planning asks for, in float64, on everybody at once.
 
 Passes go over the data in chunks, so that memory is what one chunk needs. Without a `train` of the user's own, refits
-go by L-BFGS and Newton to a minimum (`Refitting`); with one, a refit is what that function returns, always from the
-module as it was given, and signals are implicit at its parameters: exact if they are at a minimum of the loss that was
-named, and otherwise as good as they are near one. `inexact` says which.
+go by L-BFGS and Newton to a minimum (`SecondOrderTraining`); with one, a refit is what that function returns, always
+from the module as it was given, and signals are implicit at its parameters: exact if they are at a minimum of the loss
+that was named, and otherwise as good as they are near one. `inexact` says which.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oar.models.fit.curvature import MOST_DAMPING, Curvature
-from oar.models.fit.refitting import Refitting, checked_people
+from oar.models.fit.refitting import SecondOrderTraining, checked_people
 from oar.models.torch.checks import check_functions
 from oar.models.torch.library import torch_library
 from oar.models.training import Array, Columns, Fit
@@ -23,7 +23,7 @@ from oar.models.training import Array, Columns, Fit
 SETTLED = 1e-6  # a larger gradient at what `train` returns is not that of a minimum
 
 
-class TorchTraining(Refitting):
+class TorchTraining(SecondOrderTraining):
     """Implements `Training` for a `TorchModel`.
 
     Args:

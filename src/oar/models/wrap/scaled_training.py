@@ -29,7 +29,7 @@ FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share 
 
 
 @dataclass(eq=False)
-class Seen:
+class ScalerInput:
     """People who have moved, as the first scaler sees them: a, in those columns that may differ from the unmoved.
 
     Attributes:
@@ -131,10 +131,10 @@ class ScaledTraining:
         """Start the model as it starts, and the scaler as the unmoved people have it."""
         return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Seen:
+    def moved(self, moves: Array | None, columns: Columns | None = None) -> ScalerInput:
         """Return everyone's features as the first scaler sees them."""
         if moves is None:
-            return Seen(self._columns, self._before, self._before, self._before, np.arange(self._extra))
+            return ScalerInput(self._columns, self._before, self._before, self._before, np.arange(self._extra))
         given = np.arange(self.dimensions) if columns is None else columns
         some, before = self._around(given)
         if some.size == given.size:
@@ -144,7 +144,7 @@ class ScaledTraining:
             rows = before.copy()
             rows[:, np.searchsorted(some, given)] += moves / self._scales[given]
         scaled = np.searchsorted(some, self._columns)
-        return Seen(some, before, rows, rows[:, scaled], scaled)
+        return ScalerInput(some, before, rows, rows[:, scaled], scaled)
 
     def _around(self, given: Columns) -> tuple[Columns, Array]:
         """Return these columns and all that are scaled, and the unmoved people there; kept, as it is asked again."""
@@ -178,7 +178,7 @@ class ScaledTraining:
         seen[..., self._columns] = (rows[..., self._columns] - mean) / self._spread(mean, square)
         return seen
 
-    def _inner_features(self, features: Seen, mean: Array, square: Array) -> Any:
+    def _inner_features(self, features: ScalerInput, mean: Array, square: Array) -> Any:
         """Return e as the model's training wants it; made once for each pair of features and scaler."""
         key = mean.tobytes() + square.tobytes()
         if features.last is None or features.last[0] != key:
@@ -187,7 +187,7 @@ class ScaledTraining:
             features.last = key, self.inner.moved(moves, features.columns)
         return features.last[1]
 
-    def fit(self, features: Seen, start: Array, tolerance: float) -> Fit:
+    def fit(self, features: ScalerInput, start: Array, tolerance: float) -> Fit:
         """Refit the scaler, which is an average, and then the model."""
         values = features.values
         mean, square = self.weights @ values, self.weights @ values**2
@@ -195,7 +195,7 @@ class ScaledTraining:
         parameters = np.concatenate([found.parameters, mean, square])
         return Fit(parameters, features, found.residual, found.converged)
 
-    def risk_gradient(self, parameters: Array, features: Seen) -> tuple[float, Array]:
+    def risk_gradient(self, parameters: Array, features: ScalerInput) -> tuple[float, Array]:
         """Return the risk and F."""
         theta, mean, square = self._split(parameters)
         value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, mean, square))
@@ -203,7 +203,7 @@ class ScaledTraining:
         off, off_square = mean - self.weights @ values, square - self.weights @ values**2
         return value + 0.5 * float(off @ off + off_square @ off_square), np.concatenate([gradient, off, off_square])
 
-    def product(self, parameters: Array, features: Seen, direction: Array) -> Array:
+    def product(self, parameters: Array, features: ScalerInput, direction: Array) -> Array:
         """Return ∂Fᵀ times a direction."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(direction)
@@ -220,7 +220,7 @@ class ScaledTraining:
         by_mean, by_square = self._by_scaler(fit.parameters, fit.features, signal)
         return np.concatenate([signal, pull_mean - by_mean, pull_square - by_square])
 
-    def _by_scaler(self, parameters: Array, features: Seen, signal: Array) -> tuple[Array, Array]:
+    def _by_scaler(self, parameters: Array, features: ScalerInput, signal: Array) -> tuple[Array, Array]:
         """Return Cᵀ v_θ: one pass."""
         theta, mean, square = self._split(parameters)
         inner = self._inner_features(features, mean, square)
@@ -240,7 +240,7 @@ class ScaledTraining:
         return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
 
     def score_gradients(
-        self, parameters: Array, features: Seen, signal: Array, columns: Columns | None = None
+        self, parameters: Array, features: ScalerInput, signal: Array, columns: Columns | None = None
     ) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
         theta, mean, square = self._split(parameters)
@@ -274,7 +274,7 @@ class ScaledTraining:
         other.targets, other.weights = targets, weights
         return other
 
-    def scores(self, parameters: Array, features: Seen, signal: Array, targets: Array) -> Array:
+    def scores(self, parameters: Array, features: ScalerInput, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(signal)

@@ -22,7 +22,7 @@ from oar.models.score import Score, score_of
 from oar.people.labels import plain
 from oar.people.tables.arrays import as_vector, is_frame, is_series
 from oar.plans.cards.response import People, best_responses
-from oar.plans.cards.table.response import Members, TableResponse
+from oar.plans.cards.table.response import Responders, TableResponse
 from oar.plans.cards.table.score import TableScore
 from oar.plans.cards.table.terms import Answer, Room, TableTerms
 from oar.plans.cards.usual_values import doubt
@@ -184,7 +184,7 @@ class Card:
         score = TableScore(sent.model, sent.parameters, sent.signal, self.table.scaler)
         response = TableResponse(score, self.table, self.norm)
         wanted = np.ascontiguousarray(sent.model.target_rows(targets))
-        moves, gains = response.of(Members(rows, wanted, radii, room))
+        moves, gains = response.of(Responders(rows, wanted, radii, room))
         return moves, response.lengths(moves), gains
 
     def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Answer:

@@ -37,7 +37,7 @@ from oar.plans.cards.usual_values import usual_ranges
 
 if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan, Plan
-    from oar.plans.refits import Verdict
+    from oar.plans.refits import RefitResult
 
 FEWEST = 5  # people behind any average that is published
 MORE_ROOM = (
@@ -48,7 +48,7 @@ PULLS = (1e-4, 1.0, 100.0)
 ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and that a card must keep
 
 
-def publish(plan: MemberPlan) -> tuple[Card, Verdict]:
+def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
@@ -175,7 +175,7 @@ def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:
         )
 
 
-def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> tuple[Card, Verdict]:
+def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] = ()) -> tuple[Card, RefitResult]:
     """Refit on what members make of each card until one will do; raise unless enough of the plan's gain is kept.
 
     If the plan succeeds, a card that does, too, is better than one that does not. The last resort is for when none of
@@ -186,15 +186,15 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
 
     refits = Refits(plan)
 
-    def told(moves: Array) -> Verdict:
+    def told(moves: Array) -> RefitResult:
         return refits.verdict(refits.planned._replace(moves=moves))
 
     # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
     able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
     before, planned = refits.verdict(refits.before, query_moves=False).loss, told(able)
-    found: list[tuple[bool, float, Card, Verdict]] = []
+    found: list[tuple[bool, float, Card, RefitResult]] = []
 
-    def best() -> tuple[bool, float, Card, Verdict]:
+    def best() -> tuple[bool, float, Card, RefitResult]:
         return min(found, key=lambda one: one[:2])
 
     def kept(enough: float) -> bool:
@@ -241,8 +241,8 @@ def _to_rare(plan: MemberPlan) -> str:
 
 
 def _as_coarse_as_may_be(
-    plan: MemberPlan, card: Card, worth: Verdict, least: float, before: float, told: Callable[[Array], Verdict]
-) -> tuple[Card, Verdict]:
+    plan: MemberPlan, card: Card, worth: RefitResult, least: float, before: float, told: Callable[[Array], RefitResult]
+) -> tuple[Card, RefitResult]:
     """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
     people, table = plan.problem.people, card.table
     priced = table is not None and any(each.per_spread is not None for each in table.columns)
@@ -260,8 +260,8 @@ def _as_coarse_as_may_be(
 
 
 def _fewest_digits(
-    plan: MemberPlan, card: Card, worth: Verdict, before: float, told: Callable[[Array], Verdict]
-) -> tuple[Card, Verdict] | None:
+    plan: MemberPlan, card: Card, worth: RefitResult, before: float, told: Callable[[Array], RefitResult]
+) -> tuple[Card, RefitResult] | None:
     """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
     encoding = plan.problem.people.encoding
     places = None if card.table is None or encoding is None else card.table.places_in(encoding)
@@ -275,7 +275,7 @@ def _fewest_digits(
     return None
 
 
-def _harm(plan: MemberPlan, card: Card, worth: Verdict) -> str:
+def _harm(plan: MemberPlan, card: Card, worth: RefitResult) -> str:
     """Say which of the plan's limits on what may change for others are broken by members who answer a card."""
     from oar.plans.refits import effects
 

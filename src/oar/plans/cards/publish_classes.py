@@ -19,7 +19,7 @@ from oar.problem import Problem
 
 if TYPE_CHECKING:
     from oar.plans.plan import ClassPlan
-    from oar.plans.refits import Verdict
+    from oar.plans.refits import RefitResult
 
 
 def class_card(plan: ClassPlan) -> Card:
@@ -55,9 +55,9 @@ class _Worth:
         refuse_few(people.classes, totals, squares)
         self._average = spent / totals
 
-    def of(self, directions: Array, moved: bool = True) -> Verdict:
+    def of(self, directions: Array, moved: bool = True) -> RefitResult:
         """Return the verdict on everyone's move by its budget times its class's direction."""
-        from oar.plans.refits import Verdict, judged_by_means  # which read plans, as plans publish cards
+        from oar.plans.refits import RefitResult, judged_by_means  # which read plans, as plans publish cards
 
         problem, asked = self._problem, self._problem.asked
         means = self._first.positions + self._average[:, None] * directions
@@ -68,4 +68,4 @@ class _Worth:
             points = points + radii[:, None] * directions[codes]
         each = [judged_by_means(self._first, means, *one) for one in zip(problem.wishes, points, strict=True)]
         losses, reached = (np.array(part) for part in zip(*each, strict=True))
-        return Verdict(*problem.combined(losses, reached))
+        return RefitResult(*problem.combined(losses, reached))

@@ -105,7 +105,7 @@ def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array)
         full = people.radii[who] * norm.dual.length(slopes)
         return full - _inner(slopes, moves) > TOLERANCE * np.maximum(scale[who], full)
 
-    return _climb(value, people, norm, moves, Rules(far, _far, MOST_STEPS, pull))
+    return _climb(value, people, norm, moves, AscentSettings(far, _far, MOST_STEPS, pull))
 
 
 def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
@@ -118,11 +118,11 @@ def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array)
     def near(slopes: Array, radii: Array) -> Array:
         return np.full(len(radii), 1 / pull)  # longer ones could leap to another hill
 
-    return _climb(value, people, norm, moves, Rules(far, near, MOST_SETTLING, pull))[0]
+    return _climb(value, people, norm, moves, AscentSettings(far, near, MOST_SETTLING, pull))[0]
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class AscentSettings:
     """How to climb.
 
     Attributes:
@@ -138,7 +138,7 @@ class Rules:
     pull: float
 
 
-def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules) -> tuple[Array, Array]:
+def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: AscentSettings) -> tuple[Array, Array]:
     """Take projected gradient steps; return moves and values."""
     moves = moves.copy()
     values, slopes = value(people, moves)
@@ -152,7 +152,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
         towards = norm.project(old + lengths[going, None] * last, some.radii) - old
         # A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
         gain = np.maximum(_inner(last, towards), _inner(towards, towards) / lengths[going])
-        way = Way(old, towards, values[going], last, gain)
+        way = LineSearchStart(old, towards, values[going], last, gain)
         moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
         bend, far = -_inner(change, slopes[going] - last), rules.longest(slopes[going], some.radii)
@@ -167,7 +167,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Rules)
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class LineSearchStart:
     """Where a line search begins, and where it leads: moves, ways (n, d), values, slopes, and gains to first order."""
 
     moves: Array
@@ -177,7 +177,7 @@ class Way:
     gain: Array
 
 
-def _search(value: Value, people: People, way: Way, blur: Array) -> tuple[Array, Array, Array]:
+def _search(value: Value, people: People, way: LineSearchStart, blur: Array) -> tuple[Array, Array, Array]:
     """Shorten everyone's way until its value rises enough; who finds nothing stays, with slopes 0, and is done.
 
     Where values are level within the blur, it is enough that the slope along the way has not turned round and become

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.goals.keep import Seen
+from oar.goals.keep import SideEffects
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Effects:
     after: NDArray[Any]
     there: NDArray[Any]
     places: Array
-    seen: Seen
+    seen: SideEffects
     scored: tuple[Array, Array, NDArray[Any], NDArray[Any]]
     broken: list[str]
 
@@ -65,16 +65,16 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
     return Effects(before, after, there, places, seen, scored, problem.kept.broken(seen, *scores))
 
 
-def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any], there: NDArray[Any]) -> Seen:
+def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any], there: NDArray[Any]) -> SideEffects:
     """Return who counts, and what becomes of them."""
     counts = np.ones(len(acts), dtype=bool)
     if problem.asked.among is not None:
         counts[problem.asked.among] = False
     nobody = np.zeros(len(acts), dtype=bool)
     if problem.regresses:
-        return Seen(counts & ~acts, counts & acts, nobody, nobody, nobody)
+        return SideEffects(counts & ~acts, counts & acts, nobody, nobody, nobody)
     had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, there))
-    return Seen(counts & ~acts, counts & acts, before != after, had, has)
+    return SideEffects(counts & ~acts, counts & acts, before != after, had, has)
 
 
 def _score(regresses: bool, predicted: NDArray[Any], rows: Array, weights: Array) -> float:

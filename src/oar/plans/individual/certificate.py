@@ -109,7 +109,7 @@ Tree: TypeAlias = Leaf | Split | Choice | Either
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class CertificateRegion:
     """A part of what a statement is about: its bounds, rows, and the columns that are paid for."""
 
     low: Array
@@ -124,14 +124,14 @@ class Part:
         """Whether its bounds leave nothing."""
         return bool((self.low > self.high).any())
 
-    def split(self, statement: Statement, entry: int, at: float) -> tuple[Part, Part]:
+    def split(self, statement: Statement, entry: int, at: float) -> tuple[CertificateRegion, CertificateRegion]:
         """Return what is below and what is above."""
         high, low = self.high.copy(), self.low.copy()
         high[entry] = min(high[entry], at)
         low[entry] = max(low[entry], at + 1 if statement.whole[entry] else at)
         return replace(self, high=high), replace(self, low=low)
 
-    def choice(self, statement: Statement, column: int) -> tuple[Part, Part]:
+    def choice(self, statement: Statement, column: int) -> tuple[CertificateRegion, CertificateRegion]:
         """Return where a column stays, and where it is paid for."""
         mine = statement.column == column
         stays = replace(
@@ -141,7 +141,7 @@ class Part:
         )
         return stays, replace(self, paid=self.paid | {column})
 
-    def narrowed(self, way: Narrowed) -> Part:
+    def narrowed(self, way: Narrowed) -> CertificateRegion:
         """Return where a rule is kept in one way."""
         return replace(
             self,
@@ -179,7 +179,7 @@ class Certificate:
         return max(found - COSTS_AGAIN * abs(found) - self.statement.waste, 0.0)
 
 
-def whole_part(statement: Statement, most: float) -> Part:
+def whole_part(statement: Statement, most: float) -> CertificateRegion:
     """Return all that costs at most `most`: no entry alone costs more."""
     low, high = statement.low, statement.high
     if most < np.inf and statement.kind != "l0":
@@ -187,10 +187,10 @@ def whole_part(statement: Statement, most: float) -> Part:
             far = (most + statement.waste) * (1 + 1e-9) / statement.prices
         far = np.where(statement.whole, np.floor(far * (1 + 1e-9) + 1e-9), far)
         low, high = np.maximum(low, -far), np.minimum(high, far)
-    return Part(low, high, statement.rows, statement.errors, statement.room)
+    return CertificateRegion(low, high, statement.rows, statement.errors, statement.room)
 
 
-def least(statement: Statement, part: Part, tree: Tree) -> float:
+def least(statement: Statement, part: CertificateRegion, tree: Tree) -> float:
     """Return the least cost in a part that a tree proves; infinite where nothing is in it."""
     lowest, waiting = np.inf, [(part, tree)]  # a list, for trees may be deeper than functions may call themselves
     while waiting:
@@ -211,7 +211,7 @@ def least(statement: Statement, part: Part, tree: Tree) -> float:
     return lowest
 
 
-def leaf_bound(statement: Statement, part: Part, leaf: Leaf) -> float:
+def leaf_bound(statement: Statement, part: CertificateRegion, leaf: Leaf) -> float:
     """Return what multipliers prove of a part: a cost (0 at least), or infinity where nothing is in it."""
     y = leaf.multipliers
     if y.shape != part.room.shape or not np.isfinite(y).all() or (y < 0).any():
@@ -236,13 +236,13 @@ def leaf_bound(statement: Statement, part: Part, leaf: Leaf) -> float:
         return float(np.sqrt(value)) * (1 - UNIT) if statement.kind == "l2" else value
 
 
-def entry_terms(prices: Array, part: Part, multipliers: Array) -> Array:
+def entry_terms(prices: Array, part: CertificateRegion, multipliers: Array) -> Array:
     """Return what each entry (v,) adds to what multipliers prove of a part, at these prices."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _linear(prices, *_combined(part, multipliers), part)
 
 
-def _combined(part: Part, y: Array) -> tuple[Array, Array]:
+def _combined(part: CertificateRegion, y: Array) -> tuple[Array, Array]:
     """Return g = yR, and by how much it may be wrong."""
     sizes = y @ np.abs(part.rows)
     return y @ part.rows, (1 + 1e-9) * (y @ part.errors) + (y.size + 4) * UNIT * sizes
@@ -256,7 +256,7 @@ def _sum(start: float, unsure: float, terms: Array) -> float:
     return found if found == found else -np.inf
 
 
-def _linear(prices: Array, slopes: Array, errors: Array, part: Part) -> Array:
+def _linear(prices: Array, slopes: Array, errors: Array, part: CertificateRegion) -> Array:
     """Return min { prices |u| + slopes u − errors |u| } over each entry's bounds (v,).
 
     It is linear on either side of 0: its minimum is at a bound, or where it bends.
@@ -279,7 +279,7 @@ def _times(slopes: Array, ends: Array) -> Array:
     return np.where((slopes == 0) | (ends == 0), 0.0, slopes * ends)
 
 
-def _squares(statement: Statement, slopes: Array, errors: Array, part: Part) -> Array:
+def _squares(statement: Statement, slopes: Array, errors: Array, part: CertificateRegion) -> Array:
     """Return min { (prices u)² + slopes u − errors |u| } over each entry's bounds, whole where it must be (v,)."""
     squares = statement.prices**2
     found = np.full(slopes.size, np.inf)
@@ -299,7 +299,7 @@ def _squares(statement: Statement, slopes: Array, errors: Array, part: Part) -> 
     return found
 
 
-def _flat(statement: Statement, part: Part, slopes: Array, errors: Array) -> Array:
+def _flat(statement: Statement, part: CertificateRegion, slopes: Array, errors: Array) -> Array:
     """Return for each column its flat cost with the least of slopes u, or nothing where it may stay for nothing."""
     moved = _linear(np.zeros_like(slopes), slopes, errors, part)
     terms = []

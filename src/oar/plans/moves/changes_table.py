@@ -29,7 +29,7 @@ TRUTHS = {"true": 1.0, "1": 1.0, "1.0": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0}
 
 
 @dataclass(eq=False)
-class Changes:
+class ChangesTable:
     """What rows say: moves (n, d) and (d,), labels (n, k) and leavers (n,), the last two None where nothing is said."""
 
     each: Array
@@ -43,7 +43,7 @@ def is_long(columns: Any) -> bool:
     return set(NEEDED) <= {str(name) for name in columns}
 
 
-def read_changes(problem: Problem, rows: pandas.DataFrame, argument: str = "moves") -> Changes:
+def read_changes(problem: Problem, rows: pandas.DataFrame, argument: str = "moves") -> ChangesTable:
     """Return what a table of changes says about these people.
 
     Raises:
@@ -62,9 +62,9 @@ class _Reading:
         self.rows = rows.reset_index(drop=True)
         self.names, self.target = feature_names(self.people), target_of(self.people)
         self.before = np.asarray(self.people.features, dtype=np.float64)
-        self.found = Changes(np.zeros_like(self.before), np.zeros(self.people.dimensions))
+        self.found = ChangesTable(np.zeros_like(self.before), np.zeros(self.people.dimensions))
 
-    def read(self) -> Changes:
+    def read(self) -> ChangesTable:
         """Return what the rows say."""
         places = self._places()
         self._refuse_twice(places)

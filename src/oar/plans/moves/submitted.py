@@ -19,7 +19,7 @@ from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.files import read_table
 from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
-from oar.plans.moves.changes_table import Changes, is_long, read_changes
+from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
 from oar.plans.moves.parquet import position_beside
 from oar.plans.moves.submitted_parts import ArrayMoves, HandedPlan, check_moves, file_moves
 from oar.plans.plan import MemberPlan, Plan
@@ -86,19 +86,19 @@ def _settled(problem: Problem, each: Array) -> Problem:
     return problem.with_action(participants=movers if movers.any() else eligible, seed=None)
 
 
-def _changes(problem: Problem, moves: Any, after: Any) -> Changes:
+def _changes(problem: Problem, moves: Any, after: Any) -> ChangesTable:
     people = problem.people
     if after is not None:
-        return Changes(_places_after(people, after), np.zeros(people.dimensions))
+        return ChangesTable(_places_after(people, after), np.zeros(people.dimensions))
     if isinstance(moves, str | PathLike):
         return _from_file(problem, Path(moves))
     if moves is not None and is_frame(moves) and is_long(moves.columns):
         return read_changes(problem, moves)
     each = np.zeros((people.size, people.dimensions)) if moves is None else _wide(people, moves)
-    return Changes(each, np.zeros(people.dimensions))
+    return ChangesTable(each, np.zeros(people.dimensions))
 
 
-def _from_file(problem: Problem, path: Path) -> Changes:
+def _from_file(problem: Problem, path: Path) -> ChangesTable:
     people = problem.people
     if os.path.isfile(path) and path.suffix.lower() not in SUFFIXES:
         raise DataError(
@@ -115,7 +115,7 @@ def _from_file(problem: Problem, path: Path) -> Changes:
             return _changes(problem, table, None)
     found = file_moves(people, path)
     each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
-    return Changes(each, np.zeros(people.dimensions))
+    return ChangesTable(each, np.zeros(people.dimensions))
 
 
 def _wide(people: Population, moves: Any) -> Array:

@@ -13,7 +13,7 @@ from oar.online.problem import OnlineProblem
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.explain.independence import Independence
-from oar.plans.judgement import Judged
+from oar.plans.judgement import AuditedProposal
 from oar.plans.proof import Proof
 from oar.plans.result import QueryOutcome
 from oar.plans.rounds.plan import OnlinePlan
@@ -184,7 +184,7 @@ class OnlineAudit(ShownAsText):
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineResult(Judged):
+class OnlineResult(AuditedProposal):
     """The answer to `collective` for a problem over time: proposed by a solver, judged by a replay of all rounds.
 
     Attributes:

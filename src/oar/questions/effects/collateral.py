@@ -32,7 +32,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 EFFECTS = ("none", "towards", "away", "other")  # by code
 
 
-class Changes(NamedTuple):
+class PredictionChanges(NamedTuple):
     """How many people there are, of how many the prediction changes, and of how many towards or away from the goal.
 
     Towards the goal is to its class, and away from it is out of it; of values, nearer to it or farther. Every value
@@ -79,9 +79,9 @@ class Collateral(ShownAsText):
     """
 
     result: Result
-    bystanders: Changes
-    actors: Changes
-    everyone: Changes
+    bystanders: PredictionChanges
+    actors: PredictionChanges
+    everyone: PredictionChanges
     effects: NDArray[np.intp]
     before: NDArray[Any]
     after: NDArray[Any]
@@ -188,7 +188,7 @@ class Collateral(ShownAsText):
         return f"Collateral({self.told})"
 
 
-def _rows(name: str, changes: Changes, score: str) -> list[tuple[str, str]]:
+def _rows(name: str, changes: PredictionChanges, score: str) -> list[tuple[str, str]]:
     several = f"predictions of {changes.changed:,} of {changes.people:,} change ({changes.share:.1%})"
     rows = [(name, f"{several}: {changes.towards:,} towards the goal, {changes.away:,} away from it")]
     if changes.wanted_before is not None:
@@ -312,11 +312,11 @@ class _Each(NamedTuple):
         change = (after - before).mean(axis=1) if problem.regresses else None
         return _Each(_effects(problem, before, after), change, measures)
 
-    def counted(self, inside: Mask) -> Changes:
+    def counted(self, inside: Mask) -> PredictionChanges:
         """Return what happens to those inside (n,)."""
         counts = np.bincount(self.effects[inside], minlength=len(EFFECTS))
         means = {name: float(values[inside].mean()) for name, values in self.measures.items() if inside.any()}
-        return Changes(int(inside.sum()), int(counts[1:].sum()), int(counts[1]), int(counts[2]), **means)
+        return PredictionChanges(int(inside.sum()), int(counts[1:].sum()), int(counts[1]), int(counts[2]), **means)
 
     def by_group(self, group: Any, inside: Mask, people: str) -> Any:
         """Return a row a group of those inside (n,): how many they are, in a column called `people`, and the rest."""

@@ -37,7 +37,7 @@ HALVINGS = 50
 SAFE = 1 + 1e-7  # rounding in sums, and what an audit lets pass
 
 
-class Bound:
+class BudgetBound:
     """Rules out budgets and numbers of members that cannot do."""
 
     def __init__(self, problem: Problem) -> None:
@@ -114,7 +114,7 @@ class Output:
     targets: Array
 
 
-class LinearBound(Bound):
+class LinearBound(BudgetBound):
     """Of linear models whose risk is strongly convex."""
 
     def __init__(self, problem: Problem, model: Linear) -> None:
@@ -196,7 +196,7 @@ class LinearBound(Bound):
         return high
 
 
-class CentroidBound(Bound):
+class CentroidBound(BudgetBound):
     """Of nearest centroid on a table: no class's centroid moves by more than its members' longest moves add up to."""
 
     def __init__(self, problem: Problem) -> None:
@@ -218,7 +218,7 @@ class CentroidBound(Bound):
         return False
 
 
-def bound_of(problem: Problem) -> Bound | None:
+def bound_of(problem: Problem) -> BudgetBound | None:
     """Return what rules out budgets and numbers of members; None where nothing is proved."""
     model = problem.model
     if not problem.plain or problem.query.probability is not None:

@@ -15,7 +15,7 @@ with
 
     dL/dw_i = −(s_i − Σ_j w̄_j s_j) / Σw,        s_i = vᵀ∇_θ ℓ_i.
 
-Over many rounds dL/dδ_i is that of one sweep back through the update rule (`online.Walk`).
+Over many rounds dL/dδ_i is that of one sweep back through the update rule (`online.Rollout`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.settings import check_flag
-from oar.online import OnlineProblem, Walk
+from oar.online import OnlineProblem, Rollout
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
@@ -229,7 +229,7 @@ def _over_time(problem: OnlineProblem, defence: Defence, everyone: bool) -> Leve
             "in oar.simulate."
         )
     _only_means(problem.everyone)
-    walk = Walk(problem)
+    walk = Rollout(problem)
     path = walk.forward(None)
     slopes = walk.gradient(path, None).gradient
     acts = _acting(problem.everyone, everyone) & (problem.stream.when >= 0)

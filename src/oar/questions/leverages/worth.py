@@ -21,14 +21,14 @@ from oar.plans import Plan, Result
 from oar.problem import Problem
 from oar.questions.leverages.leverage import Leverage, check_felt, leverage, words
 from oar.referee.limits.contributions import Contributions
-from oar.referee.verdicts import Together, judged
+from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
 
 Array = NDArray[np.float64]
 UNDEFENDED = as_defence(None)
 
 
-class Done(NamedTuple):
+class GoalOutcome(NamedTuple):
     """What a plan does to the query: the goal loss, and whether the goal is reached."""
 
     loss: float
@@ -55,8 +55,8 @@ class Worth(ShownAsText):
     score_before: float
     score_after: float
     scored: str
-    plan_before: Done | None = None
-    plan_after: Done | None = None
+    plan_before: GoalOutcome | None = None
+    plan_after: GoalOutcome | None = None
 
     def table(self) -> Any:
         """Return a DataFrame of what is measured: before, after, and their difference."""
@@ -150,7 +150,7 @@ def _plan(problem: Problem, given: Any) -> Plan:
     return plan
 
 
-def _done(plan: Plan, defence: Defence) -> Done:
+def _done(plan: Plan, defence: Defence) -> GoalOutcome:
     """Refit from scratch on what the plan hands in, defended, and judge as audits do.
 
     What is deployed, for defences that look at that, is the model before anybody moved.
@@ -168,8 +168,8 @@ def _done(plan: Plan, defence: Defence) -> Done:
         judged(problem, wish, found.testify(point, wish.target).outputs, _losses(found, point))
         for wish, point in zip(problem.wishes, points, strict=True)
     ]
-    told = Together(problem, heard, heard).reported(True)
-    return Done(told["loss"], told["success"])
+    told = AuditSummary(problem, heard, heard).reported(True)
+    return GoalOutcome(told["loss"], told["success"])
 
 
 def _losses(found: Any, point: Array) -> Any:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
-from oar.actions.limits.links import Linear, parse_links
-from oar.actions.limits.rules import Comparison, Rule
+from oar.actions.limits.links import LinearExpression, parse_links
+from oar.actions.limits.rules import Comparison, IfThenRule
 from oar.actions.perturb import LARGEST_BUDGET, Perturb
 from oar.models import Differentiable, NearestCentroid
 from oar.people import Column, Population
@@ -28,9 +28,9 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 from oar.referee.centroids import audit_centroids, centroids_of
 from oar.referee.individual.comparisons import holds
-from oar.referee.limits.neighbourhoods import Places
+from oar.referee.limits.neighbourhoods import NeighbourDistances
 from oar.referee.verdicts import TIE
-from oar.referee.witnesses.refits import Refit, refit
+from oar.referee.witnesses.refits import WitnessRefit, refit
 
 Array = NDArray[np.float64]
 SLACK = 1e-9  # share of the numbers in a link or a rule by which rounding may miss it; a column's own bounds are exact
@@ -41,7 +41,7 @@ _CHANGE = "_change_of"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RowVerdict:
     """What the refit says about one row: the prediction, the goal's lead, what of it is a tie, and who refitted."""
 
     prediction: Any
@@ -60,7 +60,7 @@ class Judge:
         self.people, self.model = people, model
 
     @cached_property
-    def _refit(self) -> Refit:
+    def _refit(self) -> WitnessRefit:
         assert isinstance(self.model, Differentiable)
         return refit(self.model, self.people, np.asarray(self.people.features, dtype=np.float64))
 
@@ -74,32 +74,32 @@ class Judge:
         """Return the refit's outputs (m, o) for rows of coordinates (m, d)."""
         return np.asarray(self._refit.outputs(rows), dtype=np.float64).reshape(len(rows), -1)
 
-    def judge(self, problem: Problem, row: Any) -> Verdict:
+    def judge(self, problem: Problem, row: Any) -> RowVerdict:
         """Say what a row of the table is predicted to be, and whether that is strictly the goal."""
         point = self.people.vector(row, "row")
         if self.model.plain_means:
             return self._by_centroids(problem, point)
         told = self._refit.testify(point, problem.goal_target)
         if not told.converged:
-            return Verdict(None, np.nan, np.nan, False, told.witness, False)
+            return RowVerdict(None, np.nan, np.nan, False, told.witness, False)
         outputs = told.outputs
         if problem.regresses:
             value = float(outputs[0]) if outputs.size == 1 else outputs
             room = problem.within - float(np.abs(outputs - problem.goal_target).max())
-            return Verdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
+            return RowVerdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
         logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
         rivals = np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)
         lead, tie = float(logits[problem.goal] - rivals.max()), TIE * (1 + float(np.abs(logits).max()))
         code = problem.goal if lead > tie else int(rivals.argmax())
-        return Verdict(self.people.classes[code], lead, tie, lead > tie, told.witness)
+        return RowVerdict(self.people.classes[code], lead, tie, lead > tie, told.witness)
 
-    def _by_centroids(self, problem: Problem, point: Array) -> Verdict:
+    def _by_centroids(self, problem: Problem, point: Array) -> RowVerdict:
         """Have the row judged as a query that nobody moves for."""
         query = Query(point, problem.query.goal, budget=LARGEST_BUDGET)
         still = Problem(self.people, self.model, query, Perturb(0.0))
         plan = MemberPlan(still, np.zeros(point.size), np.zeros((self.people.size, point.size)))
         told, _ = audit_centroids(plan)
-        return Verdict(told.prediction, told.margin, told.tie, told.success, told.witness)
+        return RowVerdict(told.prediction, told.margin, told.tie, told.success, told.witness)
 
 
 def broken_limits(
@@ -124,7 +124,7 @@ def broken_limits(
     return tuple(found)
 
 
-def places_of(people: Population, limits: Limits) -> Places | None:
+def places_of(people: Population, limits: Limits) -> NeighbourDistances | None:
     """Return where people are; None where people may go anywhere."""
     asked, encoding = limits.plausible, people.encoding
     if asked is None:
@@ -135,11 +135,11 @@ def places_of(people: Population, limits: Limits) -> Places | None:
         place, limit = encoding.places[column.name], limits.columns.get(column.name, Limit())
         unit = 1.0 if column.kind in ("boolean", "category") else limit.unit or _deviation(people, place.start)
         columns.append((place, float(limit.cost) / unit))
-    return Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+    return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
 
 def not_plausible(
-    people: Population, places: Places | None, before: Mapping[str, Any], after: Mapping[str, Any]
+    people: Population, places: NeighbourDistances | None, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return in words if a row ends where people are not, and farther from them than it stood."""
     if places is None or all(before[name] == after[name] for name in before):
@@ -152,7 +152,7 @@ def not_plausible(
 
 
 def _broken_rule(
-    rule: Rule,
+    rule: IfThenRule,
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     people: Population,
@@ -314,7 +314,7 @@ def _broken_link(text: str, before: Mapping[str, float], after: Mapping[str, flo
     return []
 
 
-def _size(said: Linear, before: Mapping[str, float], after: Mapping[str, float]) -> float:
+def _size(said: LinearExpression, before: Mapping[str, float], after: Mapping[str, float]) -> float:
     """Return how large what a link adds up is, before anything cancels."""
     found = abs(said.constant) + sum(abs(by * after[name]) for name, by in said.values.items())
     return found + sum(abs(by) * (abs(after[name]) + abs(before[name])) for name, by in said.changes.items())

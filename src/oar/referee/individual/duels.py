@@ -33,7 +33,7 @@ class Duels(NamedTuple):
     leads: Array
 
 
-class Asked(Protocol):
+class RefittedModel(Protocol):
     """A model that was refitted to unmoved people: centroids with the sizes of values, or outputs of rows."""
 
     @property
@@ -63,14 +63,14 @@ class Moves(NamedTuple):
     expected: Array
 
 
-def duels(judge: Asked, problem: Problem, moves: Moves) -> Duels:
+def duels(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
     """Return what the judge's refit would accept."""
     if judge.model.plain_means:
         return _of_centroids(judge, problem, moves)
     return _of_outputs(judge, problem, moves)
 
 
-def _of_centroids(judge: Asked, problem: Problem, moves: Moves) -> Duels:
+def _of_centroids(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
     """Who is accepted is nearer to the goal's centroid by a tie but for rounding, and a tie is wider than rounding.
 
     Distances are right to 2 UNIT of themselves, and the audit's tie is at least max(t, 4 UNIT S) with S = d_c + d_g. So
@@ -95,7 +95,7 @@ def _of_centroids(judge: Asked, problem: Problem, moves: Moves) -> Duels:
     )
 
 
-def _of_outputs(judge: Asked, problem: Problem, moves: Moves) -> Duels:
+def _of_outputs(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
     """Ask the refit for its slopes, and put them in rows."""
     assert judge.outputs is not None
     here, slopes, errors, noise = seen_slopes(judge.outputs, moves)

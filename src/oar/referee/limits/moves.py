@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oar.people import Chunk
 from oar.problem import Problem
 from oar.referee.limits.offences import Offences, person
-from oar.referee.limits.table_moves import TableLimits, trainable
+from oar.referee.limits.table_moves import TableMoveCheck, trainable
 
 Array = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 LIMIT_SLACK = 1e-9
 
 
-class Limits:
+class MoveCheck:
     """Every member's move against its own limit; only the first few offenders are put into words."""
 
     def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
@@ -74,6 +74,6 @@ def lengths_of(moves: Array, order: float) -> Array:
     return np.linalg.norm(moves, ord=order, axis=1)
 
 
-def limits_of(problem: Problem) -> Limits | TableLimits:
+def limits_of(problem: Problem) -> MoveCheck | TableMoveCheck:
     """Return what checks this problem's moves: of a table, column by column."""
-    return Limits(problem) if problem.limits is None else TableLimits(problem)
+    return MoveCheck(problem) if problem.limits is None else TableMoveCheck(problem)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Places:
+class NeighbourDistances:
     """Where people are before any move.
 
     Args:

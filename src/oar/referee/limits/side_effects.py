@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.goals.keep import Seen
+from oar.goals.keep import SideEffects
 from oar.plans import LeverPlan, Plan
 
 Array = NDArray[np.float64]
@@ -33,12 +33,12 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
     return problem.kept.broken(seen, *(_score(told, rows, weights) for told in (before, after)))
 
 
-def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> Seen:
+def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> SideEffects:
     """Return who stays and who acts, and who has or loses what is asked for; those who ask do not count."""
     problem, acts = plan.problem, _acts(plan)
     others = ~np.isin(np.arange(len(acts)), () if problem.asked.among is None else problem.asked.among)
     if problem.regresses:
-        return Seen(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
+        return SideEffects(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
     there = after.copy()
     assert problem.kept is not None
     if problem.kept.limits.lost is not None and acts.any():
@@ -46,7 +46,7 @@ def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -
         there[acts] = new(moved[acts])
     wanted = {code for wish in problem.wishes for code in wish.codes}  # type: ignore[union-attr]
     had, has = (np.array([code in wanted for code in codes], dtype=bool) for codes in (before, there))
-    return Seen(others & ~acts, others & acts, before != after, had, has)
+    return SideEffects(others & ~acts, others & acts, before != after, had, has)
 
 
 def _acts(plan: Plan) -> NDArray[np.bool_]:

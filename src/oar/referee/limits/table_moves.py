@@ -21,7 +21,7 @@ from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column
 from oar.problem import Problem
 from oar.referee.individual.comparisons import holds
-from oar.referee.limits.neighbourhoods import Places
+from oar.referee.limits.neighbourhoods import NeighbourDistances
 from oar.referee.limits.offences import Offences
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ ROUNDING = 1e-9  # of the values that are compared
 FREE = Limit()
 
 
-class TableLimits:
+class TableMoveCheck:
     """Checks everyone's moves; only the first few offenders are put into words."""
 
     def __init__(self, problem: Problem) -> None:
@@ -199,14 +199,14 @@ class TableLimits:
         self._note(away, names, f"goes where fewer than {asked.neighbours} people are near")
 
     @cached_property
-    def _places(self) -> Places:
+    def _places(self) -> NeighbourDistances:
         asked, people = self.limits.plausible, self.problem.people
         columns = []
         for column in self.encoding.schema:
             cost = self.limits.columns.get(column.name, FREE).cost
             columns.append((self.encoding.places[column.name], cost / self._units[column.name]))
         assert asked is not None
-        return Places(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+        return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
     def _cost(self, column: Column, limit: Limit, was: Array, now: Array) -> Array:
         if column.kind == "category":

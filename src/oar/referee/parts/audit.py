@@ -26,15 +26,15 @@ from oar.people.parts.population import StreamedPopulation, chunks_of
 from oar.plans import Audit, Plan
 from oar.plans.explain.independence import Independence
 from oar.problem import Problem
-from oar.referee.centroids import ByClass, Centroids, Means
+from oar.referee.centroids import ByClass, Means, UnmovedCentroids
 from oar.referee.centroids import heard as heard_centroids
 from oar.referee.limits.moves import LIMIT_SLACK, lengths_of
 from oar.referee.limits.offences import MOST, Offences
 from oar.referee.limits.table_moves import trainable
-from oar.referee.parts.newton import Moments, Task, both_refitted
+from oar.referee.parts.newton import FeatureMoments, NewtonTask, both_refitted
 from oar.referee.trained import heard
-from oar.referee.verdicts import Together
-from oar.referee.witnesses.refits import Refit, Testimony
+from oar.referee.verdicts import AuditSummary
+from oar.referee.witnesses.refits import Testimony, WitnessRefit
 
 Array = NDArray[np.float64]
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"
@@ -43,7 +43,7 @@ EQUATIONS = "normal equations of sums over parts (numpy)"
 CONVERGED = 1e-6
 
 
-def audit_streamed(plan: Plan) -> tuple[Audit, Centroids | Refit]:
+def audit_streamed(plan: Plan) -> tuple[Audit, UnmovedCentroids | WitnessRefit]:
     """Refit before and after the plan's moves; return what the query gets, and the refit to unmoved people."""
     problem = plan.problem
     people = problem.people
@@ -74,7 +74,7 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class Limits:
+class MoveSums:
     """How many move, how far in all, and the first who move farther than they may."""
 
     movers: int = 0
@@ -82,9 +82,9 @@ class Limits:
     first: tuple[str, ...] = ()
     offenders: int = 0
 
-    def __add__(self, other: Limits) -> Limits:
+    def __add__(self, other: MoveSums) -> MoveSums:
         first = (*self.first, *other.first)[:MOST]
-        return Limits(self.movers + other.movers, self.effort + other.effort, first, self.offenders + other.offenders)
+        return MoveSums(self.movers + other.movers, self.effort + other.effort, first, self.offenders + other.offenders)
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Limits:
         return told.told
 
 
-def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
+def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, MoveSums]:
     """Measure some people's moves; return those that can be trained on."""
     allowed, lengths = asked.allowance.of(chunk.start, chunk.stop), lengths_of(moves, asked.order)
     beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))  # also of moves that are not numbers
@@ -102,7 +102,7 @@ def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
         f"person {chunk.start + int(row)} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
         for row in np.flatnonzero(beyond)[:MOST]
     )
-    found = Limits(int(np.count_nonzero(lengths)), float(lengths.sum()), told, int(np.count_nonzero(beyond)))
+    found = MoveSums(int(np.count_nonzero(lengths)), float(lengths.sum()), told, int(np.count_nonzero(beyond)))
     return (trainable(moves, beyond) if told else moves), found
 
 
@@ -112,7 +112,7 @@ def _checked(asked: _Asked, chunk: Chunk, moves: Array) -> tuple[Array, Limits]:
 def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions: int) -> tuple[Any, ...]:
     """Return a part's class averages before and after, of the largest values, and what became of limits."""
     before, after, sizes = Means(classes, dimensions), Means(classes, dimensions), Means(classes, 1)
-    limits = Limits()
+    limits = MoveSums()
     for chunk, planned in asked.chunks(part, start):
         moves, found = _checked(asked, chunk, planned)
         by_class, limits = ByClass(chunk, classes), limits + found
@@ -123,7 +123,7 @@ def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions
     return before, after, sizes, limits
 
 
-def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, Centroids]:
+def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, UnmovedCentroids]:
     problem = plan.problem
     before, after, sizes, limits = added(
         people.mapped(_class_means, asked, len(people.classes), people.dimensions, contents=plan.contents)
@@ -131,12 +131,12 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[A
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
-    told = Together(
+    told = AuditSummary(
         problem,
         heard_centroids(problem, before.centroids(), points, scales),
         heard_centroids(problem, after.centroids(), points + own, scales),
     )
-    evidence = Centroids(before.centroids(), scales, before.counts)
+    evidence = UnmovedCentroids(before.centroids(), scales, before.counts)
     return _report(told, limits, violations, CENTROIDS, 0.0, True), evidence
 
 
@@ -151,7 +151,7 @@ def _query_move(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
 
 
 def _report(
-    told: Together, limits: Limits, violations: tuple[str, ...], witness: str, residual: float, converged: bool
+    told: AuditSummary, limits: MoveSums, violations: tuple[str, ...], witness: str, residual: float, converged: bool
 ) -> Audit:
     broken = (*limits.violations, *violations)
     return Audit(
@@ -169,18 +169,18 @@ def _report(
 # Linear models
 
 
-def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, Refit]:
+def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> tuple[Audit, WitnessRefit]:
     problem, model = plan.problem, plan.problem.model
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
     limits, moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
-    task = Task(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
+    task = NewtonTask(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
     old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
     own, violations = _query_move(problem, plan.query_move)
     points = problem.asked.points
     witness = new.testify(points[0] + own, problem.goal_target)
-    told = Together(problem, heard(problem, old, points), heard(problem, new, points + own))
+    told = AuditSummary(problem, heard(problem, old, points), heard(problem, new, points + own))
     converged = old.testify(points[0], problem.goal_target).converged and witness.converged
     return _report(told, limits, violations, witness.witness, witness.residual, converged), old
 
@@ -189,11 +189,11 @@ def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
     """Check a part's moves, and measure its people as they are: one reading for both."""
     chunks = asked.chunks(part, start)
     return added(
-        (_checked(asked, chunk, moves)[1], Moments.of(chunk.features, chunk.weights)) for chunk, moves in chunks
+        (_checked(asked, chunk, moves)[1], FeatureMoments.of(chunk.features, chunk.weights)) for chunk, moves in chunks
     )
 
 
-def _as_refit(problem: Problem, matrix: Array, residual: float) -> Refit:
+def _as_refit(problem: Problem, matrix: Array, residual: float) -> WitnessRefit:
     """Return a model z = W x + b, (o, d + 1), that can be asked about anybody."""
     loss = _loss_of_values if problem.regresses else _loss_of_classes
 
@@ -205,7 +205,7 @@ def _as_refit(problem: Problem, matrix: Array, residual: float) -> Refit:
         name = EQUATIONS if problem.regresses else NEWTON
         return Testimony(said, loss(said, target), name, residual, residual <= CONVERGED)
 
-    return Refit(testify, outputs)
+    return WitnessRefit(testify, outputs)
 
 
 def _loss_of_values(outputs: Array, target: Array) -> float:

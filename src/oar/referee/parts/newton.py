@@ -29,7 +29,7 @@ HALVINGS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class NewtonTask:
     """What every worker must know.
 
     Attributes:
@@ -86,7 +86,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class FeatureMoments:
     """Some people's weight, the mean of their features as they are, and squared distances from it (d,)."""
 
     weight: float
@@ -94,22 +94,22 @@ class Moments:
     squares: Array
 
     @classmethod
-    def of(cls, features: Array, weights: Array | None) -> Moments:
+    def of(cls, features: Array, weights: Array | None) -> FeatureMoments:
         """Measure some people."""
         weights = np.ones(len(features)) if weights is None else weights
         weight = float(weights.sum())
         mean = weights @ features / weight if weight > 0 else np.zeros(features.shape[1])
         return cls(weight, mean, weights @ (features - mean) ** 2)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: FeatureMoments) -> FeatureMoments:
         """Put two groups together, without losing digits to large means."""
         weight = self.weight + other.weight
         share, apart = other.weight / weight if weight > 0 else 0.0, other.mean - self.mean
         squares = self.squares + other.squares + self.weight * share * apart**2
-        return Moments(weight, self.mean + share * apart, squares)
+        return FeatureMoments(weight, self.mean + share * apart, squares)
 
 
-def both_refitted(people: Any, task: Task, moments: Moments) -> list[tuple[Array, float]]:
+def both_refitted(people: Any, task: NewtonTask, moments: FeatureMoments) -> list[tuple[Array, float]]:
     """Return (W, b) for features as given, (o, d + 1), and the norm of the gradient left: before and after."""
     mean, spread = moments.mean, np.sqrt(moments.squares / moments.weight)
     task = replace(task, mean=mean, spread=np.where(spread > 1e-9 * (np.abs(mean) + 1e-300), spread, 1.0))
@@ -128,7 +128,7 @@ def both_refitted(people: Any, task: Task, moments: Moments) -> list[tuple[Array
 
 
 def _descended(
-    people: Any, task: Task, matrices: list[Array], inverses: list[Array]
+    people: Any, task: NewtonTask, matrices: list[Array], inverses: list[Array]
 ) -> tuple[list[Array], list[float]]:
     """Take Newton steps for both sides until both gradients are small, or no pass makes them smaller."""
     best, least, slopes = list(matrices), [np.inf, np.inf], list(matrices)
@@ -170,7 +170,7 @@ def _added(parts: Iterator[tuple[Array, Array]]) -> list[Array]:
     return total
 
 
-def _sampled(part: Part, start: int, task: Task, one_in: int) -> tuple[Array, ...]:
+def _sampled(part: Part, start: int, task: NewtonTask, one_in: int) -> tuple[Array, ...]:
     """Return some people of a part, spread evenly over it."""
     found = list(task.both(part, start, one_in))
     width = task.width + 1
@@ -178,7 +178,7 @@ def _sampled(part: Part, start: int, task: Task, one_in: int) -> tuple[Array, ..
     return tuple(np.concatenate([empty[place], *(one[place] for one in found)]) for place in range(4))
 
 
-def _shares(task: Task, outputs: Array) -> Array:
+def _shares(task: NewtonTask, outputs: Array) -> Array:
     """Return probabilities (n, o); a single logit is against one that is 0."""
     highest = outputs.max(axis=1, keepdims=True) if task.outputs > 1 else np.maximum(outputs, 0.0)
     exponentials = np.exp(outputs - highest)
@@ -186,11 +186,11 @@ def _shares(task: Task, outputs: Array) -> Array:
     return exponentials / (total if task.outputs > 1 else total + np.exp(-highest))
 
 
-def _gradient(task: Task, rows: Array, targets: Array, weights: Array, matrix: Array) -> Array:
+def _gradient(task: NewtonTask, rows: Array, targets: Array, weights: Array, matrix: Array) -> Array:
     return ((_shares(task, rows @ matrix.T) - targets) * weights[:, None]).T @ rows
 
 
-def _gradients(part: Part, start: int, task: Task, matrices: list[Array]) -> tuple[Array, Array]:
+def _gradients(part: Part, start: int, task: NewtonTask, matrices: list[Array]) -> tuple[Array, Array]:
     before, after = np.zeros_like(matrices[0]), np.zeros_like(matrices[1])
     for old, new, targets, weights in task.both(part, start):
         before += _gradient(task, old, targets, weights, matrices[0])
@@ -198,7 +198,7 @@ def _gradients(part: Part, start: int, task: Task, matrices: list[Array]) -> tup
     return before, after
 
 
-def _curvature(task: Task, rows: Array, weights: Array, matrix: Array) -> Array:
+def _curvature(task: NewtonTask, rows: Array, weights: Array, matrix: Array) -> Array:
     """Return Σ w (diag p − p pᵀ) ⊗ (u, 1)(u, 1)ᵀ."""
     shares, width = _shares(task, rows @ matrix.T), rows.shape[1]
     found = np.empty((task.outputs, width, task.outputs, width))
@@ -209,7 +209,7 @@ def _curvature(task: Task, rows: Array, weights: Array, matrix: Array) -> Array:
     return found.reshape(matrix.size, matrix.size)
 
 
-def _hessians(part: Part, start: int, task: Task, matrices: list[Array]) -> tuple[Array, Array]:
+def _hessians(part: Part, start: int, task: NewtonTask, matrices: list[Array]) -> tuple[Array, Array]:
     sides = [np.zeros((matrix.size, matrix.size)) for matrix in matrices]
     for old, new, _, weights in task.both(part, start):
         sides[0] += _curvature(task, old, weights, matrices[0])
@@ -217,11 +217,11 @@ def _hessians(part: Part, start: int, task: Task, matrices: list[Array]) -> tupl
     return sides[0], sides[1]
 
 
-def _hessian(task: Task, rows: Array, weights: Array, matrix: Array) -> Array:
+def _hessian(task: NewtonTask, rows: Array, weights: Array, matrix: Array) -> Array:
     return _curvature(task, rows, weights, matrix) + np.diag(_penalty(task, np.ones_like(matrix)).ravel())
 
 
-def _penalty(task: Task, matrix: Array) -> Array:
+def _penalty(task: NewtonTask, matrix: Array) -> Array:
     """Return the gradient of l2/2 ‖W/s‖², which leaves the intercept alone."""
     assert task.spread is not None
     found = np.zeros_like(matrix)
@@ -229,7 +229,7 @@ def _penalty(task: Task, matrix: Array) -> Array:
     return found
 
 
-def _fitted(task: Task, rows: Array, targets: Array, weights: Array) -> Array:
+def _fitted(task: NewtonTask, rows: Array, targets: Array, weights: Array) -> Array:
     """Fit some people by damped Newton steps."""
 
     def risk(matrix: Array) -> float:
@@ -254,7 +254,7 @@ def _fitted(task: Task, rows: Array, targets: Array, weights: Array) -> Array:
     return matrix
 
 
-def _squares(part: Part, start: int, task: Task) -> tuple[Array, Array]:
+def _squares(part: Part, start: int, task: NewtonTask) -> tuple[Array, Array]:
     """Return Σ w (u, 1)(u, 1)ᵀ and Σ w (u, 1) yᵀ, side by side, before and after."""
     sides: list[Any] = [0.0, 0.0]
     for old, new, targets, weights in task.both(part, start):
@@ -264,7 +264,7 @@ def _squares(part: Part, start: int, task: Task) -> tuple[Array, Array]:
     return sides[0], sides[1]
 
 
-def _least_squares(people: Any, task: Task) -> list[Array]:
+def _least_squares(people: Any, task: NewtonTask) -> list[Array]:
     found = []
     for sums in _added(people.mapped(_squares, task)):
         width = sums.shape[0]
@@ -273,7 +273,7 @@ def _least_squares(people: Any, task: Task) -> list[Array]:
     return found
 
 
-def _given(task: Task, matrix: Array) -> Array:
+def _given(task: NewtonTask, matrix: Array) -> Array:
     """Return (W, b) for features as given."""
     assert task.mean is not None
     assert task.spread is not None

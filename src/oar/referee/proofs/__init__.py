@@ -21,13 +21,13 @@ from oar.plans import Audit, Proposal
 from oar.plans.proof import Proof
 from oar.plans.rounds.result import OnlineAudit, OnlineProposal
 from oar.problem import Problem
-from oar.referee.centroids import Centroids
+from oar.referee.centroids import UnmovedCentroids
 from oar.referee.proofs.balls import fewest_members, never, of_centroids, within_radii
 from oar.referee.proofs.batch_norms import of_batch_norm
 from oar.referee.proofs.black_boxes import of_black_box
-from oar.referee.proofs.own_moves import Seen, above_tangent, beyond_half_spaces, seen_centroids
+from oar.referee.proofs.own_moves import UnmovedRefit, above_tangent, beyond_half_spaces, seen_centroids
 from oar.referee.proofs.rounds import of_rounds
-from oar.referee.witnesses.refits import Refit
+from oar.referee.witnesses.refits import WitnessRefit
 
 __all__ = [
     "BOTH",
@@ -53,7 +53,7 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
         who: who may move: MEMBERS, QUERY or BOTH; None where that is not known.
         proposal: what a solver proposes, with its hints.
         audit: what a fresh refit says of it.
-        evidence: the audit's own refit to unmoved people: `Centroids`, a `Refit` or a `Box`; None where it has none.
+        evidence: the audit's own refit to unmoved people: `UnmovedCentroids`, a `WitnessRefit`, a `Box`, or None.
     """
     found = Proof(_least(problem))
     if who is None or problem.levers is not None or not audit.converged:
@@ -68,15 +68,15 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
         return found.with_other(of_black_box(problem, evidence, hints, members, query))
     if not problem.plain or problem.limits is not None:
         return found
-    if isinstance(evidence, Centroids):
+    if isinstance(evidence, UnmovedCentroids):
         found = found.with_other(of_centroids(problem, evidence, members, query))
         if members:
             return found
         return found.with_other(beyond_half_spaces(problem, seen_centroids(problem, evidence), hints))
     if isinstance(problem.model, TestTimeBatchNorm):
         return found if query else found.with_other(of_batch_norm(problem))
-    if isinstance(evidence, Refit) and not members and problem.model.linear:
-        seen = Seen(problem.model, None, evidence.outputs)
+    if isinstance(evidence, WitnessRefit) and not members and problem.model.linear:
+        seen = UnmovedRefit(problem.model, None, evidence.outputs)
         found = found.with_other(above_tangent(problem, seen, hints, proposal.plan.query_move))
         return found.with_other(beyond_half_spaces(problem, seen, hints))
     return found

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm
 from oar.plans.proof import Proof
 from oar.problem import Problem
-from oar.referee.centroids import Centroids, ties_of
+from oar.referee.centroids import UnmovedCentroids, ties_of
 from oar.referee.proofs.rounding import ALLOWED, SURELY, UNIT, improbable, loss_above
 
 Array = NDArray[np.float64]
@@ -33,16 +33,16 @@ MULTIPLIERS = 64
 SOME = 1 << 20  # numbers that are worked on at once
 
 
-def of_centroids(problem: Problem, seen: Centroids, members: bool, query: bool) -> Proof:
+def of_centroids(problem: Problem, seen: UnmovedCentroids, members: bool, query: bool) -> Proof:
     """Return what is proved of moves of members, of the query, or of both."""
     if problem.best is not None and members:
         return _of_some(problem, seen, query, problem.best.number)
     return within_radii(problem, seen, _radii(problem) if members else np.zeros(len(seen.positions)), query)
 
 
-def within_radii(problem: Problem, seen: Centroids, radii: Array, query: bool = False) -> Proof:
+def within_radii(problem: Problem, seen: UnmovedCentroids, radii: Array, query: bool = False) -> Proof:
     """Return what is proved where members together move centroids within radii (k,)."""
-    ends = Ends(problem, seen, query)
+    ends = CentroidDistanceBounds(problem, seen, query)
     nearest, farthest = ends.nearest(radii[problem.goal]), np.array([ends.farthest(c, radii[c]) for c in ends.others])
     bound = float(loss_above(nearest, farthest))
     if problem.query.probability is not None:
@@ -50,13 +50,13 @@ def within_radii(problem: Problem, seen: Centroids, radii: Array, query: bool = 
     return Proof(bound, bool((farthest - nearest <= ends.ties[ends.others] * SURELY).any()), BY)
 
 
-def never(problem: Problem, seen: Centroids) -> bool:
+def never(problem: Problem, seen: UnmovedCentroids) -> bool:
     """Report whether no budget of the members, however large, is enough.
 
     Centroids that somebody may move go anywhere. Some duel cannot be won, or, where a probability is asked for, which
     may be had without winning any, the goal cannot be as probable as that.
     """
-    ends, able = Ends(problem, seen, False), _radii(problem) > 0
+    ends, able = CentroidDistanceBounds(problem, seen, False), _radii(problem) > 0
     nearest = np.zeros(1) if able[ends.goal] else ends.nearest(np.zeros(1))
     farthest = [np.full(1, np.inf) if able[code] else ends.farthest(code, np.zeros(1)) for code in ends.others]
     if problem.query.probability is not None:
@@ -65,16 +65,16 @@ def never(problem: Problem, seen: Centroids) -> bool:
     return any(far[0] - nearest[0] <= tie * SURELY for far, tie in zip(farthest, ties, strict=True))
 
 
-def fewest_members(problem: Problem, seen: Centroids) -> float:
+def fewest_members(problem: Problem, seen: UnmovedCentroids) -> float:
     """Return a number of members below which no choice of them reaches the goal; inf where all together do not."""
-    ends, sums = Ends(problem, seen, False), _sums(problem)
+    ends, sums = CentroidDistanceBounds(problem, seen, False), _sums(problem)
     return _fewest(ends, sums)
 
 
-class Ends:
+class CentroidDistanceBounds:
     """How near and how far centroids can be from the query, for radii of any shape; the query moves besides, if so."""
 
-    def __init__(self, problem: Problem, seen: Centroids, query: bool) -> None:
+    def __init__(self, problem: Problem, seen: UnmovedCentroids, query: bool) -> None:
         self.goal, self.norm = problem.goal, problem.allowance.norm
         self.own = problem.query_budget * ALLOWED if query else 0.0
         point = problem.query_features
@@ -169,7 +169,7 @@ def _sums(problem: Problem) -> list[Array]:
     return found
 
 
-def _fewest(ends: Ends, sums: list[Array]) -> float:
+def _fewest(ends: CentroidDistanceBounds, sums: list[Array]) -> float:
     """Return the least Σ_c t_c with which every duel may be won."""
     nearest = ends.nearest(sums[ends.goal])
     needed = np.arange(nearest.size, dtype=np.float64)
@@ -180,9 +180,9 @@ def _fewest(ends: Ends, sums: list[Array]) -> float:
     return float(needed.min())
 
 
-def _of_some(problem: Problem, seen: Centroids, query: bool, number: int) -> Proof:
+def _of_some(problem: Problem, seen: UnmovedCentroids, query: bool, number: int) -> Proof:
     """Return what is proved of any `number` members, whoever they are."""
-    ends, sums = Ends(problem, seen, query), _sums(problem)
+    ends, sums = CentroidDistanceBounds(problem, seen, query), _sums(problem)
     nearest = ends.nearest(sums[ends.goal][: number + 1])
     farthest = [ends.farthest(code, sums[code][: number + 1]) for code in ends.others]
     closest = min(float(values[0]) for values in farthest)

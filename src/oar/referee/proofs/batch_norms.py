@@ -59,8 +59,8 @@ def of_batch_norm(problem: Problem) -> Proof:
         place = float(query[unit])
         low = np.append(units[:, unit] - radii[:, unit], place)
         high = np.append(units[:, unit] + radii[:, unit], place)
-        ends[1, unit] = Unit(low, high, shares, place - kept_mean, m, kept, rounded[unit]).most()
-        ends[0, unit] = -Unit(-high, -low, shares, kept_mean - place, m, kept, rounded[unit]).most()
+        ends[1, unit] = UnitBounds(low, high, shares, place - kept_mean, m, kept, rounded[unit]).most()
+        ends[0, unit] = -UnitBounds(-high, -low, shares, kept_mean - place, m, kept, rounded[unit]).most()
     return _of_leads(problem, sides, ends)
 
 
@@ -82,7 +82,7 @@ def _of_leads(problem: Problem, sides: Sides, ends: Array) -> Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class UnitBounds:
     """Where members and, last, the query may be, and their shares (n + 1,): N = start − m M, D² = kept + m V.
 
     `rounded` is what every place, and the mean, may be off. D changes by no more than places do, and is √kept at least,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oar.plans.individual.certificate import Certificate, Leaf, Statement
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
-from oar.referee.centroids import Centroids
+from oar.referee.centroids import UnmovedCentroids
 from oar.referee.individual.duels import Moves, duels, seen_slopes
 from oar.referee.proofs.rounding import ALLOWED, UNIT, improbable
 from oar.referee.witnesses.refits import kind_of_loss, loss_of_kind, slopes_of_kind
@@ -27,7 +27,7 @@ HALF_SPACES = "multipliers for the half-spaces that the query would have to be i
 TANGENT = "the tangent of a convex loss"
 
 
-class Seen(NamedTuple):
+class UnmovedRefit(NamedTuple):
     """A model that somebody else has refitted to unmoved people."""
 
     model: Any
@@ -35,12 +35,12 @@ class Seen(NamedTuple):
     outputs: Callable[[Array], Array] | None
 
 
-def seen_centroids(problem: Problem, found: Centroids) -> Seen:
+def seen_centroids(problem: Problem, found: UnmovedCentroids) -> UnmovedRefit:
     """Return centroids as they are asked here."""
-    return Seen(problem.model, (found.positions, found.scales), None)
+    return UnmovedRefit(problem.model, (found.positions, found.scales), None)
 
 
-def beyond_half_spaces(problem: Problem, seen: Seen, hints: Hints) -> Proof:
+def beyond_half_spaces(problem: Problem, seen: UnmovedRefit, hints: Hints) -> Proof:
     """Return whether multipliers prove that no move of the query is accepted."""
     if hints.multipliers is None or problem.query.probability is not None:
         return Proof()
@@ -63,7 +63,7 @@ def beyond_half_spaces(problem: Problem, seen: Seen, hints: Hints) -> Proof:
     return Proof(impossible=bool(least > budget), by=HALF_SPACES)
 
 
-def above_tangent(problem: Problem, seen: Seen, hints: Hints, move: Array) -> Proof:
+def above_tangent(problem: Problem, seen: UnmovedRefit, hints: Hints, move: Array) -> Proof:
     """Return the bound that the tangent at a move (d,) puts on the loss of every other."""
     kind = kind_of_loss(seen.model)
     if kind is None or hints.slopes is None or seen.outputs is None:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from oar.models import NearestCentroid
 from oar.models.centroid.nearest_centroid import Centroids as Given
-from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Walk, Window
+from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout, Window
 from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
-from oar.referee.centroids import Centroids, ties_of
-from oar.referee.proofs.balls import BY, Ends
+from oar.referee.centroids import UnmovedCentroids, ties_of
+from oar.referee.proofs.balls import BY, CentroidDistanceBounds
 from oar.referee.proofs.rounding import SURELY, UNIT, improbable, loss_above
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def _rounds(problem: OnlineProblem, counted: list[int]) -> list[tuple[int, Array
     """Return rounds with what rows weigh (n,) in their class's centroid, and the centroids (k, d) of no moves."""
     kind: Any = type(problem.rule)
     if kind in (GradientSteps, FineTune) or getattr(problem.rule, "warm", False):
-        path, shape = Walk(problem).forward(None), (-1, problem.stream.people.dimensions)
+        path, shape = Rollout(problem).forward(None), (-1, problem.stream.people.dimensions)
         return [(one, centroid_weights(problem, one), path.parameters[one].reshape(shape)) for one in counted]
     return [each for each in _replayed(problem) if each[0] in counted]
 
@@ -95,8 +95,8 @@ def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -
     radii = np.bincount(codes, weights=np.abs(weights) * lengths, minlength=classes) * (1 + (people.size + 8) * UNIT)
     features = np.abs(np.asarray(people.features, dtype=np.float64))
     scales = np.array([features[codes == code].max(initial=0.0) for code in range(classes)])
-    seen = Centroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
-    ends = Ends(everyone, seen, False)
+    seen = UnmovedCentroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
+    ends = CentroidDistanceBounds(everyone, seen, False)
     nearest = ends.nearest(radii[everyone.goal])
     farthest = np.array([ends.farthest(code, radii[code]) for code in ends.others])
     bound = float(loss_above(nearest, farthest))

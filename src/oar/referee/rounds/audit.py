@@ -11,10 +11,10 @@ from oar.online.stream import HISTORY, Stream
 from oar.plans.explain.independence import Independence
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit, RoundOutcome
-from oar.referee.limits.moves import LIMIT_SLACK, Limits
+from oar.referee.limits.moves import LIMIT_SLACK, MoveCheck
 from oar.referee.limits.offences import Offences
 from oar.referee.rounds.replay import replay
-from oar.referee.verdicts import Together
+from oar.referee.verdicts import AuditSummary
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
         raise DataError(f"plan: must be for an oar.OnlineProblem, got one for {plan.problem!r}.")
     problem, stream = plan.problem, plan.problem.stream
     everyone = problem.everyone
-    limits = Limits(everyone, lambda row: _called(stream, row))
+    limits = MoveCheck(everyone, lambda row: _called(stream, row))
     moves = np.vstack([limits.check(chunk, plan.each[chunk.start : chunk.stop]) for chunk in everyone.people.chunks()])
     violations = (*limits.violations, *_shared(problem, moves), *_history(problem, moves))
     asked = everyone.asked
@@ -41,7 +41,7 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
                 number=number,
                 movers=int(np.count_nonzero(lengths[rows])),
                 effort=float(lengths[rows].sum()),
-                **Together(everyone, old.judged, new.judged).reported(not violations),
+                **AuditSummary(everyone, old.judged, new.judged).reported(not violations),
             )
         )
     replays = [*before, *after]

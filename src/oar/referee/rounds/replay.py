@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Centroids, Differentiable
-from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Walk, Window
+from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Rollout, Window
 from oar.online.stream import HISTORY
 from oar.online.training.binding import update_of
 from oar.plans.explain.independence import Independence
 from oar.referee.centroids import heard as heard_by_centroids
 from oar.referee.trained import heard as heard_by_refit
-from oar.referee.verdicts import Judged
-from oar.referee.witnesses.refits import Refit, Testimony, refit
+from oar.referee.verdicts import Verdict
+from oar.referee.witnesses.refits import Testimony, WitnessRefit, refit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -31,7 +31,7 @@ AVERAGES = "class averages of the rows as handed in (numpy)"
 class Replayed(NamedTuple):
     """What is said after one round: of everybody who asks, by whom, how tightly it was fitted, and if at all."""
 
-    judged: list[Judged]
+    judged: list[Verdict]
     witness: str
     residual: float
     converged: bool
@@ -105,7 +105,7 @@ def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Rep
 def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
     """Run the rule again, on trainings that nobody has used before."""
     stream, rule, model = problem.stream, problem.rule, problem.model
-    before = Walk(problem).first
+    before = Rollout(problem).first
     for number in range(stream.rounds):
         rows = stream.read_by(rule.reads, number)
         newest = stream.when[rows] == number
@@ -117,10 +117,10 @@ def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterato
         yield Replayed(judged, witness, 0.0, sound, Independence.REPEATED)
 
 
-def _as_refit(training: object, parameters: Array, witness: str) -> Refit:
+def _as_refit(training: object, parameters: Array, witness: str) -> WitnessRefit:
     def judged(query: Array, target: Array) -> Testimony:
         outputs = training.outputs(parameters, query)  # type: ignore[attr-defined]
         loss = training.goal(parameters, query, target)[0]  # type: ignore[attr-defined]
         return Testimony(outputs, loss, witness, 0.0, True)
 
-    return Refit(judged, lambda rows: np.array([training.outputs(parameters, row) for row in rows]))  # type: ignore[attr-defined]
+    return WitnessRefit(judged, lambda rows: np.array([training.outputs(parameters, row) for row in rows]))  # type: ignore[attr-defined]

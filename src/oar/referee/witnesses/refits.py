@@ -41,7 +41,7 @@ from oar.models import (
     SoftmaxRegression,
     TestTimeBatchNorm,
 )
-from oar.models.fit.refitting import Refitting
+from oar.models.fit.refitting import SecondOrderTraining
 from oar.people import Population
 from oar.plans.explain.independence import Independence
 from oar.referee.witnesses import batch_norm
@@ -72,7 +72,7 @@ class Testimony:
     independence: Independence = Independence.IMPLEMENTATION
 
 
-class Refit(NamedTuple):
+class WitnessRefit(NamedTuple):
     """A model refitted from scratch, which can be asked about any person.
 
     Attributes:
@@ -89,7 +89,7 @@ def testify(model: Differentiable, people: Population, features: Array, query: A
     return refit(model, people, features).testify(query, target)
 
 
-def refit(model: Differentiable, people: Population, features: Array) -> Refit:
+def refit(model: Differentiable, people: Population, features: Array) -> WitnessRefit:
     """Refit from scratch on these features."""
     if isinstance(model, Scaled):
         return _behind_a_scaler(model, people, features)
@@ -120,10 +120,10 @@ def refit(model: Differentiable, people: Population, features: Array) -> Refit:
         outputs = _outputs(estimator, model, query[None] - centre)[0]
         return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
 
-    return Refit(judged, lambda rows: _outputs(estimator, model, rows - centre))
+    return WitnessRefit(judged, lambda rows: _outputs(estimator, model, rows - centre))
 
 
-def _by_scipy(model: Differentiable, people: Population, features: Array) -> Refit:
+def _by_scipy(model: Differentiable, people: Population, features: Array) -> WitnessRefit:
     """Minimise a linear model's risk, written out again, by SciPy; all others are refitted by their own training."""
     if not isinstance(model, SoftmaxRegression | LinearSVM):
         return _own_refit(model, people, features)
@@ -140,10 +140,10 @@ def _by_scipy(model: Differentiable, people: Population, features: Array) -> Ref
         found = outputs(query[None])[0]
         return Testimony(found, _loss(model, found, target), SCIPY, residual, True)
 
-    return Refit(judged, outputs)
+    return WitnessRefit(judged, outputs)
 
 
-def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> Refit:
+def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> WitnessRefit:
     """Average what people are embedded as, class by class; the embedding itself is given, and learns nothing."""
 
     def embedded(rows: Array) -> Array:
@@ -160,10 +160,10 @@ def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) 
         found = outputs(query[None])[0]
         return Testimony(found, loss_of_kind(ENTROPY, found, target), AVERAGES, 0.0, True)
 
-    return Refit(judged, outputs)
+    return WitnessRefit(judged, outputs)
 
 
-def _one_by_one(model: Ensemble, people: Population, features: Array) -> Refit:
+def _one_by_one(model: Ensemble, people: Population, features: Array) -> WitnessRefit:
     """Refit every model by its own witness, to those whom it draws, and average what they say."""
     weights = np.ones(people.size) if people.weights is None else people.weights
     parts = []
@@ -188,7 +188,7 @@ def _one_by_one(model: Ensemble, people: Population, features: Array) -> Refit:
             Independence.weakest([one.independence for one in told]),
         )
 
-    return Refit(judged, lambda rows: averaged([part.outputs(rows) for part in parts]))
+    return WitnessRefit(judged, lambda rows: averaged([part.outputs(rows) for part in parts]))
 
 
 def _log_shares(outputs: Array) -> Array:
@@ -197,7 +197,7 @@ def _log_shares(outputs: Array) -> Array:
     return logits - np.logaddexp.reduce(logits, axis=1)[:, None]
 
 
-def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refit:
+def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> WitnessRefit:
     """Scale by scikit-learn, fitted to the features as they are now, or to those before any move; then as without."""
     from sklearn.preprocessing import StandardScaler
 
@@ -224,10 +224,10 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Refi
         told = inner.testify(now(query[None])[0], target)
         return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
 
-    return Refit(judged, lambda rows: inner.outputs(now(rows)))
+    return WitnessRefit(judged, lambda rows: inner.outputs(now(rows)))
 
 
-def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> Refit:
+def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> WitnessRefit:
     """Recompute the statistics that a network normalises by: nothing is trained."""
     logits = batch_norm.recomputed(model, people, features)
 
@@ -235,10 +235,10 @@ def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features:
         outputs = logits(query)
         return Testimony(outputs, _loss(model, outputs, target), batch_norm.WITNESS, 0.0, True)
 
-    return Refit(judged, lambda rows: np.array([logits(row) for row in rows]))
+    return WitnessRefit(judged, lambda rows: np.array([logits(row) for row in rows]))
 
 
-def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit:
+def _by_the_estimator(model: Twin, people: Population, features: Array) -> WitnessRefit:
     """Train the estimator that the model is the twin of, by its own `fit`; the twin has no say."""
     original = model.original(people, features)
     settings = " ".join(repr(original.twin.estimator).split())  # pipelines are shown on several lines
@@ -251,7 +251,7 @@ def _by_the_estimator(model: Twin, people: Population, features: Array) -> Refit
         loss = loss_of_kind(model.core.loss, outputs, target)
         return Testimony(outputs, loss, f"{settings}.fit{told}", 0.0, True, shared)
 
-    return Refit(judged, original.outputs)
+    return WitnessRefit(judged, original.outputs)
 
 
 def _shares(people: Population) -> Array:
@@ -383,12 +383,12 @@ def _residual(model: Differentiable, people: Population, features: Array, estima
     return float(np.hypot(np.linalg.norm(by_feature), np.linalg.norm(by_intercept)))
 
 
-def _own_refit(model: Any, people: Population, features: Array) -> Refit:
+def _own_refit(model: Any, people: Population, features: Array) -> WitnessRefit:
     training = model.training(people)
     fit = training.fit(training.moved(features - people.features), training.start(), TIGHT)
     name = getattr(training, "witness", f"{model.name}'s own training, from scratch")
     converged, independence = fit.residual <= CONVERGED, Independence.REPEATED
-    if converged and isinstance(training, Refitting) and getattr(model, "train", None) is None:
+    if converged and isinstance(training, SecondOrderTraining) and getattr(model, "train", None) is None:
         confirmed = confirmation(training, fit, model.convex)
         name = f"{name}; {confirmed}" if confirmed else name
         independence = Independence.OPTIMISER if confirmed else independence
@@ -398,4 +398,4 @@ def _own_refit(model: Any, people: Population, features: Array) -> Refit:
         loss, _, _ = training.goal(fit.parameters, query, target)
         return Testimony(outputs, loss, name, fit.residual, converged, independence)
 
-    return Refit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))
+    return WitnessRefit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))

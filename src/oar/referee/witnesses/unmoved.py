@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from oar.models import Differentiable
 from oar.people import Population
-from oar.referee.witnesses.refits import Refit, refit
+from oar.referee.witnesses.refits import WitnessRefit, refit
 
 # What is kept, by model and people, which are kept with it: the number of an object that is gone is used again.
-Kept = dict[tuple[int, int], tuple[Differentiable, Population, Refit]]
+Kept = dict[tuple[int, int], tuple[Differentiable, Population, WitnessRefit]]
 MOST = 32  # models whose refits are kept; of some, they hold people's features
 _KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
 
@@ -33,7 +33,7 @@ def keeping_unmoved_refits(kept: Any) -> Iterator[None]:
         _KEPT.reset(token)
 
 
-def unmoved_refit(model: Differentiable, people: Population, features: NDArray[np.float64]) -> Refit:
+def unmoved_refit(model: Differentiable, people: Population, features: NDArray[np.float64]) -> WitnessRefit:
     """Refit to people as they are, from scratch, or as it was kept."""
     kept = _KEPT.get()
     if kept is None:

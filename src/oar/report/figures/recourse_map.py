@@ -19,7 +19,7 @@ MOST_CLASSES = 7  # as many as there are colours and markers to tell them apart
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class AuditOutcome:
     """What the audit found: the query's label and goal loss, and whether it reached the goal."""
 
     prediction: Any
@@ -51,9 +51,9 @@ class RecourseMap:
     query_move: Array
     budget: float
     goal: int
-    before: Outcome
-    alone: Outcome
-    together: Outcome
+    before: AuditOutcome
+    alone: AuditOutcome
+    together: AuditOutcome
 
 
 def recourse_map(alone: Result, together: Result) -> RecourseMap:
@@ -79,7 +79,7 @@ def recourse_map(alone: Result, together: Result) -> RecourseMap:
         query_move=alone.plan.query_move,
         budget=float(problem.allowance.budget),
         goal=problem.goal,
-        before=Outcome(
+        before=AuditOutcome(
             together.audit.prediction_before,
             together.loss_before,
             float(np.delete(distances, problem.goal).min() - distances[problem.goal]),
@@ -90,8 +90,8 @@ def recourse_map(alone: Result, together: Result) -> RecourseMap:
     )
 
 
-def _outcome(result: Result) -> Outcome:
-    return Outcome(result.prediction, result.loss, result.audit.margin, result.success)
+def _outcome(result: Result) -> AuditOutcome:
+    return AuditOutcome(result.prediction, result.loss, result.audit.margin, result.success)
 
 
 def _check(problem: Problem) -> None:

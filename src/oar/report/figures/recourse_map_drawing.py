@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oar.pictures.colours import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION
 from oar.report.figures.label_placing import along, beside, circle, emptiest_place, radius_end
-from oar.report.figures.recourse_map import Outcome, RecourseMap
+from oar.report.figures.recourse_map import AuditOutcome, RecourseMap
 from oar.report.figures.style import styled
 from oar.report.figures.voronoi_cells import cell_boundaries, cell_polygons
 
@@ -225,7 +225,7 @@ def _darker(colour: str) -> tuple[float, ...]:
     return tuple(0.68 * part for part in to_rgb(colour))
 
 
-def _headline(axes: Axes, title: str, moves: str, data: RecourseMap, outcome: Outcome) -> None:
+def _headline(axes: Axes, title: str, moves: str, data: RecourseMap, outcome: AuditOutcome) -> None:
     was, now = (data.classes.index(label) + 1 for label in (data.before.prediction, outcome.prediction))
     verdict = "\u2713 goal reached" if outcome.success else "\u2717 goal not reached"
     colour = _darker(GREEN) if outcome.success else VERMILLION

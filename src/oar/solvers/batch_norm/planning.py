@@ -32,9 +32,9 @@ from oar.models import TestTimeBatchNorm
 from oar.models.batch_norm.halves import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.solvers.batch_norm.unit_extremes import Extreme, Unit, highest, lowest
+from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
 from oar.solvers.centroids.reach import PROBABLE
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import Exact
 
@@ -146,7 +146,7 @@ def _pushed(problem: Problem) -> Pushed | None:
     m, norm = model.momentum, sides.norm
     low, high = [], []
     for unit in range(query.size):
-        room = Unit(
+        room = NormalisedUnit(
             units[:, unit] - radii[:, unit],
             units[:, unit] + radii[:, unit],
             weights,
@@ -222,7 +222,7 @@ def _exact(problem: Problem, moves: Array, impossible: bool, suffices: str = "")
     loss, pull, _ = training.goal(fit.parameters, problem.first_query, problem.goal_target)
     signal = training.solve(fit, pull, None, 0.0)
     slopes = training.score_gradients(fit.parameters, fit.features, -signal)
-    limits = Limits(problem.allowance.norm, problem.allowance.everyones(problem.people.size), training.weights)
+    limits = FeasibleBalls(problem.allowance.norm, problem.allowance.everyones(problem.people.size), training.weights)
     return Proposal(
         plan=MemberPlan(problem, np.zeros(problem.people.dimensions), moves, fit.parameters, signal),
         solver="exact",

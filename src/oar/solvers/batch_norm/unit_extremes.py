@@ -39,7 +39,7 @@ ALIKE = 1e-12  # a share of a weight or width that is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class NormalisedUnit:
     """One normalised unit and who may be where.
 
     Attributes:
@@ -58,7 +58,7 @@ class Unit:
     mean: float
     variance: float
 
-    def mirrored(self) -> Unit:
+    def mirrored(self) -> NormalisedUnit:
         """Return the same with every value's sign changed, so that the query's u changes its sign, too."""
         return replace(self, lows=-self.highs, highs=-self.lows, query=-self.query, mean=-self.mean)
 
@@ -79,7 +79,7 @@ class Extreme(NamedTuple):
     bound: float
 
 
-def highest(unit: Unit) -> Extreme:
+def highest(unit: NormalisedUnit) -> Extreme:
     """Return where the query's normalised value is largest."""
     # From the query's place on, because sums of squares lose digits far from zero.
     lows, highs, total = unit.lows - unit.query, unit.highs - unit.query, unit.weights.sum() + unit.own
@@ -104,13 +104,13 @@ def highest(unit: Unit) -> Extreme:
     return Extreme(places, value, max(value, float(bound)))
 
 
-def lowest(unit: Unit) -> Extreme:
+def lowest(unit: NormalisedUnit) -> Extreme:
     """Return where the query's normalised value is smallest; the bound is one that it cannot fall below."""
     found = highest(unit.mirrored())
     return Extreme(-found.places, -found.value, -found.bound)
 
 
-def _best_level(lows: Array, highs: Array, shares: Array, lead: float, unit: Unit) -> float:
+def _best_level(lows: Array, highs: Array, shares: Array, lead: float, unit: NormalisedUnit) -> float:
     """Return the τ with the largest u at clip(τ, l, h); the query is at 0."""
     m = unit.momentum
     # Passing l_i from below, member i comes along with τ; passing h_i, it stays behind.
@@ -138,7 +138,7 @@ def _best_level(lows: Array, highs: Array, shares: Array, lead: float, unit: Uni
     return float(levels[int(np.argmax(found))])
 
 
-def _best_ends(lows: Array, highs: Array, shares: Array, lead: float, unit: Unit) -> NDArray[np.bool_]:
+def _best_ends(lows: Array, highs: Array, shares: Array, lead: float, unit: NormalisedUnit) -> NDArray[np.bool_]:
     """Return who goes to its upper end, of all choices of those with the largest centres; the query is at 0."""
     m, order = unit.momentum, np.argsort(-(lows + highs), kind="stable")
     steps, squares = shares * (highs - lows), shares * (highs**2 - lows**2)

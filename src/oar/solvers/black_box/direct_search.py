@@ -21,7 +21,7 @@ from oar.solvers.black_box.policies import Policy, policies
 from oar.solvers.black_box.settings import DirectSearch
 from oar.solvers.black_box.surrogate.planning import Outlook
 from oar.solvers.black_box.surrogate.signals import Answers
-from oar.solvers.black_box.trials import Deed, Spent, Trials, best_of, kept_for_finals
+from oar.solvers.black_box.trials import NoTrainingsLeft, TrialContribution, Trials, best_of, kept_for_finals
 
 Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
@@ -32,7 +32,7 @@ LITTLE = 1e-12  # a loss so low cannot be lowered further
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class DirectSearchResult:
     """Where a search ended: what everyone does, its (mean) loss, steps, and why it ended.
 
     Attributes:
@@ -44,7 +44,7 @@ class Searched:
         policy: what was searched over.
     """
 
-    deed: Deed
+    deed: TrialContribution
     loss: float
     steps: int
     random: bool
@@ -57,16 +57,16 @@ def search(
     settings: DirectSearch,
     trials: Trials,
     outlook: Outlook | None,
-    first: Deed | None = None,
+    first: TrialContribution | None = None,
     query: bool = False,
     on_step: OnStep | None = None,
-) -> Searched:
+) -> DirectSearchResult:
     """Search from staying put and from what surrogates plan.
 
     Labels and weights are those of `first`, where there are any; it is the start then.
     """
     people = problem.people
-    stay = Deed(np.zeros((people.size, people.dimensions)))
+    stay = TrialContribution(np.zeros((people.size, people.dimensions)))
     start = first or (None if outlook is None else outlook.deed)
     answers = Answers(problem, None if start is None else start.rows)
     begun = [stay, *(one for one in (first, None if outlook is None else outlook.deed) if one is not None)]
@@ -74,8 +74,8 @@ def search(
     name = "what everyone does"
     try:
         random = searching.random = trials.is_random()
-    except Spent as why:
-        return Searched(start or stay, np.nan, 0, False, str(why), name)
+    except NoTrainingsLeft as why:
+        return DirectSearchResult(start or stay, np.nan, 0, False, str(why), name)
     held = kept_for_finals(trials, random)
     ended = ""
     try:
@@ -84,19 +84,19 @@ def search(
             for name, policy in policies(settings.policy, answers, outlook):  # the last one that was tried is told
                 tried = _MovesAndQuery(problem, policy, start) if query else _Moves(policy, start)
                 searching.generations(tried, settings, held, settings.policy == "auto" and name == "signal")
-    except Spent as why:
+    except NoTrainingsLeft as why:
         ended = str(why)
     deed, loss = searching.best(random)
-    return Searched(deed, loss, searching.steps, random, ended, NAMES.get(name, name))
+    return DirectSearchResult(deed, loss, searching.steps, random, ended, NAMES.get(name, name))
 
 
 class _Moves:
     """A policy's moves beside labels and weights that stay."""
 
-    def __init__(self, policy: Policy, start: Deed | None) -> None:
-        self.policy, self._like, self.start = policy, start or Deed(np.zeros((0, 0))), policy.start
+    def __init__(self, policy: Policy, start: TrialContribution | None) -> None:
+        self.policy, self._like, self.start = policy, start or TrialContribution(np.zeros((0, 0))), policy.start
 
-    def deed(self, point: Array) -> Deed:
+    def deed(self, point: Array) -> TrialContribution:
         """Return what everyone does; who has left does not move."""
         moves = self.policy.moves(point)
         if self._like.weights is not None:
@@ -107,28 +107,28 @@ class _Moves:
 class _MovesAndQuery:
     """A policy, and the query's own move after it, within its budget."""
 
-    def __init__(self, problem: Problem, policy: Policy, start: Deed | None) -> None:
+    def __init__(self, problem: Problem, policy: Policy, start: TrialContribution | None) -> None:
         self._policy, self._norm, self._budget = policy, problem.allowance.norm, problem.query_budget
         own = np.zeros(problem.people.dimensions) if start is None or start.query_move is None else start.query_move
         self._scale = (self._budget or 1.0) / np.sqrt(own.size)
         self.start = np.concatenate([policy.start, own / self._scale])
 
-    def deed(self, point: Array) -> Deed:
+    def deed(self, point: Array) -> TrialContribution:
         """Return members' moves and the query's own."""
         members, own = np.split(point, [self._policy.start.size])
         query_move = self._norm.project(self._scale * own[None], np.array([self._budget]))[0]
-        return Deed(self._policy.moves(members), query_move=query_move)
+        return TrialContribution(self._policy.moves(members), query_move=query_move)
 
 
 class _Searching:
     """One run: what was seen, and what comes into the final comparison."""
 
-    def __init__(self, trials: Trials, begun: list[Deed], on_step: OnStep | None) -> None:
+    def __init__(self, trials: Trials, begun: list[TrialContribution], on_step: OnStep | None) -> None:
         self._trials, self._begun, self._on_step = trials, begun, on_step
-        self._seen: list[tuple[float, Deed]] = []
-        self._first: list[tuple[float, Deed]] = []  # with the first seed
-        self._recent: list[Deed] = []
-        self._middle: Deed | None = None
+        self._seen: list[tuple[float, TrialContribution]] = []
+        self._first: list[tuple[float, TrialContribution]] = []  # with the first seed
+        self._recent: list[TrialContribution] = []
+        self._middle: TrialContribution | None = None
         self.random, self.steps = False, 0
 
     def begin(self) -> None:
@@ -142,13 +142,13 @@ class _Searching:
         began, half = len(self._seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
-                raise Spent(
+                raise NoTrainingsLeft(
                     f"It may take {self._trials.refits:,} trainings, and needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
             before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))
             if not self.random and min(before + since) <= LITTLE:
-                raise Spent("")
+                raise NoTrainingsLeft("")
             if patient and not self.random and self._trials.left < half and not min(since) < min(before):
                 return
             losses, guides, deeds = [], [], []
@@ -165,7 +165,7 @@ class _Searching:
             if self._on_step is not None:
                 self._on_step(self.steps, float(min(losses)), np.inf)
 
-    def best(self, random: bool) -> tuple[Deed, float]:
+    def best(self, random: bool) -> tuple[TrialContribution, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
         if not random:
             if not self._seen:

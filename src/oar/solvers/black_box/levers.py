@@ -22,14 +22,14 @@ from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.errors import NumericsError, OptionError
 from oar.goals import ClassWish
-from oar.plans.refits import Given
+from oar.plans.refits import PlanContribution
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers.black_box.direct_search import FRESH, Searched, search
+from oar.solvers.black_box.direct_search import FRESH, DirectSearchResult, search
 from oar.solvers.black_box.settings import DirectSearch
 from oar.solvers.black_box.surrogate.planning import Outlook
 from oar.solvers.black_box.surrogate.signals import Heard, signals_at
-from oar.solvers.black_box.trials import Deed, Spent, Trials, best_of, kept_for_finals
+from oar.solvers.black_box.trials import NoTrainingsLeft, TrialContribution, Trials, best_of, kept_for_finals
 from oar.solvers.discrete.greedy import Effort, LeverSearch
 from oar.solvers.discrete.ground import LEAVE, Changes, Open, applied, given_rows, given_weights
 
@@ -68,19 +68,19 @@ class TrueGround:
         """Trainings that may still be begun here."""
         return self._until - self._trials.calls.fits
 
-    def deed(self, changes: Changes) -> Deed:
+    def deed(self, changes: Changes) -> TrialContribution:
         """Return what everyone does; who leaves need not move."""
         if not changes:
-            return Deed(self._moves)
+            return TrialContribution(self._moves)
         rows, weights = applied(changes, self._rows, self._weights)
-        return Deed(np.where(weights[:, None] > 0, self._moves, 0.0), rows, weights)
+        return TrialContribution(np.where(weights[:, None] > 0, self._moves, 0.0), rows, weights)
 
     def loss(self, changes: Changes) -> float:
         """Return the goal loss after training, a mean over a few seeds where it is random; remembered."""
         key = frozenset(changes.items())
         if key not in self._losses:
             if self.left < self._seeds:
-                raise Spent("Trainings for labels and strikes were used up; allow more with refits.")
+                raise NoTrainingsLeft("Trainings for labels and strikes were used up; allow more with refits.")
             self._losses[key] = self._trials.losses(self.deed(changes), range(self._seeds))
             if self._losses[key] < self.best[1]:
                 self.best = dict(changes), self._losses[key]
@@ -118,7 +118,7 @@ class TrueGround:
         public = outlook.asked.people.weights  # of a share of the people the others have none
         drawn = weights if public is None else np.where(public > 0, weights, 0.0)
         with suppress(NumericsError):
-            return signals_at(outlook.asked, Given(self._moves, rows, drawn))
+            return signals_at(outlook.asked, PlanContribution(self._moves, rows, drawn))
         return outlook.still
 
     @staticmethod
@@ -128,15 +128,15 @@ class TrueGround:
 
 def search_levers(
     problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook | None, on_step: OnStep | None
-) -> Searched:
+) -> DirectSearchResult:
     """Choose labels and leavers, and moves where members may move."""
     _refuse(problem)
-    stay = Deed(np.zeros((problem.people.size, problem.people.dimensions)))
+    stay = TrialContribution(np.zeros((problem.people.size, problem.people.dimensions)))
     start = stay if outlook is None else outlook.deed
     try:
         random = trials.is_random()
-    except Spent as why:
-        return Searched(start, np.nan, 0, False, str(why), LEVERS)
+    except NoTrainingsLeft as why:
+        return DirectSearchResult(start, np.nan, 0, False, str(why), LEVERS)
     moving, held = part_of(problem.action, Perturb) is not None, kept_for_finals(trials, random)
     seeds = SEEDS if random else 1
     ground = TrueGround(trials, outlook, start.moves, seeds, (trials.left - held) // (2 if moving else 1))
@@ -145,7 +145,7 @@ def search_levers(
         if start.moves.any():
             seen.append((trials.losses(stay, range(seeds)), stay))
         _pull(problem, ground, _changes(problem, start), seeds, on_step)
-    except Spent as why:
+    except NoTrainingsLeft as why:
         ended = str(why)
     if ground.best[1] < np.inf:
         seen.append((ground.best[1], ground.deed(ground.best[0])))
@@ -154,12 +154,12 @@ def search_levers(
         after = search(problem, settings, trials, outlook, found, on_step=on_step)
         if after.loss <= loss or (random and np.isfinite(after.loss)):
             return replace(after, policy=f"{LEVERS}, and {after.policy}")
-        return Searched(found, loss, after.steps, random, ended or after.ended, LEVERS)
+        return DirectSearchResult(found, loss, after.steps, random, ended or after.ended, LEVERS)
     if random:
         safe = [stay] if start is stay else [stay, start]
         deed, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
         loss, found = (loss, found) if np.isnan(mean) else (mean, deed)
-    return Searched(found, loss, len(ground.best[0]), random, ended, LEVERS)
+    return DirectSearchResult(found, loss, len(ground.best[0]), random, ended, LEVERS)
 
 
 def _refuse(problem: Problem) -> None:
@@ -257,7 +257,7 @@ def _exchange_blocks(
             size //= 2
 
 
-def _changes(problem: Problem, deed: Deed) -> Changes:
+def _changes(problem: Problem, deed: TrialContribution) -> Changes:
     """Return the flips and leavers of a plan."""
     rows, weights, found = given_rows(problem), given_weights(problem), Changes()
     if deed.rows is not None:

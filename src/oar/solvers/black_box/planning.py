@@ -25,7 +25,7 @@ from oar.solvers.black_box.exact import choice as outside_exact
 from oar.solvers.black_box.levers import search_levers
 from oar.solvers.black_box.settings import DirectSearch, Surrogate
 from oar.solvers.black_box.surrogate.planning import Propose, outlook
-from oar.solvers.black_box.trials import Deed, Trials
+from oar.solvers.black_box.trials import TrialContribution, Trials
 from oar.solvers.discrete.ground import given_rows, given_weights
 from oar.solvers.settings import Exact, as_solver
 
@@ -147,7 +147,7 @@ def _by_search(
     )
 
 
-def _plan(problem: Problem, deed: Deed) -> Plan:
+def _plan(problem: Problem, deed: TrialContribution) -> Plan:
     own = np.zeros(problem.people.dimensions) if deed.query_move is None else deed.query_move
     if problem.levers is None:
         return MemberPlan(problem, own, deed.moves)

@@ -1,7 +1,7 @@
 """True trainings of a black box while planning: within a number of them and a time, and never by one lucky seed.
 
-Every training asks here first whether it may be. A search ends with `Spent` where it may not, or where the black box
-fails; whoever searches keeps the best that was seen.
+Every training asks here first whether it may be. A search ends with `NoTrainingsLeft` where it may not, or where the
+black box fails; whoever searches keeps the best that was seen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import Asking, Given
+from oar.black_boxes.refits import Asking, BlackBoxContribution
 from oar.errors import EstimatorError
 from oar.estimators.black_box.box import Box
 from oar.estimators.black_box.calls import Calls
@@ -29,12 +29,12 @@ CLEARLY = 0.5  # standard errors by which what was found must be better than wha
 ROUNDS = 2  # seeds after which the worse half of the finalists is left out
 
 
-class Spent(Exception):
+class NoTrainingsLeft(Exception):
     """No further training: `str` says why, in a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
-class Deed:
+class TrialContribution:
     """What everyone does: moves (n, d), labels (n, k) and weights (n,) where they change, and the query's own move."""
 
     moves: Array
@@ -43,9 +43,9 @@ class Deed:
     query_move: Array | None = None
 
     @property
-    def given(self) -> Given:
+    def given(self) -> BlackBoxContribution:
         """What the operator gets."""
-        return Given(self.moves, self.rows, self.weights)
+        return BlackBoxContribution(self.moves, self.rows, self.weights)
 
 
 @dataclass(eq=False)
@@ -82,11 +82,11 @@ class Trials:
         return self.refits - self.calls.fits
 
     def check(self) -> None:
-        """Raise `Spent` where no further training may be begun."""
+        """Raise `NoTrainingsLeft` where no further training may be begun."""
         if self.left <= 0:
-            raise Spent(f"It has taken as many trainings as it may, {self.refits:,}; allow more with refits.")
+            raise NoTrainingsLeft(f"It has taken as many trainings as it may, {self.refits:,}; allow more with refits.")
         if self.deadline < np.inf and time.monotonic() + self.box.calls.longest > self.deadline:
-            raise Spent(
+            raise NoTrainingsLeft(
                 f"Its time limit does not allow another training, of which the longest took "
                 f"{self.box.calls.longest:.2g} s; {self.calls.fits:,} were taken."
             )
@@ -95,7 +95,7 @@ class Trials:
         """Report whether training is random; where there are too few trainings to find out, whether it has a seed.
 
         Raises:
-            Spent: where that takes trainings, and there is no time for any.
+            NoTrainingsLeft: where that takes trainings, and there is no time for any.
         """
         if self.box.is_random(self.problem.people) is None:
             if self.left < WORTH_PROBING:
@@ -112,22 +112,22 @@ class Trials:
     def _failed(self, failed: EstimatorError) -> Exception:
         """Return what to raise where the black box fails: before anything was reached, its own error."""
         reached = self.calls.fits > self.calls.failures
-        return Spent(f"It failed, and what was reached before is kept: {failed}") if reached else failed
+        return NoTrainingsLeft(f"It failed, and what was reached before is kept: {failed}") if reached else failed
 
-    def trained(self, deed: Deed, number: int) -> Box:
+    def trained(self, deed: TrialContribution, number: int) -> Box:
         """Train once on what everyone does, with the seed of this number."""
         self.check()
         return self.asking.refit(deed.given, number)
 
-    def loss(self, deed: Deed, number: int) -> float:
+    def loss(self, deed: TrialContribution, number: int) -> float:
         """Return the goal loss after one training, far higher where others are not left alone as they must be.
 
         Raises:
-            Spent: where there may be no training, or it fails.
+            NoTrainingsLeft: where there may be no training, or it fails.
         """
         return self.judged(deed, number)[0]
 
-    def judged(self, deed: Deed, number: int, guided: bool = False) -> tuple[float, float]:
+    def judged(self, deed: TrialContribution, number: int, guided: bool = False) -> tuple[float, float]:
         """Return the goal loss after one training, and if `guided` what a search should go by: it, and a little more.
 
         Trees and neighbours are flat nearly everywhere: all that is tried may have the same loss. How far from the
@@ -153,17 +153,17 @@ class Trials:
         except EstimatorError as failed:
             raise self._failed(failed) from failed
 
-    def losses(self, deed: Deed, numbers: range) -> float:
+    def losses(self, deed: TrialContribution, numbers: range) -> float:
         """Return the mean goal loss over several seeds."""
         return float(np.mean([self.loss(deed, number) for number in numbers]))
 
     def unmoved(self, number: int) -> Box:
         """Return the black box trained on everyone as they are; once for each seed."""
         if number not in self._unmoved:
-            self._unmoved[number] = self.trained(Deed(np.zeros_like(self.asking.features)), number)
+            self._unmoved[number] = self.trained(TrialContribution(np.zeros_like(self.asking.features)), number)
         return self._unmoved[number]
 
-    def _acts(self, deed: Deed) -> NDArray[np.bool_]:
+    def _acts(self, deed: TrialContribution) -> NDArray[np.bool_]:
         acts = np.asarray(deed.moves.any(axis=1))
         people = self.problem.people
         if deed.rows is not None:
@@ -179,7 +179,9 @@ def kept_for_finals(trials: Trials, random: bool) -> int:
     return trials.left // FINAL_SHARE if random else 0
 
 
-def best_of(trials: Trials, safe: list[Deed], others: list[Deed], first: int) -> tuple[Deed, float]:
+def best_of(
+    trials: Trials, safe: list[TrialContribution], others: list[TrialContribution], first: int
+) -> tuple[TrialContribution, float]:
     """Return the best of some finalists by the mean loss over fresh seeds from number `first` on, and that mean.
 
     All are trained with the same seeds; after every ROUNDS of them the worse half is left out, so that the last ones
@@ -197,7 +199,7 @@ def best_of(trials: Trials, safe: list[Deed], others: list[Deed], first: int) ->
             seed += 1
             if not (seed - first) % ROUNDS and len(going) > 2:
                 going = sorted(sorted(going, key=lambda place: np.mean(losses[place]))[: max(2, len(going) // 2)])
-    except Spent:
+    except NoTrainingsLeft:
         pass
     if not losses[going[0]]:
         return finalists[0], np.nan

@@ -27,7 +27,7 @@ from oar.problem import Problem, Query
 from oar.solvers.centroids import query_moves
 from oar.solvers.centroids.exact import propose
 from oar.solvers.centroids.reach import reach_of
-from oar.solvers.centroids.spectral import Array, Minimum, Objective, Rows, minimise
+from oar.solvers.centroids.spectral import Array, BatchedObjective, Minimum, Rows, minimise
 from oar.solvers.settings import ProjectedGradient
 
 BLURS = (1e-2, 1e-4, 1e-6)
@@ -60,7 +60,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         return np.array([(masses * np.maximum(each, 0.0)).sum()])
 
     def search(start: Array, blur: float, max_steps: int) -> Minimum:
-        objective = Objective(
+        objective = BatchedObjective(
             evaluate=lambda points, rows: evaluate(points, blur),
             project=lambda points, rows: reach.norm.project(points, radii[None]),
             inner=lambda left, right, rows: np.array([(masses * np.einsum("nd,nd->n", left[0], right[0])).sum()]),

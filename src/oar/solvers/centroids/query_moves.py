@@ -26,7 +26,7 @@ from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.exact import propose
 from oar.solvers.centroids.reach import reach_of
-from oar.solvers.centroids.spectral import Array, Minimum, Objective, Rows, minimise
+from oar.solvers.centroids.spectral import Array, BatchedObjective, Minimum, Rows, minimise
 from oar.solvers.settings import ProjectedGradient
 
 MOST_RIVALS = 12
@@ -121,7 +121,7 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     )
 
 
-def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool) -> Objective:
+def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool) -> BatchedObjective:
     """Return F and its gradient over moves (b, d); row j of the points belongs to query owner[j].
 
     With `touching`, moves are confined to those from which the goal's centroid can be brought onto the query.
@@ -166,7 +166,7 @@ def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touchin
         budgets = batch.budgets[owner[rows]]
         return np.maximum(budgets * norm.dual.length(gradients) + (gradients * moves).sum(axis=1), 0.0)
 
-    return Objective(evaluate, project, lambda left, right, rows: np.einsum("bd,bd->b", left, right), gap)
+    return BatchedObjective(evaluate, project, lambda left, right, rows: np.einsum("bd,bd->b", left, right), gap)
 
 
 def project_onto_both(norm: Norm, points: Array, budgets: Array, centres: Array, radii: Array) -> Array:

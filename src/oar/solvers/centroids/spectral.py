@@ -32,7 +32,7 @@ PATIENCE = 12
 
 
 @dataclass(frozen=True)
-class Objective:
+class BatchedObjective:
     """Problems to be minimised side by side. `rows` says which problems the points belong to.
 
     Attributes:
@@ -59,7 +59,7 @@ class Minimum:
 
 
 def minimise(
-    objective: Objective,
+    objective: BatchedObjective,
     start: Array,
     first_step: Array,
     max_steps: int,
@@ -115,7 +115,7 @@ def minimise(
 
 
 def _line_search(
-    objective: Objective, rows: Rows, points: Array, moves: Array, slopes: Array, ceilings: Array
+    objective: BatchedObjective, rows: Rows, points: Array, moves: Array, slopes: Array, ceilings: Array
 ) -> tuple[Array, Array, Array]:
     """Halve each step until it lies enough below the recent ceiling; a problem that never does stays put."""
     accepted, sizes = points + moves, np.ones(len(rows))

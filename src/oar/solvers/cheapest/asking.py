@@ -28,7 +28,7 @@ from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
-from oar.solvers.cheapest.milp import Found, settled, solve
+from oar.solvers.cheapest.milp import CheapestChange, settled, solve
 from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, SearchTask, search
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
@@ -44,7 +44,7 @@ CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class ProposedChange:
     """What the solver proposes for one person.
 
     Attributes:
@@ -128,7 +128,7 @@ class Ready:
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
-    def way(self, ask: Ask, care: float = 1.0) -> Way:
+    def way(self, ask: Ask, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
         space = self.space(ask.problem.query_features, ask.kind, ask.own)
         if not self.exact:
@@ -137,13 +137,13 @@ class Ready:
         found = branched(space, lambda part: solve(part, goal))
         if found.change is not None and not space.is_plausible(found.change):
             return self._plausibly(space, goal, found)
-        return Way(space, found.change, found.cost)
+        return ProposedChange(space, found.change, found.cost)
 
-    def way_at(self, ask: Ask, place: Array, care: float = 1.0) -> Way | None:
+    def way_at(self, ask: Ask, place: Array, care: float = 1.0) -> ProposedChange | None:
         """Return a way that is like a place which a proof could not rule out; None where there is none."""
         space = self.space(ask.problem.query_features, ask.kind, ask.own)
         change = settled(space, self._leads(ask.problem, care), place)
-        return None if change is None or not space.allows(change) else Way(space, change, space.cost(change))
+        return None if change is None or not space.allows(change) else ProposedChange(space, change, space.cost(change))
 
     def proof(self, ask: Ask, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
         """Return what proves that nothing is cheaper, and a place that may be cheaper than `most`."""
@@ -163,12 +163,12 @@ class Ready:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
         return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
 
-    def _plausibly(self, space: Space, goal: Leads, found: Found) -> Way:
+    def _plausibly(self, space: Space, goal: Leads, found: CheapestChange) -> ProposedChange:
         """Search for a change that ends where people are, because the cheapest one does not."""
 
-        def searched(part: Space) -> Found:
+        def searched(part: Space) -> CheapestChange:
             change = search(LinearTask(part, goal), self._examples)
-            return Found(change, np.inf if change is None else part.cost(change), 0.0)
+            return CheapestChange(change, np.inf if change is None else part.cost(change), 0.0)
 
         change = branched(space, searched, MOST_SEARCHES).change
         cost = np.inf if change is None else space.cost(change)
@@ -176,20 +176,20 @@ class Ready:
             f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
             "cheaper one where people are may exist."
         )
-        return Way(space, change, cost, note)
+        return ProposedChange(space, change, cost, note)
 
-    def _searched(self, problem: Problem, space: Space, care: float) -> Way:
+    def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
         if not space.size:
-            return Way(space, None, np.inf)
+            return ProposedChange(space, None, np.inf)
 
-        def searched(part: Space) -> Found:
+        def searched(part: Space) -> CheapestChange:
             found = search(SearchTask(part, self._outputs, problem, care * MARGIN), self._examples)
-            return Found(found, np.inf if found is None else part.cost(found), 0.0)
+            return CheapestChange(found, np.inf if found is None else part.cost(found), 0.0)
 
         change = branched(space, searched, MOST_SEARCHES).change
         cost = np.inf if change is None else space.cost(change)
         note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-        return Way(space, change, cost, note)
+        return ProposedChange(space, change, cost, note)
 
     def _leads(self, problem: Problem, care: float) -> Leads:
         if self.model.plain_means:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from oar.plans.individual.certificate import (
     Certificate,
+    CertificateRegion,
     Choice,
     Either,
     Leaf,
     Narrowed,
-    Part,
     Split,
     Statement,
     Tree,
@@ -44,7 +44,7 @@ MUCH = 1e-3  # of what rows leave
 class _Node:
     """A part, what is proved of it, its relaxed place, and how it was parted."""
 
-    part: Part
+    part: CertificateRegion
     kept: frozenset[int]  # rules that are kept in one way already
     leaf: Leaf
     bound: float
@@ -96,7 +96,7 @@ def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Arra
     return Certificate(statement, root.tree(), most), better
 
 
-def _looked_at(statement: Statement, part: Part, kept: frozenset[int], before: Leaf) -> _Node:
+def _looked_at(statement: Statement, part: CertificateRegion, kept: frozenset[int], before: Leaf) -> _Node:
     """Relax a part; the multipliers of the one that it is of are no worse in it than there, and may be better."""
     if part.empty:
         return _Node(part, kept, Leaf(np.zeros(part.room.size)), np.inf, None, {})
@@ -109,7 +109,7 @@ def _looked_at(statement: Statement, part: Part, kept: frozenset[int], before: L
     return _Node(part, kept, leaves[best], bounds[best], None if doubtful else found.point, found.shares, doubtful)
 
 
-def _parts(statement: Statement, node: _Node) -> list[tuple[Part, frozenset[int]]]:
+def _parts(statement: Statement, node: _Node) -> list[tuple[CertificateRegion, frozenset[int]]]:
     assert node.how is not None
     kind, number, at = node.how
     if kind == "split":

@@ -17,7 +17,7 @@ SECONDS = 10.0  # for one programme
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class MixedIntegerSolution:
     """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
 
     place: Array | None
@@ -27,7 +27,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class MixedIntegerProgramme:
     """Minimise costs · z with rows · z ≤ room and bottom ≤ z ≤ top, some of it whole."""
 
     costs: Array
@@ -37,7 +37,7 @@ class Question:
     bottom: Array
     top: Array
 
-    def answered(self) -> Answer:
+    def answered(self) -> MixedIntegerSolution:
         """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
         unit = 1 / (float(np.abs(self.costs).max()) or 1.0)
         first = self._once(unit)
@@ -48,7 +48,7 @@ class Question:
         again = self._once(SIZE / first.cost)
         return first if again.place is None else again
 
-    def _once(self, unit: float, presolve: bool = True) -> Answer:
+    def _once(self, unit: float, presolve: bool = True) -> MixedIntegerSolution:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         # Next to nothing is nothing to HiGHS, and has made it crash.
@@ -62,15 +62,15 @@ class Question:
         )
         # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
         if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
-            return Answer(None, np.inf, np.inf, True)
+            return MixedIntegerSolution(None, np.inf, np.inf, True)
         if answer.x is None:
-            return Answer(None, np.inf, 0.0, False)
+            return MixedIntegerSolution(None, np.inf, 0.0, False)
         cost = float(answer.fun) / unit
         bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
         place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance
-        return Answer(place, cost, max(bound, 0.0), answer.status == 0)
+        return MixedIntegerSolution(place, cost, max(bound, 0.0), answer.status == 0)
 
-    def halves(self, place: Array) -> tuple[Question, ...]:
+    def halves(self, place: Array) -> tuple[MixedIntegerProgramme, ...]:
         """Return the questions on both sides of the entry that is least whole; none where all are."""
         off = np.where(self.whole, np.abs(place - np.rint(place)), 0.0)
         entry = int(off.argmax())

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.solvers.cheapest.highs import PROVED, Question
+from oar.solvers.cheapest.highs import PROVED, MixedIntegerProgramme
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
@@ -49,7 +49,7 @@ MOST_SETS = 400  # sets of columns without bounds that are tried
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CheapestChange:
     """The best change v (None where there is none), its cost, what HiGHS bounds it by, and whether it finished."""
 
     change: Array | None
@@ -58,11 +58,11 @@ class Found:
     finished: bool = True
 
 
-def solve(space: Space, goal: Leads) -> Found:
+def solve(space: Space, goal: Leads) -> CheapestChange:
     """Return the cheapest change of a space that brings every lead to its margin, as far as HiGHS can tell."""
     if not space.size:
         short = (goal.leads < goal.margins).any()
-        return Found(None, np.inf, np.inf) if short else Found(np.zeros(0), 0.0, 0.0)
+        return CheapestChange(None, np.inf, np.inf) if short else CheapestChange(np.zeros(0), 0.0, 0.0)
     units = _reaches(space, goal)
     programme = Programme(_in_units(space, units), goal)
     if space.kind == "l1":
@@ -72,7 +72,7 @@ def solve(space: Space, goal: Leads) -> Found:
     if found.change is None:
         return found
     if not programme.within_limits(found.change):  # HiGHS could not tell: there may be a change, and there may be none
-        return Found(None, np.inf, 0.0, finished=False)
+        return CheapestChange(None, np.inf, 0.0, finished=False)
     change = found.change * units
     return replace(found, change=change, cost=space.cost(change))
 
@@ -157,7 +157,7 @@ class Programme:
         rows, room = self.normals[self.goals :], self.room[self.goals :]
         return bool((rows @ change <= room + 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(change))).all())
 
-    def cheapest(self, prices: Array) -> Found:
+    def cheapest(self, prices: Array) -> CheapestChange:
         """Return the change of the lowest Σ prices |v|."""
         quick = self._filled(prices) if self.goals == 1 and self.space.apart else None
         if quick is not None:
@@ -169,7 +169,7 @@ class Programme:
         change = self.refined(found.change, ~self.space.whole)
         return replace(found, change=change, cost=float(prices @ np.abs(change)))
 
-    def _filled(self, prices: Array) -> Found | None:
+    def _filled(self, prices: Array) -> CheapestChange | None:
         """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it.
 
         All levels of a category cost the same, so that the one that raises the lead most is enough.
@@ -189,12 +189,12 @@ class Programme:
         except TooManyNodes:
             return None
         if amounts is None:
-            return Found(None, np.inf, np.inf)
+            return CheapestChange(None, np.inf, np.inf)
         change = np.zeros(self.space.size)
         change[items] = np.sign(gains[items]) * amounts
         change = self.space.tidy(change)
         cost = float(prices @ np.abs(change))
-        return Found(change, cost, cost) if self.keeps(change) else None
+        return CheapestChange(change, cost, cost) if self.keeps(change) else None
 
     def refined(self, change: Array, free: NDArray[np.bool_]) -> Array:
         """Return v with `free` numbers settled anew for the lowest Σ prices |v|, everything else kept.
@@ -229,7 +229,7 @@ class Programme:
         more_whole: NDArray[np.bool_],
         high: Array | None = None,
         low: Array | None = None,
-    ) -> Found:
+    ) -> CheapestChange:
         """Minimise costs · z with z = (p, n, others ≥ 0); `more_rows` z ≤ `more_room` are added.
 
         `high` and `low` replace the bounds of v. The first answer says what size costs have, and a second one is asked
@@ -237,13 +237,13 @@ class Programme:
         """
         if not costs.size:  # a rule leaves nothing to change
             still = np.zeros(self.space.size)
-            return Found(still, 0.0, 0.0) if self.keeps(still) else Found(None, np.inf, np.inf)
+            return CheapestChange(still, 0.0, 0.0) if self.keeps(still) else CheapestChange(None, np.inf, np.inf)
         high = self.space.high if high is None else high
         low = self.space.low if low is None else low
         others = costs.size - self.parts
         empty = np.zeros((len(self.normals), others))
         split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
-        question = Question(
+        question = MixedIntegerProgramme(
             costs=costs,
             rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
             room=np.concatenate([STIFF * self.room, more_room]),
@@ -253,7 +253,7 @@ class Programme:
         )
         return self._branched(question)
 
-    def _branched(self, question: Question) -> Found:
+    def _branched(self, question: MixedIntegerProgramme) -> CheapestChange:
         """Answer a question, and where whole entries are only nearly whole and that matters, once for each side.
 
         HiGHS takes 1e-6 for 0, which can make up for a lead that is short. Then the entry is 0, or at least 1.
@@ -273,9 +273,9 @@ class Programme:
             if not halves:
                 bound = min(bound, answer.bound)
                 if best is None or answer.cost < best.cost:
-                    best = Found(change, answer.cost, answer.bound)
+                    best = CheapestChange(change, answer.cost, answer.bound)
         if best is None:
-            return Found(None, np.inf, bound, finished)
+            return CheapestChange(None, np.inf, bound, finished)
         return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
@@ -305,7 +305,7 @@ class Programme:
         return np.clip(fixed, self.space.low, self.space.high)
 
 
-def _least_squares(programme: Programme) -> Found:
+def _least_squares(programme: Programme) -> CheapestChange:
     """Minimise Σ (price v)² by outer approximation, and take the root."""
     space = programme.space
     first = programme.cheapest(space.prices)  # the cheapest by "l1" is no bad start
@@ -324,10 +324,10 @@ def _least_squares(programme: Programme) -> Found:
             break
         bound = max(bound, min(found.bound, cost))
         if cost - bound <= 0.1 * PROVED * cost:
-            return Found(best, cost, bound)
+            return CheapestChange(best, cost, bound)
         candidate = found.change
     proved = cost - bound <= PROVED * cost
-    return Found(best, cost, bound, finished=proved)
+    return CheapestChange(best, cost, bound, finished=proved)
 
 
 class _Squares:
@@ -358,7 +358,7 @@ class _Squares:
                 row[parts + place] = -1.0
                 self.rows[entry, at], self.room[entry, at] = row, below
 
-    def cheapest(self, cost: float) -> Found:
+    def cheapest(self, cost: float) -> CheapestChange:
         """Return the change of the lowest sum of squares from below, with its root as bound.
 
         `cost` is that of the best change so far, infinite where there is none yet.
@@ -387,7 +387,7 @@ def _supports(size: float, square: float, whole: bool) -> list[tuple[float, floa
     return [(m, square * (2 * m + 1), square * m * (m + 1)) for m in sorted({max(near - 1, 0.0), near})]
 
 
-def _fewest(programme: Programme) -> Found:
+def _fewest(programme: Programme) -> CheapestChange:
     """Minimise the flat costs of the columns that change."""
     space = programme.space
     anyhow = programme.cheapest(space.prices)  # is there a way at all, and of which size?
@@ -426,7 +426,7 @@ def _fewest(programme: Programme) -> Found:
     return replace(best, bound=bound, finished=bound == best.cost)
 
 
-def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> Found:
+def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> CheapestChange:
     """Minimise flat costs with every entry bounded but those of `free` columns, which are paid for whatever they do."""
     space, parts, owner = programme.space, programme.parts, programme.owner()
     switches, paid = space.switches, np.isin(space.column, free)

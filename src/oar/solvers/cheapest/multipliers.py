@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.plans.individual.certificate import Leaf, Part, Statement
+from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
 from oar.solvers.cheapest.scaling import column_units
 
 Array = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Relaxed(NamedTuple):
     shares: dict[int, float]
 
 
-def relaxed(statement: Statement, part: Part) -> Relaxed:
+def relaxed(statement: Statement, part: CertificateRegion) -> Relaxed:
     """Return good multipliers for a part."""
     if statement.kind == "l2":
         return _nearest(statement, part)
@@ -45,7 +45,7 @@ def relaxed(statement: Statement, part: Part) -> Relaxed:
 class _Programme:
     """Rows and bounds of v = p − n in units in which they are about 1, with shares z of columns to be paid for."""
 
-    def __init__(self, statement: Statement, part: Part) -> None:
+    def __init__(self, statement: Statement, part: CertificateRegion) -> None:
         self.statement, self.part = statement, part
         self.up, self.down = np.flatnonzero(part.high > 0), np.flatnonzero(part.low < 0)
         self.owner = np.concatenate([self.up, self.down])
@@ -153,7 +153,7 @@ def _asked(costs: Array, rows: Array, room: Array, bounds: Array) -> tuple[Array
     return found.x, -found.ineqlin.marginals
 
 
-def _nearest(statement: Statement, part: Part) -> Relaxed:
+def _nearest(statement: Statement, part: CertificateRegion) -> Relaxed:
     """Return multipliers of the least-distance problem (Lawson & Hanson 1974, chapter 23) of entries times prices.
 
     With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its

@@ -94,7 +94,7 @@ class Outputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PersonTask:
     """One person's search: what they may change, and how far the goal is."""
 
     space: Space
@@ -117,7 +117,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class SearchTask(Task):
+class SearchTask(PersonTask):
     """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
 
     outputs: Outputs
@@ -161,7 +161,7 @@ class SearchTask(Task):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTask(Task):
+class LinearTask(PersonTask):
     """One person's search with linear leads, where a programme alone cannot know what is allowed."""
 
     goal: Leads
@@ -178,7 +178,7 @@ class LinearTask(Task):
         return self.goal
 
 
-def search(task: Task, examples: Array) -> Array | None:
+def search(task: PersonTask, examples: Array) -> Array | None:
     """Return a cheap change v that reaches the goal, or None where none was found."""
     space = task.space
     best, lowest = None, np.inf
@@ -197,7 +197,7 @@ def search(task: Task, examples: Array) -> Array | None:
     return best
 
 
-def _places_of_others(task: Task, examples: Array) -> list[Array]:
+def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
     """Return the cheapest changes to what others are, as far as limits allow, that reach the goal."""
     space = task.space
     main = space.basis.argmax(axis=0)  # a level's own coordinate, not that of the level which is given up
@@ -209,7 +209,7 @@ def _places_of_others(task: Task, examples: Array) -> list[Array]:
     return list(changes[order[:most]])
 
 
-def _in_a_row(task: Task, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
+def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
     """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
 
     With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
@@ -240,18 +240,18 @@ def _in_a_row(task: Task, start: Array, width: float = 1.0, exact: bool = False)
     return sorted(found, key=task.space.cost)[:1]
 
 
-def _ahead(task: Task, here: Array, width: float, exact: bool) -> Array | None:
+def _ahead(task: PersonTask, here: Array, width: float, exact: bool) -> Array | None:
     linear = task.linear(here)
     return None if linear is None else _programme(task, linear, here, width, exact)
 
 
-def _merit(task: Task, change: Array) -> tuple[float, float]:
+def _merit(task: PersonTask, change: Array) -> tuple[float, float]:
     """Return the cost with what is lacking added, and what is lacking."""
     lack = max(-float(task.worst(change[None])[0]), 0.0)
     return task.space.cost(change) + LACKING * lack, lack
 
 
-def _programme(task: Task, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
+def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
     """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
     space = task.space
     room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
@@ -274,7 +274,7 @@ def _programme(task: Task, linear: Leads, here: Array, width: float, exact: bool
     return found.change
 
 
-def _shortened(task: Task, change: Array) -> Array:
+def _shortened(task: PersonTask, change: Array) -> Array:
     """Return a change that costs no more and still reaches the goal: no single step back does any longer."""
     for _ in range(MOST_SHORTENINGS):
         tries = _steps_back(task.space, change)
@@ -307,7 +307,7 @@ def _steps_back(space: Space, change: Array) -> Array:
     return np.array(found).reshape(len(found), space.size)
 
 
-def _numbers_back(task: Task, change: Array) -> Array:
+def _numbers_back(task: PersonTask, change: Array) -> Array:
     """Bring numbers nearer to 0 by halving: all together, and then one by one."""
     numbers = np.flatnonzero(~task.space.whole & (change != 0))
     for some in [numbers, *numbers[:, None]]:

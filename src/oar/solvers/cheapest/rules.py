@@ -16,9 +16,9 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.links import Linear, Link
+from oar.actions.limits.links import LinearExpression, Link
 from oar.actions.limits.rules import Range, Ruled, edges, holds
-from oar.solvers.cheapest.milp import Found
+from oar.solvers.cheapest.milp import CheapestChange
 from oar.solvers.cheapest.space import NEARLY, Space
 
 Array = NDArray[np.float64]
@@ -26,12 +26,12 @@ MOST_SPACES = 300
 SAME = 1e-9  # share of a cost
 
 
-def branched(space: Space, solve: Callable[[Space], Found], most: int = MOST_SPACES) -> Found:
+def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int = MOST_SPACES) -> CheapestChange:
     """Return the cheapest change that keeps all rules, with `solve` to find the cheapest in a space without them."""
     number = count()  # so that spaces are never compared
     first = solve(replace(space, rules=()))
     waiting = [(first.bound, next(number), space, first)]
-    best, solved, finished = Found(None, np.inf, np.inf), 1, True
+    best, solved, finished = CheapestChange(None, np.inf, np.inf), 1, True
     while waiting:
         bound, _, here, found = heapq.heappop(waiting)
         if bound >= best.cost * (1 - SAME):  # nothing that waits is cheaper
@@ -122,7 +122,7 @@ def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDA
 
 
 def _linked(space: Space, link: Link) -> Space:
-    said: Linear = link.expression
+    said: LinearExpression = link.expression
     values, normal = np.zeros(space.start.size), np.zeros(space.start.size)
     for name, factor in said.values.items():
         values[space.encoding.places[name]] += factor

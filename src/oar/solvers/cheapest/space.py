@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
-from oar.actions.limits.links import Linear
+from oar.actions.limits.links import LinearExpression
 from oar.actions.limits.rules import Ruled
 from oar.actions.sets.cost_region import FREE, measure
 from oar.actions.sets.norms import Norm
@@ -209,7 +209,7 @@ def space_of(
     )
 
 
-def link_row(said: Linear, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
+def link_row(said: LinearExpression, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
     """Return a link's row (v,); and of what it adds up, before anything cancels, the row and the size at the start."""
     values, changes = np.zeros(start.size), np.zeros(start.size)
     for name, factor in said.values.items():

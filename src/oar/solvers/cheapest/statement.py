@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.links import Linear, Link
+from oar.actions.limits.links import LinearExpression, Link
 from oar.actions.limits.rules import Range, Ruled, holds
 from oar.plans.individual.certificate import Narrowed, Statement
 from oar.solvers.cheapest.space import LINK_SLACK, Space, link_row
@@ -122,7 +122,7 @@ def _ways(space: Space, rule: Ruled, steps: Array) -> tuple[Narrowed, ...]:
 
 
 def _linked(space: Space, part: Narrowed, link: Link) -> Narrowed:
-    said: Linear = link.expression
+    said: LinearExpression = link.expression
     row, errors, size = link_row(said, space.encoding, space.start, space.basis)
     room = -said.constant - sum(by * space.start[space.encoding.places[name]][0] for name, by in said.values.items())
     return _more(part, row, RULE_LINK_SLACK * errors, room + RULE_LINK_SLACK * size)

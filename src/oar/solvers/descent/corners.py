@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError
 from oar.signals.base import refit
 from oar.solvers.descent.multistart import Search
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 MOST_ROUNDS = 10
@@ -98,7 +98,7 @@ def _liked(search: Search) -> tuple[Array, Array]:
     return gains, aims
 
 
-def _corners(limits: AnyLimits, moves: Array, gradients: Array) -> Iterator[Array]:
+def _corners(limits: FeasibleSet, moves: Array, gradients: Array) -> Iterator[Array]:
     """Yield other places at the edge for everyone (n, d).
 
     With p = 1 there are only the axes' ends. Otherwise those ways are worth a try along which members' gradients

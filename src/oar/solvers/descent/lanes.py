@@ -24,9 +24,9 @@ from oar.models.linear.training import LinearTraining
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import FEW, ProjectedGradient, propose_collective
-from oar.solvers.centroids.spectral import Minimum, Objective, Rows, minimise
+from oar.solvers.centroids.spectral import BatchedObjective, Minimum, Rows, minimise
 from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 Array = NDArray[np.float64]
 LANES = 12
@@ -61,22 +61,22 @@ def propose(problem: Problem) -> Proposal:
     return replace(found, solver=solver, passes=ends.passes + found.passes)
 
 
-class Ends(NamedTuple):
+class LaneEndpoints(NamedTuple):
     """Where the best searches have ended: moves (n + 1, d), best first; and the passes of all of them."""
 
     moves: list[Array]
     passes: int
 
 
-def searched(problem: Problem) -> Ends:
+def searched(problem: Problem) -> LaneEndpoints:
     """Search from two dozen starts; no ends where people as they stand cannot be fitted."""
     training = problem.training()
     try:
         fit = training.fit(training.moved(None), training.start(), CONVERGED)
     except NumericsError:
-        return Ends([], training.passes)
+        return LaneEndpoints([], training.passes)
     if not fit.converged:
-        return Ends([], training.passes)
+        return LaneEndpoints([], training.passes)
     lanes, generator = _Lanes(problem, training), np.random.default_rng(0)
     stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
 
@@ -94,7 +94,7 @@ def searched(problem: Problem) -> Ends:
         differs = all(abs(values[place] - values[other]) > ALIKE * abs(values[place]) for other in kept)
         if np.isfinite(values[place]) and differs and len(kept) < KEPT:
             kept.append(int(place))
-    return Ends([points[place] for place in kept], training.passes + lanes.refits.passes)
+    return LaneEndpoints([points[place] for place in kept], training.passes + lanes.refits.passes)
 
 
 class _Lanes:
@@ -103,7 +103,7 @@ class _Lanes:
     def __init__(self, problem: Problem, training: LinearTraining) -> None:
         self.refits = RefitsSideBySide(problem.model, training)  # type: ignore[arg-type]
         radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
-        self.limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+        self.limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
         self._query, self._target = problem.first_query, problem.goal_target
 
     def run(self, starts: Array) -> Minimum:
@@ -134,4 +134,4 @@ class _Lanes:
             points = project(starts, np.arange(len(starts)))
             _, slopes = evaluate(points, np.arange(len(starts)))
             lengths = np.array([limits.span(one) for one in slopes])
-            return minimise(Objective(evaluate, project, inner, gap), points, lengths, STEPS, TOLERANCE)
+            return minimise(BatchedObjective(evaluate, project, inner, gap), points, lengths, STEPS, TOLERANCE)

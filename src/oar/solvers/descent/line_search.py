@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Step, refit
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 SUFFICIENT = 1e-4
@@ -50,14 +50,14 @@ class Trial:
 
 
 @dataclass(eq=False)
-class Trials:
+class LineSearch:
     """Points between `moves` and `aim`, which both keep to the limits."""
 
     training: Training
     query: Array
     target: Array
     step: Step
-    limits: AnyLimits
+    limits: FeasibleSet
     moves: Array
     aim: Array
     precision: float
@@ -82,7 +82,7 @@ class Trials:
         return Trial(moves, outcome)
 
 
-def armijo(trials: Trials, slope: float) -> Trial | None:
+def armijo(trials: LineSearch, slope: float) -> Trial | None:
     """Shorten the way until the loss falls by SUFFICIENT of what its slope promises; None if it never does."""
     if not slope < 0:
         return None
@@ -99,7 +99,7 @@ def armijo(trials: Trials, slope: float) -> Trial | None:
     return None
 
 
-def exact(trials: Trials, slope: float) -> Trial | None:
+def exact(trials: LineSearch, slope: float) -> Trial | None:
     """Return the best point on the way, or one that satisfies Armijo where that is better; None if none is better."""
     from scipy.optimize import minimize_scalar
 
@@ -118,4 +118,4 @@ def exact(trials: Trials, slope: float) -> Trial | None:
     return best if best.loss < trials.step.loss else armijo(trials, slope)
 
 
-SEARCHES: dict[str, Callable[[Trials, float], Trial | None]] = {"armijo": armijo, "exact": exact}
+SEARCHES: dict[str, Callable[[LineSearch, float], Trial | None]] = {"armijo": armijo, "exact": exact}

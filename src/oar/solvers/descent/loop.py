@@ -24,8 +24,8 @@ from oar.interrupts import check_interrupted
 from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals.base import Outcome, Signal, Step, refit
-from oar.solvers.descent.line_search import SEARCHES, Trials
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.descent.line_search import SEARCHES, LineSearch
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
@@ -81,7 +81,7 @@ def improve(
     signal: Signal,
     query: Array,
     target: Array,
-    limits: AnyLimits,
+    limits: FeasibleSet,
     start: Array,
     settings: LoopSettings,
     on_step: OnStep | None = None,
@@ -117,7 +117,7 @@ def improve(
             memory = None if settings.from_scratch else step.memory
             outcome = refit(training, moves[:-1], query + moves[-1], target, memory, precision)
             step, losses[-1], refits = replace(step, outcome=outcome), outcome.loss, refits + 1
-        trials = Trials(training, query, target, step, limits, moves, aim, precision, settings.from_scratch)
+        trials = LineSearch(training, query, target, step, limits, moves, aim, precision, settings.from_scratch)
         accepted = SEARCHES[settings.line_search](trials, slope)
         refits += trials.refits
         if accepted is None or not accepted.loss < step.loss - ROUNDING * abs(step.loss):

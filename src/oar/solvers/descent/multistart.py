@@ -15,8 +15,8 @@ from oar.signals.base import Outcome
 from oar.solvers.descent.loop import FAR, LoopSettings, Reached, improve
 from oar.solvers.descent.nonmonotone import wandering_search
 from oar.solvers.descent.open_ball import open_ball_search
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 OPENED = (2, np.inf)  # norms whose balls can be opened
@@ -43,7 +43,7 @@ class Search:
     """
 
     def __init__(
-        self, asked: tuple[Training, Signal, Array, Array, AnyLimits], loop: LoopSettings, on_step: OnStep | None
+        self, asked: tuple[Training, Signal, Array, Array, FeasibleSet], loop: LoopSettings, on_step: OnStep | None
     ) -> None:
         self.asked, self.loop, self.on_step, self.steps = asked, loop, on_step, 0
         self.training, _, _, _, self.limits = asked
@@ -71,7 +71,7 @@ class Search:
         self,
         start: Array,
         most: int,
-        limits: AnyLimits | None = None,
+        limits: FeasibleSet | None = None,
         began: Outcome | None = None,
         longest: float = FAR,
     ) -> Reached:
@@ -84,7 +84,7 @@ class Search:
     @property
     def opens(self) -> bool:
         """Whether everyone's limits are balls that can be opened."""
-        return isinstance(self.limits, Limits) and self.limits.norm.p in OPENED
+        return isinstance(self.limits, FeasibleBalls) and self.limits.norm.p in OPENED
 
     def open_ball(self, start: Array | None = None) -> Array:
         """Return moves found by quasi-Newton steps in the opened ball."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from oar.models.training import Training
 from oar.signals.base import Memory, Signal
-from oar.solvers.centroids.spectral import Objective, Rows, minimise
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.centroids.spectral import BatchedObjective, Rows, minimise
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 PRECISION = 1e-10  # of refits: the change of slopes between two steps must not be noise
@@ -26,7 +26,7 @@ def wandering_search(
     signal: Signal,
     query: Array,
     target: Array,
-    limits: AnyLimits,
+    limits: FeasibleSet,
     max_steps: int,
     deadline: float,
     start: Array,
@@ -45,7 +45,7 @@ def wandering_search(
         memory = step.memory
         return np.array([step.loss]), step.slopes[None]
 
-    objective = Objective(
+    objective = BatchedObjective(
         evaluate=evaluate,
         project=lambda points, rows: limits.project(points[0])[None],
         inner=lambda left, right, rows: np.array([limits.slope(left[0], np.zeros_like(right[0]), right[0])]),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError
 from oar.models.training import Training
 from oar.signals.base import Memory, Signal
-from oar.solvers.feasible.regions import AnyLimits
+from oar.solvers.feasible.regions import FeasibleSet
 
 Array = NDArray[np.float64]
 PRECISION = 1e-9
@@ -34,7 +34,7 @@ def open_ball_search(
     signal: Signal,
     query: Array,
     target: Array,
-    limits: AnyLimits,
+    limits: FeasibleSet,
     max_steps: int,
     deadline: float,
     start: Array | None = None,
@@ -96,7 +96,7 @@ def open_ball_search(
     return moves_of(reached)[0].copy(), steps
 
 
-def opened(moves: Array, limits: AnyLimits) -> Array:
+def opened(moves: Array, limits: FeasibleSet) -> Array:
     """Return the u (n + 1, d) of moves that are first drawn a little inwards, because the edge has none."""
     inside = INWARDS * moves / np.where(limits.radii > 0, limits.radii, 1.0)[:, None]
     squares = inside**2 if limits.norm.p == np.inf else np.einsum("nd,nd->n", inside, inside)[:, None]

@@ -24,7 +24,7 @@ from oar.errors import OptionError
 from oar.interrupts import check_interrupted
 from oar.models.training import Fit
 from oar.plans import Proposal
-from oar.plans.parts_plan import WalkPlan
+from oar.plans.parts_plan import SignalPathPlan
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals.implicit import Implicit
@@ -33,8 +33,8 @@ from oar.solvers.descent.loop import BEGIN, FAR, FINEST, ROUNDING
 from oar.solvers.descent.retrained import CLEAR, ENDED, TIGHT
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.settings import ProjectedGradient, as_solver
-from oar.streaming import StreamedTraining, Stride, Walk
-from oar.streaming.passes import Compared
+from oar.streaming import SignalPath, StreamedTraining, Stride
+from oar.streaming.passes import PathSums
 
 MOST_STEPS = 500
 TOLERANCE = 1e-6
@@ -44,7 +44,7 @@ TOLERANCE = 1e-6
 class Place:
     """A walk, the refit at its end with the query's loss, and the signal there."""
 
-    walk: Walk
+    walk: SignalPath
     fit: Fit
     loss: float
     pull: np.ndarray
@@ -103,11 +103,11 @@ class _Run:
     def proposal(self) -> Proposal:
         """Search, and say what was found."""
         problem, training = self.problem, self.training
-        unmoved = self._refitted(Walk(), None, BEGIN)
+        unmoved = self._refitted(SignalPath(), None, BEGIN)
         best, gap, ended = self._improved(unmoved)
         shift = self._shift(unmoved.fit, best.loss)
         if shift is not None:
-            begun = self._refitted(Walk((), shift), unmoved, BEGIN)
+            begun = self._refitted(SignalPath((), shift), unmoved, BEGIN)
             other, its_gap, why = self._improved(begun)
             if other.loss < best.loss:
                 best, gap, ended = other, its_gap, why
@@ -116,7 +116,7 @@ class _Run:
             final = self._refitted(best.walk, best, TIGHT)
         assert best.signal is not None
         return Proposal(
-            plan=WalkPlan(
+            plan=SignalPathPlan(
                 problem,
                 np.zeros(problem.people.dimensions),
                 best.walk,
@@ -146,7 +146,7 @@ class _Run:
         parts = "1 part" if len(people.parts) == 1 else f"{len(people.parts):,} parts"
         return f"Read in {parts}. H v = g was solved to {self._solved:.0e} of ‖g‖.{told}"
 
-    def _refitted(self, walk: Walk, near: Place | None, precision: float) -> Place:
+    def _refitted(self, walk: SignalPath, near: Place | None, precision: float) -> Place:
         training, problem = self.training, self.problem
         start = training.start() if near is None else near.fit.parameters
         fit = training.fit(training.moved(walk), start, precision)
@@ -157,7 +157,7 @@ class _Run:
         start = None if before is None else before.signal
         return replace(place, signal=self.training.solve(place.fit, place.pull, start, self._solved))
 
-    def _span(self, seen: Compared) -> float:
+    def _span(self, seen: PathSums) -> float:
         """Return the step at which the steepest gradient makes the largest budget: the unit of steps."""
         return self._largest / seen.steepest if seen.steepest > 0 else 1.0
 

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.cost_region import Measured, on_bounds
+from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError
 from oar.goals.keep import Anchors
-from oar.goals.together import Together
+from oar.goals.together import Aggregate
 from oar.models.training import Fit, Training
 from oar.models.wrap.cost_units import InCost
 from oar.plans import MemberPlan, Proposal
@@ -43,8 +43,8 @@ from oar.solvers.descent.multistart import Search, Start
 from oar.solvers.descent.starts import other_starts
 from oar.solvers.discrete.exchanges import made_whole
 from oar.solvers.discrete.integer_moves import Whole
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.regions import RegionLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.regions import FeasibleRegions
 from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
@@ -73,7 +73,7 @@ def solve(
     query: bool,
     on_step: OnStep | None = None,
     starts: Sequence[Array] = (),
-    together: Together | None = None,
+    together: Aggregate | None = None,
     by: int | None = None,
     anchors: Anchors | None = None,
 ) -> Proposal:
@@ -119,7 +119,7 @@ def solve(
         made_whole(problem, search, measured, unmoved, known)
     best, final = _judged_tightly(search, stay, unmoved)
     # Rules only choose among moves, so what is proved goes by the limits without them.
-    stuck = measured is not None and RegionLimits(measured.unruled, limits.weights).nobody_moves
+    stuck = measured is not None and FeasibleRegions(measured.unruled, limits.weights).nobody_moves
     finished = stuck or isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
@@ -160,17 +160,19 @@ def _dominance(problem: Problem) -> str:
     return ""
 
 
-def _limits(problem: Problem, measured: Measured | None, training: Training, query: bool) -> Limits | RegionLimits:
+def _limits(
+    problem: Problem, measured: CostRegion | None, training: Training, query: bool
+) -> FeasibleBalls | FeasibleRegions:
     """Return everyone's limits: a ball, or of a table a region."""
     weights = np.append(training.weights, 1.0)
     if measured is not None:
-        return RegionLimits(measured.region, weights)
+        return FeasibleRegions(measured.region, weights)
     own = problem.query_budget if query else 0.0
     radii = np.append(problem.allowance.everyones(problem.people.size), own)
     # Farther than that, people who have all moved cannot be told from each other in float64, and no refit can be
     # trusted; who may move farther may also move less far.
     spread = float(np.ptp(np.asarray(problem.people.features, dtype=np.float64), axis=0).max(initial=0.0))
-    return Limits(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
+    return FeasibleBalls(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
 
 
 def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reached, Outcome]:

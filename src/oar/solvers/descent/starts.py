@@ -24,7 +24,7 @@ from oar.signals.base import refit
 from oar.solvers.descent.corners import across, one_by_one
 from oar.solvers.descent.multistart import PATIENCE, SLOWLY, WORTH_IT, Search, Start
 from oar.solvers.descent.open_ball import opened
-from oar.solvers.feasible.regions import AnyLimits, RegionLimits
+from oar.solvers.feasible.regions import FeasibleRegions, FeasibleSet
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.settings import ProjectedGradient
 
@@ -103,7 +103,7 @@ def _screened(people: Population, search: Search, drawn: Iterator[Array], kept: 
 
 def _other_corners(search: Search) -> Iterator[Start]:
     """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
-    if search.training.dimensions <= MOST_AXES and not isinstance(search.limits, RegionLimits):
+    if search.training.dimensions <= MOST_AXES and not isinstance(search.limits, FeasibleRegions):
         yield from map(Start, across(search))
         numbers = search.training.size * search.training.dimensions
         if numbers <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
@@ -113,7 +113,7 @@ def _other_corners(search: Search) -> Iterator[Start]:
 def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
     people, limits = problem.people, search.limits
-    if isinstance(limits, RegionLimits):  # where each has limits of its own, few may all move alike
+    if isinstance(limits, FeasibleRegions):  # where each has limits of its own, few may all move alike
         if search.loop.max_steps > 1:
             yield from _found_better(search, other_ways(problem, search.best.step.slopes, limits.respond))
         return
@@ -226,7 +226,7 @@ def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iter
         yield Start(kind(search.best.moves))
 
 
-def random_kinds(problem: Problem, limits: AnyLimits, drawn: Iterator[Array]) -> Iterator[Callable[[Array], Array]]:
+def random_kinds(problem: Problem, limits: FeasibleSet, drawn: Iterator[Array]) -> Iterator[Callable[[Array], Array]]:
     """Yield functions that make a random start, given the best moves so far: kinds by turns, none always the better.
 
     Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits;

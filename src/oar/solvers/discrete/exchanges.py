@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.cost_region import Measured
+from oar.actions.sets.cost_region import CostRegion
 from oar.errors import NumericsError
 from oar.models.wrap.cost_units import InCost
 from oar.problem import Problem
@@ -29,7 +29,7 @@ from oar.solvers.descent.loop import Reached
 from oar.solvers.descent.multistart import SLOWLY, Search
 from oar.solvers.descent.starts import other_ways
 from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Whole
-from oar.solvers.feasible.regions import RegionLimits
+from oar.solvers.feasible.regions import FeasibleRegions
 
 Array = NDArray[np.float64]
 REST_STEPS = 10
@@ -42,7 +42,7 @@ MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
 def made_whole(
-    problem: Problem, search: Search, measured: Measured, unmoved: Outcome, known: Sequence[Array] = ()
+    problem: Problem, search: Search, measured: CostRegion, unmoved: Outcome, known: Sequence[Array] = ()
 ) -> None:
     """Replace what a search has reached by the best whole moves found from there, from staying, and the other way.
 
@@ -52,7 +52,7 @@ def made_whole(
     if not whole.discrete.any() and measured.where is None:
         return
     if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
-        assert isinstance(search.limits, RegionLimits)
+        assert isinstance(search.limits, FeasibleRegions)
         search.limits = replace(search.limits, region=measured.unruled)
         search.asked = (*search.asked[:-1], search.limits)
     relaxed = search.best
@@ -191,7 +191,7 @@ def _changed(whole: Whole, stands: Array) -> Iterator[Array]:
 def _gap_bound(search: Search, here: Reached) -> float:
     """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
     limits = search.limits
-    assert isinstance(limits, RegionLimits)
+    assert isinstance(limits, FeasibleRegions)
     if here.moves.size > MANY:
         limits = replace(limits, region=limits.region.without_links())
     return limits.gap(here.moves, here.step.slopes)
@@ -205,8 +205,8 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
             began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
         return Reached(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
     assert isinstance(training, InCost)
-    assert isinstance(everyones, RegionLimits)
-    limits = RegionLimits(whole.rest(fixed), everyones.weights)
+    assert isinstance(everyones, FeasibleRegions)
+    limits = FeasibleRegions(whole.rest(fixed), everyones.weights)
     asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
     inner = Search(asked, replace(search.loop, response="spectral"), None)
     found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)

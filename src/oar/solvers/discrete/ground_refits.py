@@ -33,7 +33,7 @@ KEPT = 4_096  # losses that are remembered
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class GroundRefit:
     """A true refit: the training it was made by, the fit, and the query's loss and its gradient in θ there."""
 
     training: Training
@@ -42,7 +42,7 @@ class Refit:
     pull: Array
 
 
-class Refitting:
+class CountedRefits:
     """Refits of one problem's model with any labels, weights and moves; counts them.
 
     Attributes:
@@ -67,7 +67,7 @@ class Refitting:
         """Return moved features in the training's own form."""
         return self.training.moved(moves)
 
-    def at(self, features: Any, rows: Array, weights: Array, near: Refit | None = None) -> Refit | None:
+    def at(self, features: Any, rows: Array, weights: Array, near: GroundRefit | None = None) -> GroundRefit | None:
         """Refit, from another one near it or else from the first one; None where that is not possible.
 
         Where training has many minima it starts from scratch.
@@ -90,9 +90,9 @@ class Refitting:
             return None
         if self._warm and self._begin is None:
             self._begin = fit.parameters
-        return Refit(training, fit, loss, pull)
+        return GroundRefit(training, fit, loss, pull)
 
-    def signal(self, refit: Refit) -> Array | None:
+    def signal(self, refit: GroundRefit) -> Array | None:
         """Return v = H⁻¹g; None where H forbids it."""
         before = refit.training.passes
         try:
@@ -102,13 +102,13 @@ class Refitting:
         finally:
             self.passes += refit.training.passes - before
 
-    def scores(self, refit: Refit, signal: Array, rows: Array) -> Array:
+    def scores(self, refit: GroundRefit, signal: Array, rows: Array) -> Array:
         """Return everyone's s (n,), if its label were that row of `rows` (n, k)."""
         self.passes += 1
         targets = np.ascontiguousarray(self.model.target_rows(rows))
         return refit.training.scores(refit.fit.parameters, refit.fit.features, signal, targets)
 
-    def label_slopes(self, refit: Refit, signal: Array, rows: Array) -> Array:
+    def label_slopes(self, refit: GroundRefit, signal: Array, rows: Array) -> Array:
         """Return ∂s_i/∂y_ic (n, k), by central differences.
 
         These are exact for losses that are at most quadratic in the target, as all of ours are away from kinks.
@@ -127,13 +127,13 @@ class RefittedGround:
 
     exact = False
 
-    def __init__(self, refitting: Refitting, rows: Array, moves: Array | None) -> None:
+    def __init__(self, refitting: CountedRefits, rows: Array, moves: Array | None) -> None:
         """Refit to these people as they are."""
         self._refitting, self._rows = refitting, rows
         self._features = refitting.features(moves)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
-        self._last: tuple[frozenset[tuple[int, int]], Refit] | None = None  # where changes were promised
-        self._newest: tuple[frozenset[tuple[int, int]], Refit | None] | None = None
+        self._last: tuple[frozenset[tuple[int, int]], GroundRefit] | None = None  # where changes were promised
+        self._newest: tuple[frozenset[tuple[int, int]], GroundRefit | None] | None = None
         self.began = refitting.at(self._features, rows, refitting.weights)
 
     @property
@@ -152,7 +152,7 @@ class RefittedGround:
             self._losses[key] = np.inf if refit is None else refit.loss
         return self._losses[key]
 
-    def _refit(self, changes: Changes) -> Refit | None:
+    def _refit(self, changes: Changes) -> GroundRefit | None:
         if not changes:
             return self.began
         rows, weights = applied(changes, self._rows, self._refitting.weights)

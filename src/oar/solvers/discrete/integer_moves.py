@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.cost_region import Measured
+from oar.actions.sets.cost_region import CostRegion
 from oar.actions.sets.region import Region
 from oar.plans.cards.table.response import TRIFLE
-from oar.solvers.feasible.regions import RegionLimits
+from oar.solvers.feasible.regions import FeasibleRegions
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -29,7 +29,7 @@ CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where p
 class Whole:
     """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates."""
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: CostRegion) -> None:
         self.measured, self.region = measured, measured.unruled
         self.steps = measured.steps * measured.costs  # in cost; 0 where anything goes
         self.discrete = self.steps > 0
@@ -270,7 +270,7 @@ class Whole:
         region = self.rest(whole)
         rest = np.clip(rest, region.lower, region.upper) if self.measured.ruled is not None else rest
         if len(region.links):
-            return RegionLimits(region, np.ones(len(whole))).project(rest)
+            return FeasibleRegions(region, np.ones(len(whole))).project(rest)
         lengths = region.norm.length(rest)
         share = np.divide(region.radii, lengths, out=np.ones_like(lengths), where=lengths > region.radii)
         return rest * share[:, None]

@@ -31,7 +31,7 @@ from oar.progress import OnStep
 from oar.solvers.discrete.greedy import Effort, LeverSearch, Pulled
 from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open, applied, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import RefittedGround, Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 from oar.solvers.discrete.soft_labels import Softly, soften
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ OPEN_ENDED = "Changes of labels ended before their certificate closed; several r
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class LeverProposal:
     """Moves (n, d) or None, labels (n, k), weights (n,), the loss of a true refit, and how the search for it ended."""
 
     moves: Array | None
@@ -70,12 +70,12 @@ class Levering:
             raise OptionError("query: members who move with their data can be asked about only where moves are all.")
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self.rows, self.weights = given_rows(problem), given_weights(problem)
-        self.refitting = None if problem.model.plain_means and problem.plain else Refitting(problem)
+        self.refitting = None if problem.model.plain_means and problem.plain else CountedRefits(problem)
         self._looks = 0  # of grounds that are left
         self.effort = _effort(problem)
         self._least = problem.model.least_loss
         self._as_given = self._ground(self.rows, None)
-        self.unmoved = State(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)
+        self.unmoved = LeverProposal(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)
 
     @property
     def refits(self) -> int:
@@ -92,7 +92,7 @@ class Levering:
             return CentroidGround(self.problem, moves)
         return RefittedGround(self.refitting, rows, moves)
 
-    def judged(self, state: State) -> State:
+    def judged(self, state: LeverProposal) -> LeverProposal:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
         if self.refitting is None:
             self._looks += 1
@@ -100,14 +100,14 @@ class Levering:
         found = self.refitting.at(self.refitting.features(state.moves), state.rows, state.weights)
         return replace(state, loss=np.inf if found is None else found.loss)
 
-    def pulled(self) -> list[State]:
+    def pulled(self) -> list[LeverProposal]:
         """Return what the levers reach on people who stay: each lever alone, and both together."""
         relabel = self.levers.relabel
         if relabel is not None and relabel.soft is not None:
             return self._softly()
         return [self._state(None, self.rows, one) for one in self._anew(self._as_given, self.effort)]
 
-    def pulled_further(self, state: State) -> list[State]:
+    def pulled_further(self, state: LeverProposal) -> list[LeverProposal]:
         """Return what the levers reach from labels and leavers that were good before people moved."""
         relabel, withhold = self.levers.relabel, self.levers.withhold
         later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
@@ -134,7 +134,7 @@ class Levering:
         if self.refitting is None:
             self._looks += ground.refits
 
-    def _changes(self, state: State) -> Changes:
+    def _changes(self, state: LeverProposal) -> Changes:
         """Return the flips and leavers of a state."""
         flipped = np.flatnonzero((state.rows != self.rows).any(axis=1))
         away = np.flatnonzero((state.weights == 0) & (self.weights > 0))
@@ -146,11 +146,11 @@ class Levering:
         open_ = Open(levers, self.rows if rows is None else rows, self.weights, self.problem.regresses)
         return LeverSearch(ground, open_, effort or self.effort, self._on_step, self._least)
 
-    def _state(self, moves: Array | None, rows: Array, pulled: Pulled) -> State:
+    def _state(self, moves: Array | None, rows: Array, pulled: Pulled) -> LeverProposal:
         changed, weights = applied(pulled.changes, rows, self.weights)
-        return State(moves, changed, weights, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
+        return LeverProposal(moves, changed, weights, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
 
-    def _softly(self) -> list[State]:
+    def _softly(self) -> list[LeverProposal]:
         """Soften labels; with strikes, take turns from either."""
         soft = self._softened(self.unmoved, self.effort)
         if self.levers.withhold is None:
@@ -158,16 +158,16 @@ class Levering:
         strike = self._struck(self.unmoved, self.effort)
         return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
 
-    def _softened(self, state: State, effort: Effort) -> State:
+    def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
         assert self.refitting is not None
         assert self.levers.relabel is not None
         limits, features = Softly(self.levers.relabel, self.rows), self.refitting.features(state.moves)
         most = max(10, effort.refits // 20)
         found = soften(self.refitting, limits, state.rows, state.weights, features, most, self._on_step)
-        return State(state.moves, found.rows, state.weights, found.loss, found.gap, found.finished, found.steps)
+        return LeverProposal(state.moves, found.rows, state.weights, found.loss, found.gap, found.finished, found.steps)
 
-    def _struck(self, state: State, effort: Effort) -> State:
+    def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
         ground = self._ground(state.rows, state.moves)
         search = self._search(ground, Levers(None, self.levers.withhold), effort, state.rows)
@@ -198,8 +198,8 @@ def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_ste
 
 
 def _turns(
-    levering: Levering, start: State, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
-) -> list[State]:
+    levering: Levering, start: LeverProposal, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
+) -> list[LeverProposal]:
     """Return the states that moves and levers reach in turns, as long as every turn gains something."""
     found, best = [], start
     for _ in range(2 * ROUNDS):
@@ -213,7 +213,7 @@ def _turns(
     return found
 
 
-def _moved(levering: Levering, state: State, propose_moves: Callable[[Problem], Proposal]) -> State:
+def _moved(levering: Levering, state: LeverProposal, propose_moves: Callable[[Problem], Proposal]) -> LeverProposal:
     """Return the state with the best moves for its labels and leavers; leavers have no need to move."""
     problem, changed = levering.problem, state.rows is not levering.rows or state.weights is not levering.weights
     people = problem.people
@@ -230,7 +230,7 @@ def _moved(levering: Levering, state: State, propose_moves: Callable[[Problem], 
     return levering.judged(replace(state, moves=moves if moves.any() else None))
 
 
-def _proposal(levering: Levering, state: State, note: str) -> Proposal:
+def _proposal(levering: Levering, state: LeverProposal, note: str) -> Proposal:
     problem, people = levering.problem, levering.problem.people
     moves = np.zeros((people.size, people.dimensions)) if state.moves is None else state.moves
     relabel = levering.levers.relabel

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from oar.actions.relabel import RelabelLimits
 from oar.progress import OnStep
-from oar.solvers.discrete.ground_refits import Refit, Refitting
+from oar.solvers.discrete.ground_refits import CountedRefits, GroundRefit
 
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
@@ -51,7 +51,7 @@ class Softened:
 
 
 def soften(
-    refitting: Refitting,
+    refitting: CountedRefits,
     softly: Softly,
     rows: Array,
     weights: Array,
@@ -108,8 +108,8 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
 
 
 def _some_of_the_way(
-    refitting: Refitting, features: Any, weights: Array, way: tuple[Array, Array], refit: Refit, gains: Array
-) -> tuple[Array, Refit] | None:
+    refitting: CountedRefits, features: Any, weights: Array, way: tuple[Array, Array], refit: GroundRefit, gains: Array
+) -> tuple[Array, GroundRefit] | None:
     """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others."""
     found = _part_of_the_way(refitting, features, weights, way, (refit, float(gains.sum())))
     if found is not None:
@@ -127,17 +127,17 @@ def _some_of_the_way(
 
 
 def _part_of_the_way(
-    refitting: Refitting,
+    refitting: CountedRefits,
     features: Any,
     weights: Array,
     way: tuple[Array, Array],
-    now: tuple[Refit, float],
+    now: tuple[GroundRefit, float],
     shorter: int = SHORTER,
-) -> tuple[Array, Refit] | None:
+) -> tuple[Array, GroundRefit] | None:
     """Return labels between two, and the refit there, at which the loss is clearly lower; None where it is nowhere."""
     (start, end), (refit, gap) = way, now
 
-    def at(share: float) -> tuple[Array, Refit] | None:
+    def at(share: float) -> tuple[Array, GroundRefit] | None:
         rows = end if share == 1.0 else start + share * (end - start)
         found = refitting.at(features, rows, weights, refit)
         return None if found is None else (rows, found)

@@ -15,7 +15,7 @@ BLOCK = 2_048  # people at a time, so that what is only passed on stays in the c
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class FeasibleBalls:
     """Everyone's ball: radii (n + 1,) around where they stand, zero for those who stay; weights (n + 1,).
 
     The first n are the members, with weights w̄; the last is the query, with weight 1.
@@ -25,7 +25,7 @@ class Limits:
     radii: Array
     weights: Array
 
-    def smaller(self, share: float) -> Limits:
+    def smaller(self, share: float) -> FeasibleBalls:
         """Return the same with budgets of this share."""
         return replace(self, radii=share * self.radii)
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Region
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class RegionLimits:
+class FeasibleRegions:
     """The regions of n members and, last, the query; weights (n + 1,): w̄ of the members, 1 of the query."""
 
     region: Region
@@ -38,7 +38,7 @@ class RegionLimits:
         """The budgets (n + 1,)."""
         return self.region.radii
 
-    def smaller(self, share: float) -> RegionLimits:
+    def smaller(self, share: float) -> FeasibleRegions:
         """Return the same with budgets of this share."""
         return replace(self, region=replace(self.region, radii=share * self.radii))
 
@@ -114,4 +114,4 @@ def _places(rows: Rows, columns: Rows, shape: tuple[int, ...]) -> Any:
     return np.ix_(rows, columns)
 
 
-AnyLimits = Limits | RegionLimits
+FeasibleSet = FeasibleBalls | FeasibleRegions

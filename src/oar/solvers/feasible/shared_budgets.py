@@ -36,8 +36,8 @@ FARTHEST = 1e9  # budgets: from farther away lengths are rounding, and the neare
 
 
 @dataclass(frozen=True, eq=False)
-class SharedLimits:
-    """Everyone's budget over all of its rows; answers to what `oar.solvers.feasible.balls.Limits` does.
+class SharedBudgets:
+    """Everyone's budget over all of its rows; answers to what `oar.solvers.feasible.balls.FeasibleBalls` does.
 
     Attributes:
         norm: how a row's move is measured.
@@ -62,7 +62,7 @@ class SharedLimits:
         """How far each row may move (n,), by itself."""
         return np.minimum(self.radii, self.budgets[self.persons])
 
-    def smaller(self, share: float) -> SharedLimits:
+    def smaller(self, share: float) -> SharedBudgets:
         """Return the same with budgets of this share."""
         return replace(self, radii=share * self.radii, totals=None if self.totals is None else share * self.totals)
 

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from oar.models.training import Fit, Training
 from oar.plans import MemberPlan, Plan, Proposal
-from oar.plans.parts_plan import WalkPlan
+from oar.plans.parts_plan import SignalPathPlan
 from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.centroids.reach import PROBABLE
-from oar.solvers.centroids.spectral import Objective, Rows, minimise
+from oar.solvers.centroids.spectral import BatchedObjective, Rows, minimise
 from oar.solvers.query.shortest_move import goal_limits, multipliers_against, shortest_linear_move
 from oar.solvers.settings import ProjectedGradient
-from oar.streaming import StreamedTraining, Walk
+from oar.streaming import SignalPath, StreamedTraining
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
@@ -104,7 +104,9 @@ def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
     if not problem.people.streamed:
         return MemberPlan(problem, move, np.zeros((problem.people.size, problem.people.dimensions)))
     nothing = np.zeros(training.parameter_count)
-    return WalkPlan(problem, move, Walk(), training.spec, training.in_given_units(fit.parameters), nothing, training)
+    return SignalPathPlan(
+        problem, move, SignalPath(), training.spec, training.in_given_units(fit.parameters), nothing, training
+    )
 
 
 def _never(problem: Problem, training: Any, fit: Fit, found: OwnMove, bound: float) -> bool:
@@ -162,7 +164,7 @@ def best_own_move(
     def gap(moves: Array, gradients: Array, rows: Rows) -> Array:
         return np.maximum(budget * norm.dual.length(gradients) + np.einsum("bd,bd->b", gradients, moves), 0.0)
 
-    objective = Objective(
+    objective = BatchedObjective(
         evaluate=evaluate,
         project=lambda moves, rows: norm.project(moves, np.full(len(moves), budget)),
         inner=lambda left, right, rows: np.einsum("bd,bd->b", left, right),

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from oar.models.wrap.cost_units import InCost
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.solvers.centroids.spectral import Objective, minimise
+from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.solvers.discrete.integer_moves import Whole
-from oar.solvers.feasible.regions import RegionLimits
+from oar.solvers.feasible.regions import FeasibleRegions
 from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import ProjectedGradient
 
@@ -47,13 +47,13 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         if whole.discrete.all():
             return move
         fixed = np.where(whole.discrete, move, 0.0)
-        limits = RegionLimits(whole.rest(fixed), ONE)
+        limits = FeasibleRegions(whole.rest(fixed), ONE)
 
         def evaluate(points: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
             loss, slope = judged(points[0] + fixed)
             return np.array([loss]), slope[None]
 
-        objective = Objective(
+        objective = BatchedObjective(
             evaluate=evaluate,
             project=lambda points, rows: limits.project(points[0])[None],
             inner=lambda left, right, rows: np.array([(left * right).sum()]),
@@ -76,13 +76,13 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         if not better < loss - GAINED * abs(loss):
             break
         here, loss, slopes = best, better, there
-    stuck = RegionLimits(measured.unruled, ONE).nobody_moves
+    stuck = FeasibleRegions(measured.unruled, ONE).nobody_moves
     move = measured.exactly(here)[0]
     return Proposal(
         plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
-        gap=RegionLimits(measured.unruled, ONE).gap(here, slopes),
+        gap=FeasibleRegions(measured.unruled, ONE).gap(here, slopes),
         bound=loss if stuck else problem.model.least_loss,
         exact=stuck,
         impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(fit.parameters, point)),

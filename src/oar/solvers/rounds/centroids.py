@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import euclidean
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
-from oar.online import OnlineProblem, Path, Walk, centroid_weights
+from oar.online import OnlineProblem, Path, Rollout, centroid_weights
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineProposal
 from oar.solvers.centroids.exact import what_suffices
@@ -61,7 +61,7 @@ class RoundReach:
 
 def solve(problem: OnlineProblem) -> OnlineProposal:
     """Return the moves with the least possible goal loss after the last round; the reach must be attained."""
-    walk = Walk(problem)
+    walk = Rollout(problem)
     path = walk.forward(None)
     last = after_round(problem, path, problem.rounds - 1)
     reach, codes = last.reach, _codes(problem)
@@ -93,7 +93,7 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
 
 def bounds(problem: OnlineProblem) -> tuple[float, bool]:
     """Return a proved lower bound on the loss, last or mean, and whether it is proved that the goal cannot be had."""
-    walk = Walk(problem)
+    walk = Rollout(problem)
     path = walk.forward(None)
     wanted = [problem.rounds - 1] if problem.goal_for == "last" else range(problem.rounds)
     bound, impossible, _ = _proved(problem, [after_round(problem, path, number).reach for number in wanted])

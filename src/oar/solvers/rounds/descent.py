@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError
 from oar.progress import OnStep
 from oar.solvers.descent.loop import FAR, OPENING, ROUNDING
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.shared_budgets import SharedLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.shared_budgets import SharedBudgets
 
 Array = NDArray[np.float64]
 SUFFICIENT = 1e-4
 MOST_TRIALS = 30
-RoundLimits = Limits | SharedLimits
+RoundFeasibleSet = FeasibleBalls | SharedBudgets
 
 
 class Walked(NamedTuple):
@@ -77,7 +77,7 @@ class Arrived:
 
 def descend(
     landscape: Landscape,
-    limits: RoundLimits,
+    limits: RoundFeasibleSet,
     start: Array,
     settings: DescentSettings,
     longest: float = FAR,
@@ -133,7 +133,7 @@ def _ended(settings: DescentSettings, loss: float, gap: float, steps: int) -> st
 
 
 def armijo(
-    landscape: Landscape, limits: RoundLimits, moves: Array, aim: Array, before: float, slope: float
+    landscape: Landscape, limits: RoundFeasibleSet, moves: Array, aim: Array, before: float, slope: float
 ) -> tuple[Array, Walked] | None:
     """Shorten the way until the loss falls by SUFFICIENT of what its slope promises; None if it never does."""
     if not slope < 0:

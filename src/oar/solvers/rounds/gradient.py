@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.goals.together import Together
+from oar.goals.together import Aggregate
 from oar.models import Differentiable
 from oar.models.training import Fit
-from oar.online import Back, OnlineProblem, Path, Walk
+from oar.online import Back, OnlineProblem, Path, Rollout
 from oar.progress import OnStep
 from oar.solvers.descent.loop import FAR
-from oar.solvers.feasible.balls import Limits
-from oar.solvers.feasible.shared_budgets import SharedLimits
+from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.own_move import best_own_move
-from oar.solvers.rounds.descent import Arrived, DescentSettings, Landscape, RoundLimits, Walked, descend
+from oar.solvers.rounds.descent import Arrived, DescentSettings, Landscape, RoundFeasibleSet, Walked, descend
 from oar.solvers.rounds.timing import leverage
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
@@ -29,12 +29,12 @@ SLOWLY = 1.0  # budgets: the longest first step of a start that grows
 MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 
 
-def limits_of(problem: OnlineProblem) -> RoundLimits:
+def limits_of(problem: OnlineProblem) -> RoundFeasibleSet:
     """Return everyone's limits: a ball for each row, and where rounds share it one budget for all rows of a person."""
     norm = problem.everyone.allowance.norm
     if not problem.has_totals:
-        return Limits(norm, problem.radii, np.ones(problem.radii.size))
-    return SharedLimits(norm, problem.radii, persons_of(problem), problem.totals)
+        return FeasibleBalls(norm, problem.radii, np.ones(problem.radii.size))
+    return SharedBudgets(norm, problem.radii, persons_of(problem), problem.totals)
 
 
 def persons_of(problem: OnlineProblem) -> NDArray[np.intp]:
@@ -47,14 +47,14 @@ def persons_of(problem: OnlineProblem) -> NDArray[np.intp]:
 class Terrain:
     """A problem as something to descend on: it counts how often all rounds are walked."""
 
-    walk: Walk
+    walk: Rollout
     walks: int = 0
     last: tuple[Path, Back] | None = None
 
     @classmethod
-    def of(cls, problem: OnlineProblem, together: Together | None = None, by: int | None = None) -> Terrain:
+    def of(cls, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> Terrain:
         """Return it for a problem; several queries' losses become one by `together`."""
-        return cls(Walk(problem, together, by))
+        return cls(Rollout(problem, together, by))
 
     @property
     def landscape(self) -> Landscape:
@@ -78,7 +78,7 @@ class Terrain:
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class RoundSearchResult:
     """What a search found: the best end of all starts, the slopes (n, d) and loss before any move, and its cost."""
 
     best: Arrived
@@ -93,9 +93,9 @@ def search(
     problem: OnlineProblem,
     settings: ProjectedGradient | FrankWolfe,
     on_step: OnStep | None = None,
-    together: Together | None = None,
+    together: Aggregate | None = None,
     by: int | None = None,
-) -> Searched:
+) -> RoundSearchResult:
     """Return the best of several descents."""
     terrain, limits = Terrain.of(problem, together, by), limits_of(problem)
     assert settings.max_steps is not None
@@ -115,7 +115,7 @@ def search(
             found = descend(terrain.landscape, limits, start, descent, longest, on_step)
             steps += found.steps
             best = min(best, found, key=lambda end: end.loss)
-    return Searched(best, slopes, unmoved.loss, steps, terrain.walks, terrain.walk.passes)
+    return RoundSearchResult(best, slopes, unmoved.loss, steps, terrain.walks, terrain.walk.passes)
 
 
 def _least(problem: OnlineProblem) -> float:
@@ -126,7 +126,7 @@ def _least(problem: OnlineProblem) -> float:
 def _starts(
     problem: OnlineProblem,
     settings: ProjectedGradient | FrankWolfe,
-    limits: RoundLimits,
+    limits: RoundFeasibleSet,
     terrain: Terrain,
     unmoved: Walked,
     slopes: Array,
@@ -144,14 +144,14 @@ def _starts(
     alike = _everyone_alike(problem, terrain, unmoved)
     if alike is not None:
         yield alike, SLOWLY
-    if isinstance(limits, SharedLimits) and settings.restarts:
+    if isinstance(limits, SharedBudgets) and settings.restarts:
         yield from ((start, SLOWLY) for start in _in_one_round(problem, limits, slopes))
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
         yield limits.respond(rng.standard_normal(stay.shape)), SLOWLY
 
 
-def _in_one_round(problem: OnlineProblem, limits: SharedLimits, slopes: Array) -> Iterator[Array]:
+def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) -> Iterator[Array]:
     """Yield full responses in one round alone, for the rounds of most leverage.
 
     Everybody's choosing when to act makes many minima, in which some act early and some late.

@@ -13,7 +13,7 @@ from oar.errors import OptionError
 from oar.online import Back, OnlineProblem, Path
 from oar.online.rules.refits import moved_by
 from oar.solvers.rounds.descent import Arrived, Walked, armijo
-from oar.solvers.rounds.gradient import Searched, Terrain, limits_of
+from oar.solvers.rounds.gradient import RoundSearchResult, Terrain, limits_of
 
 Array = NDArray[np.float64]
 Signals = tuple[tuple[tuple[Array, Array], ...], ...]
@@ -36,7 +36,7 @@ def answer(terrain: Terrain, path: Path, signals: Signals) -> Array:
     return slopes
 
 
-def solve(problem: OnlineProblem) -> tuple[Searched, Signals]:
+def solve(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     """Return one full response to one set of signals, and the signals."""
     terrain, limits = Terrain.of(problem), limits_of(problem)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
@@ -49,7 +49,7 @@ def solve(problem: OnlineProblem) -> tuple[Searched, Signals]:
     moves, here = (stay, unmoved) if found is None else found
     left = terrain.slopes(moves, here) if found is not None else slopes
     arrived = Arrived(moves, Walked(here.loss, here.path), left, limits.gap(moves, left), 1, "steps")
-    return Searched(arrived, slopes, unmoved.loss, 1, terrain.walks, terrain.walk.passes), back.signals
+    return RoundSearchResult(arrived, slopes, unmoved.loss, 1, terrain.walks, terrain.walk.passes), back.signals
 
 
 def _check(problem: OnlineProblem, back: Back) -> None:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.goals import ClassWish
-from oar.goals.together import Together, failing, mean, worst
+from oar.goals.together import Aggregate, failing, mean, worst
 from oar.models.linear.losses import Linear
-from oar.online import OnlineProblem, Walk
+from oar.online import OnlineProblem, Rollout
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineProposal
 from oar.progress import OnStep
@@ -20,7 +20,7 @@ from oar.solvers.centroids.reach import unrounded
 from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds import one_shot as online_one_shot
-from oar.solvers.rounds.gradient import Searched, search
+from oar.solvers.rounds.gradient import RoundSearchResult, search
 from oar.solvers.rounds.timing import leverage, why
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver
 
@@ -85,7 +85,7 @@ def propose_online(
     )
 
 
-def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: Any = ()) -> OnlineProposal:
+def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, signals: Any = ()) -> OnlineProposal:
     """Put moves, claims and certificates together."""
     end, stuck = found.best, not problem.radii.any()
     bound, impossible = problem.model.least_loss, stuck and _missed(problem)
@@ -118,7 +118,7 @@ def _proposed(problem: OnlineProblem, found: Searched, settings: Any, signals: A
 
 def _missed(problem: OnlineProblem) -> bool:
     """Report whether the goal is missed, after the last round or some round, where nobody moves."""
-    walk = Walk(problem)
+    walk = Rollout(problem)
     path = walk.forward()
 
     def missed(number: int) -> bool:
@@ -161,7 +161,7 @@ def _only_smooth(problem: OnlineProblem) -> None:
         )
 
 
-def _together(problem: OnlineProblem) -> list[tuple[Together | None, int | None]]:
+def _together(problem: OnlineProblem) -> list[tuple[Aggregate | None, int | None]]:
     """Return the smooth losses that are planned for: one, or several of which the best plan counts."""
     everyone = problem.everyone
     if everyone.undecided:
@@ -190,13 +190,13 @@ def _each(problem: OnlineProblem, moves: Array | None) -> list[Array]:
         seen.append(losses.copy())
         return mean(losses)
 
-    Walk(problem, noted).forward(moves)
+    Rollout(problem, noted).forward(moves)
     return seen
 
 
 def _shares_without(problem: OnlineProblem, moves: Array) -> list[float]:
     """Return the share of those who ask that do not get their goal, after each round."""
-    walk, everyone = Walk(problem), problem.everyone
+    walk, everyone = Rollout(problem), problem.everyone
     path, asked = walk.forward(moves), everyone.asked
     points = asked.points if asked.members is None else asked.points + moves[asked.members]
     seen = [walk.outputs(theta, points, number) for number, theta in enumerate(path.parameters)]

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from oar.errors import DataError, OARError, OptionError
 from oar.studies.executors.worker import receive, send
 from oar.studies.rows import Row
-from oar.studies.work import Unit, Work, answered
+from oar.studies.work import Work, WorkUnit, answered
 
 UNSUITED = f"{OptionError.__name__}: "
 GONE = "the scheduler is gone, or dropped it"
@@ -40,7 +40,7 @@ class Hands(Protocol):
     number: int
     """How many units are done at once."""
 
-    def start(self, unit: Unit) -> Future[list[Row]]:
+    def start(self, unit: WorkUnit) -> Future[list[Row]]:
         """Begin a unit."""
         ...
 
@@ -57,7 +57,7 @@ class Here:
     def __init__(self, work: Work) -> None:
         self._work = work
 
-    def start(self, unit: Unit) -> Future[list[Row]]:
+    def start(self, unit: WorkUnit) -> Future[list[Row]]:
         """Answer at once."""
         done: Future[list[Row]] = Future()
         done.set_result(answered(self._work, unit, alone=True))
@@ -93,11 +93,11 @@ class Processes:
             self._free.put(process)
         self._threads = ThreadPoolExecutor(number)
 
-    def start(self, unit: Unit) -> Future[list[Row]]:
+    def start(self, unit: WorkUnit) -> Future[list[Row]]:
         """Hand it to whoever is free."""
         return self._threads.submit(self._asked, unit)
 
-    def _asked(self, unit: Unit) -> list[Row]:
+    def _asked(self, unit: WorkUnit) -> list[Row]:
         """Hand a unit to a process, and wait for its answers."""
         process = self._free.get()
         assert process.stdin is not None
@@ -183,13 +183,13 @@ class OnDask:
     def _scattered(self) -> Any:
         return self._client.scatter(self._content, broadcast=True, hash=False)
 
-    def start(self, unit: Unit) -> Future[list[Row]]:
+    def start(self, unit: WorkUnit) -> Future[list[Row]]:
         """Hand it to the scheduler; where a worker dies, another takes over."""
         local: Future[list[Row]] = Future()
         self._submit(unit, local, RETRIES)
         return local
 
-    def _submit(self, unit: Unit, local: Future[list[Row]], again: int) -> None:
+    def _submit(self, unit: WorkUnit, local: Future[list[Row]], again: int) -> None:
         remote = self._client.submit(_answered_there, self._name, self._work, unit, pure=False, retries=RETRIES)
         self._under_way.add(remote)
 
@@ -245,7 +245,7 @@ _received: dict[str, Work] = {}
 _receiving = threading.Lock()
 
 
-def _answered_there(name: str, sent: bytes, unit: Unit) -> list[Row]:
+def _answered_there(name: str, sent: bytes, unit: WorkUnit) -> list[Row]:
     """Answer a unit on a worker, which makes the problem of what it was sent once."""
     from joblib.externals.loky.cloudpickle_wrapper import loads
 

@@ -17,7 +17,7 @@ from oar.studies.executors.executors import Hands, Here, OnDask, Processes, core
 from oar.studies.progress import Pace
 from oar.studies.rows import Row
 from oar.studies.store.database import Store
-from oar.studies.work import Unit, Work
+from oar.studies.work import Work, WorkUnit
 
 ALONE = 3.0  # seconds that this process works alone before it looks whether help would pay,
 FEW = 3  # units by then, of which the first may have waited for imports and compilers,
@@ -35,7 +35,7 @@ class Run:
         """`helped`: other processes may join once that pays."""
         self.store, self.work, self.cells = store, work, list(cells)
         self.hands, self._helped, self._tell, self._began = hands, helped, tell, time.monotonic()
-        self._flying: dict[Future[list[Row]], tuple[Unit, float]] = {}
+        self._flying: dict[Future[list[Row]], tuple[WorkUnit, float]] = {}
         self._done = self._failed = self._finished = 0
         self.pace = self._paced()
 
@@ -67,7 +67,7 @@ class Run:
                 self._tell(f"{self._counted}; waiting for another process")
                 time.sleep(POLL)
 
-    def _through(self, units: deque[Unit]) -> None:
+    def _through(self, units: deque[WorkUnit]) -> None:
         """Go through units once; those that others have claimed meanwhile are left to them."""
         while units or self._flying:
             check_interrupted()
@@ -79,7 +79,7 @@ class Run:
                     self._finish(future)
             self._ask_for_help()
 
-    def _start(self, unit: Unit) -> None:
+    def _start(self, unit: WorkUnit) -> None:
         mine = replace(unit, cells=tuple(self.store.take(unit.cells)))
         if mine.cells:
             began = time.monotonic()

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import IO, Any
 
-from oar.studies.work import Unit, Work, answered
+from oar.studies.work import Work, WorkUnit, answered
 
 LENGTH = struct.Struct(">Q")  # how long what follows is
 
@@ -59,7 +59,7 @@ def main() -> None:
         send(outgoing, pickle.dumps(_answer(work, pickle.loads(asked.get()))))
 
 
-def _answer(work: Work | Exception | None, unit: Unit) -> tuple[Any, str]:
+def _answer(work: Work | Exception | None, unit: WorkUnit) -> tuple[Any, str]:
     """Return answers, or why there are none."""
     if not isinstance(work, Work):
         return None, f"the problem could not be read in another process: {work}"

@@ -16,7 +16,7 @@ import numpy as np
 from oar.actions import Perturb
 from oar.actions.participation import Best, participation_mask
 from oar.errors import StorageError
-from oar.goals.keep import Kept
+from oar.goals.keep import SideEffectLimits
 from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
@@ -156,7 +156,7 @@ def _acting(problem: Problem, own: Own) -> Any:
     return parts, None if problem.kept is None else _keeping(problem.kept)
 
 
-def _keeping(kept: Kept) -> Any:
+def _keeping(kept: SideEffectLimits) -> Any:
     groups = None if kept.group is None else [str(value) for value in kept.group]
     limits = kept.limits
     shares = limits.changed if limits.lost is None else (limits.changed, limits.lost)

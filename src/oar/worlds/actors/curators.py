@@ -22,7 +22,7 @@ from oar.worlds.actors.common import (
     foresight,
     settle,
 )
-from oar.worlds.actors.greedy import NONE, Changes, Greedy
+from oar.worlds.actors.greedy import NONE, Greedy, SingleChanges
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 
@@ -83,7 +83,7 @@ class Curators:
         points, labels = self._candidates(view)
         own = view.crowd.features[view.mine]
         count, size = len(points), len(own)
-        changes = Changes(
+        changes = SingleChanges(
             features=np.concatenate([points, own]),
             weights=np.concatenate([np.ones(count), crowd_weights(view.crowd)[view.mine]]),
             lost=np.concatenate([np.full(count, NONE), view.crowd.codes[view.mine]]).astype(np.intp),

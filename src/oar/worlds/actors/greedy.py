@@ -33,7 +33,7 @@ SHORTLIST = 3  # single changes that are tried by refits before nothing is said 
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class SingleChanges:
     """Single changes that are open, q of them.
 
     Attributes:
@@ -74,7 +74,7 @@ class Greedy:
     def __init__(
         self,
         foresight: Foresight,
-        changes: Changes,
+        changes: SingleChanges,
         limits: tuple[int, ...],
         deed: Callable[[list[int]], Deed],
         batch: int,
@@ -168,7 +168,7 @@ class Greedy:
         return np.where(empties, -np.inf, falls)
 
 
-def _first_order_falls(foresight: Foresight, state: State, people: Data, changes: Changes, rows: Rows) -> Array:
+def _first_order_falls(foresight: Foresight, state: State, people: Data, changes: SingleChanges, rows: Rows) -> Array:
     view = foresight.view
     at = deployed(view.operator.model, state.parameters, len(view.crowd.classes), people)
     signal = at.influence(at.goal(foresight.query, foresight.goal)[1], people)
@@ -184,7 +184,7 @@ def _first_order_falls(foresight: Foresight, state: State, people: Data, changes
     return weights / (total + net * weights) * falls
 
 
-def _exact_falls(foresight: Foresight, people: Data, totals: Array, changes: Changes, rows: Rows) -> Array:
+def _exact_falls(foresight: Foresight, people: Data, totals: Array, changes: SingleChanges, rows: Rows) -> Array:
     """Return by how much nearest centroid's loss falls, exactly, if refitted to these people with one change each."""
     offsets = people.features - foresight.query
     sums = np.zeros((len(totals), offsets.shape[1]))

@@ -18,7 +18,7 @@ from oar.worlds.actors.common import (
     foresight,
     settle,
 )
-from oar.worlds.actors.greedy import Changes, Greedy
+from oar.worlds.actors.greedy import Greedy, SingleChanges
 from oar.worlds.people.uniform_draws import drawn_count, drawn_share
 from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 
@@ -84,7 +84,7 @@ class Labellers:
         other = to != own[people]
         people, to = people[other], to[other]
         weights = crowd_weights(crowd)[mine][people]
-        changes = Changes(
+        changes = SingleChanges(
             crowd.features[mine][people], weights, own[people], to, np.zeros(to.size, dtype=np.intp), people
         )
 

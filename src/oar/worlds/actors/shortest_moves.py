@@ -26,7 +26,7 @@ import numpy as np
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm
 from oar.models import Centroids
-from oar.solvers.centroids.spectral import Objective, minimise
+from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.worlds.actors.common import Mask
 from oar.worlds.deployed.model import Deployed, deployed
 from oar.worlds.deployed.predictions import predictions
@@ -169,7 +169,7 @@ def _lowest(at: Deployed, rows: Array, goal: int, norm: Norm, radii: Array, near
     def gap(moves: Array, slopes: Array, which: Rows) -> Array:
         return np.maximum(radii[which] * norm.dual.length(slopes) + np.einsum("bd,bd->b", slopes, moves), 0.0)
 
-    objective = Objective(
+    objective = BatchedObjective(
         evaluate=evaluate,
         project=lambda moves, which: norm.project(moves, radii[which]),
         inner=lambda left, right, which: np.einsum("bd,bd->b", left, right),

@@ -22,7 +22,7 @@ from oar.models.linear.losses import Linear
 from oar.online.rules.requirements import check_retrained
 from oar.people import Population
 from oar.problem import Problem, Query
-from oar.referee.verdicts import Judged, Together, judged, of_logits
+from oar.referee.verdicts import AuditSummary, Verdict, judged, of_logits
 from oar.worlds.protocol import Array, Rows
 
 FAR = -745.0  # log of the smallest positive number: where probabilities are 0
@@ -48,7 +48,7 @@ def _distances(parameters: Centroids, features: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CollectiveOutcome:
     """What a collective's query gets.
 
     Attributes:
@@ -63,7 +63,7 @@ class Outcome:
     reached: tuple[bool, ...]
 
 
-class Question:
+class WorldQuery:
     """A query that is put to one model after another."""
 
     def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
@@ -78,19 +78,19 @@ class Question:
         self.problem = Problem(every_class, model, query, Perturb(0.0))
         self.points = self.problem.asked.points
 
-    def outcome(self, model: Any, parameters: Any) -> Outcome:
+    def outcome(self, model: Any, parameters: Any) -> CollectiveOutcome:
         """Return what a model says of who asks."""
         heard = [
             self._judged(model, parameters, wish, point)
             for wish, point in zip(self.problem.wishes, self.points, strict=True)
         ]
-        told = Together(self.problem, heard, heard).reported(True)
+        told = AuditSummary(self.problem, heard, heard).reported(True)
         if not np.isfinite(told["loss"]):
             raise NumericsError("query: the deployed model's loss is not a finite number.")
         reached = tuple(bool(one.reached) for one in heard)
-        return Outcome(told["prediction"], told["loss"], bool(told["success"]), reached)
+        return CollectiveOutcome(told["prediction"], told["loss"], bool(told["success"]), reached)
 
-    def _judged(self, model: Any, parameters: Any, wish: Any, point: Array) -> Judged:
+    def _judged(self, model: Any, parameters: Any, wish: Any, point: Array) -> Verdict:
         assert isinstance(wish, ClassWish)
         classes = len(wish.every)
         if isinstance(parameters, Centroids):

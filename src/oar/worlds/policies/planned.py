@@ -13,7 +13,7 @@ import numpy as np
 
 from oar.errors import OptionError, choose, with_near_names
 from oar.models import Centroids
-from oar.online import OnlineProblem, Walk
+from oar.online import OnlineProblem, Rollout
 from oar.online.problem import GOAL_FOR
 from oar.online.training.binding import bind, shares_units
 from oar.recourse import collective
@@ -130,7 +130,7 @@ class _Signals:
         members = np.maximum(summed((radii > 0).astype(np.float64)), 1.0)
         self._far = summed(lengths) / members
         self._average = np.stack([summed(column) for column in each.T], axis=2) / members[:, :, None]
-        walk = Walk(problem)
+        walk = Rollout(problem)
         path = walk.forward(each)
         scores = shares_units(problem.model) and not isinstance(walk.deployed(path.parameters[-1]), Centroids)
         self._by_class = not scores

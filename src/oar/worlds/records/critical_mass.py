@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from oar.worlds.protocol import Crowd, State
-from oar.worlds.rounds.contributions import Act, Done
-from oar.worlds.rounds.step import Step
+from oar.worlds.rounds.contributions import Act, RoundContributions
+from oar.worlds.rounds.step import SimulationRound
 
 
-def critical_mass(step: Step, state: State, done: Done, after: State, acting: set[str]) -> dict[str, float]:
+def critical_mass(
+    step: SimulationRound, state: State, done: RoundContributions, after: State, acting: set[str]
+) -> dict[str, float]:
     """Return the smallest share that was found for each collective that acted: that is among `acting`.
 
     Members are put in a random order; the first m of them act as they did, the others stay as they are, everybody
@@ -21,7 +23,7 @@ def critical_mass(step: Step, state: State, done: Done, after: State, acting: se
     return found
 
 
-def _share(step: Step, state: State, done: Done, whose: Act, after: State) -> float:
+def _share(step: SimulationRound, state: State, done: RoundContributions, whose: Act, after: State) -> float:
     name, size = whose.name, whose.mine.size
 
     def enough(count: int) -> bool:
@@ -33,7 +35,7 @@ def _share(step: Step, state: State, done: Done, whose: Act, after: State) -> fl
             return act.only(step.order(name, act.mine.size)[:first], crowd)
 
         chosen = tuple(some(act, done.on_record) for act in done.acts)
-        fewer = Done(chosen, done.on_record, step.handed_in(chosen, state))
+        fewer = RoundContributions(chosen, done.on_record, step.handed_in(chosen, state))
         return step.reached(name, step.retrained(state, fewer, some)[0])
 
     if enough(0):

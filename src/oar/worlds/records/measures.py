@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.worlds.deployed.predictions import Question, predictions, share
+from oar.worlds.deployed.predictions import WorldQuery, predictions, share
 from oar.worlds.protocol import Array, Crowd, Rows, State
 from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
-from oar.worlds.rounds.contributions import Act, Done, HandedIn
+from oar.worlds.rounds.contributions import Act, HandedIn, RoundContributions
 
 
 class Ledger:
@@ -47,9 +47,9 @@ def filtered_of(state: State, handed: HandedIn) -> NDArray[np.bool_]:
 
 def measured(
     model: Any,
-    questions: Mapping[str | None, Question],
+    questions: Mapping[str | None, WorldQuery],
     crowd: Crowd,
-    done: Done,
+    done: RoundContributions,
     holdout: Crowd,
     states: tuple[State, State, State],
     ledger: Ledger,

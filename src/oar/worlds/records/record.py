@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oar.people import Population
-from oar.worlds.deployed.predictions import Outcome
+from oar.worlds.deployed.predictions import CollectiveOutcome
 from oar.worlds.protocol import Array, Crowd, Rows, State
 from oar.worlds.rounds.contributions import Act
 from oar.worlds.rounds.read_only import sealed
@@ -113,8 +113,8 @@ class Round:
     state: State
     shadow: State
     acts: tuple[Act, ...]
-    outcomes: Mapping[str | None, Outcome]
-    before: Mapping[str | None, Outcome]
+    outcomes: Mapping[str | None, CollectiveOutcome]
+    before: Mapping[str | None, CollectiveOutcome]
     critical_mass: Mapping[str, float]
     accuracy: float
     groups: Mapping[Any, GroupRecord]
@@ -130,7 +130,7 @@ class Round:
     filtered: int
 
 
-class Spent:
+class MovementLedger:
     """How far each person has moved so far, as one actor's own."""
 
     def __init__(self) -> None:

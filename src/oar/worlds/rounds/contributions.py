@@ -119,7 +119,7 @@ class HandedIn:
 
 
 @dataclass(frozen=True, eq=False)
-class Done:
+class RoundContributions:
     """What everybody did under a model, everyone as they are on record, and what was handed in."""
 
     acts: tuple[Act, ...]

@@ -16,7 +16,7 @@ from oar.worlds.rounds.read_only import sealed
 ROUNDING = 1e-9  # share of a budget by which moves may exceed it
 
 
-class Kind(NamedTuple):
+class DType(NamedTuple):
     """What numbers may come as, by NumPy's letters for kinds, what they are kept as, and what messages call them."""
 
     given: str
@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     told: str
 
 
-FLOATS, CODES, FLAGS = Kind("fiu", np.float64, "numbers"), Kind("iu", np.intp, "codes"), Kind("b", np.bool_, "flags")
+FLOATS, CODES, FLAGS = DType("fiu", np.float64, "numbers"), DType("iu", np.intp, "codes"), DType("b", np.bool_, "flags")
 
 
 def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]:
@@ -114,12 +114,12 @@ def _read(who: str, deed: Deed, view: View) -> Deed:
     )
 
 
-def _optional(who: str, what: str, values: Any, shape: tuple[int, ...], kind: Kind, classes: int | None = None) -> Any:
+def _optional(who: str, what: str, values: Any, shape: tuple[int, ...], kind: DType, classes: int | None = None) -> Any:
     return None if values is None else _array(who, what, values, shape, kind, classes)
 
 
 def _array(
-    who: str, what: str, values: Any, shape: tuple[int, ...], kind: Kind, classes: int | None = None, least: int = 0
+    who: str, what: str, values: Any, shape: tuple[int, ...], kind: DType, classes: int | None = None, least: int = 0
 ) -> Any:
     """Return an array of its own memory, which was copied before anything was checked."""
     try:

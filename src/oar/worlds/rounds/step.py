@@ -15,15 +15,15 @@ from oar.worlds.people.decisions import depends_on_decisions, once_decided
 from oar.worlds.people.labels import labels_after
 from oar.worlds.people.random_streams import stream
 from oar.worlds.protocol import Crowd, Rows, State, View
-from oar.worlds.records.record import Spent
-from oar.worlds.rounds.contributions import Act, Done, HandedIn, done_by, handed_in, memberships
+from oar.worlds.records.record import MovementLedger
+from oar.worlds.rounds.contributions import Act, HandedIn, RoundContributions, done_by, handed_in, memberships
 from oar.worlds.rounds.read_only import sealed
 
 if TYPE_CHECKING:
     from oar.worlds.simulate import Simulation
 
 
-class Step:
+class SimulationRound:
     """One round of a simulation: what can be asked of it again, with other deployed models, and with fewer members."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Step:
         crowd: Crowd,
         deployed: Mapping[int, State],
         past: tuple[Population, ...],
-        spent: Mapping[str, Spent],
+        spent: Mapping[str, MovementLedger],
     ) -> None:
         """Say who acts for whom."""
         self.simulation, self.number, self.crowd = simulation, number, crowd
@@ -100,14 +100,14 @@ class Step:
 
         return handed_in(self.simulation.register, crowd, acts, relabel)
 
-    def done(self, state: State) -> Done:
+    def done(self, state: State) -> RoundContributions:
         """Return what everybody does if this is deployed, and what comes of it."""
         acts = self.acts(state)
-        return Done(acts, self.on_record(state, acts), self.handed_in(acts, state))
+        return RoundContributions(acts, self.on_record(state, acts), self.handed_in(acts, state))
 
     def retrained(
-        self, state: State, done: Done, some: Callable[[Act, Crowd], Act] | None = None
-    ) -> tuple[State, tuple[Done, ...]]:
+        self, state: State, done: RoundContributions, some: Callable[[Act, Crowd], Act] | None = None
+    ) -> tuple[State, tuple[RoundContributions, ...]]:
         """Return what is deployed after the round, and all answers that the operator asked for.
 
         Args:
@@ -115,13 +115,13 @@ class Step:
             done: what was done, and handed in.
             some: who of an act's members alone act in answers, None for all. Where nobody acts, nobody does in them.
         """
-        heard: list[Done] = []
+        heard: list[RoundContributions] = []
 
         def respond(other: State) -> Population:
             answer = self.done(other) if done.acts else self.idle(other)
             if some is not None:
                 acts = tuple(some(act, answer.on_record) for act in answer.acts)
-                answer = Done(acts, answer.on_record, self.handed_in(acts, other))
+                answer = RoundContributions(acts, answer.on_record, self.handed_in(acts, other))
             heard.append(answer)
             return answer.handed.people
 
@@ -131,9 +131,9 @@ class Step:
         found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
         return found, tuple(heard)
 
-    def idle(self, state: State) -> Done:
+    def idle(self, state: State) -> RoundContributions:
         """Return what comes of nobody's doing anything."""
-        return Done((), self.on_record(state, ()), self.handed_in((), state))
+        return RoundContributions((), self.on_record(state, ()), self.handed_in((), state))
 
     def reached(self, name: str, state: State) -> bool:
         """Report whether a model gives a collective's query its goal."""

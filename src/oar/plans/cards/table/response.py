@@ -51,7 +51,7 @@ OVER = 5e-10  # of a budget, and of what links compare: rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class Responders:
     """Those who answer: coordinates (n, d), targets (n, o), budgets (n,), and how far each may go."""
 
     rows: Array
@@ -59,9 +59,9 @@ class Members:
     radii: Array
     room: Room
 
-    def some(self, who: Rows) -> Members:
+    def some(self, who: Rows) -> Responders:
         """Return some of them."""
-        return Members(self.rows[who], self.targets[who], self.radii[who], self.room.some(who))
+        return Responders(self.rows[who], self.targets[who], self.radii[who], self.room.some(who))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Offers:
 
 
 @dataclass(eq=False)
-class Best:
+class BestMoves:
     """The best moves so far (n, d), their scores (n,) and slopes there (n, d)."""
 
     moves: Array
@@ -108,7 +108,7 @@ class TableResponse:
         self.trifling = self.steps == 0  # columns of which small changes are left out
         self.trifling[list(terms.bound)] = False
 
-    def of(self, members: Members) -> tuple[Array, Array]:
+    def of(self, members: Responders) -> tuple[Array, Array]:
         """Return everyone's move (n, d), and by how much its score rises (n,)."""
         moves = np.zeros_like(members.rows)
         values, slopes = self._scored(members, moves)
@@ -117,7 +117,7 @@ class TableResponse:
             if not going.size:
                 break
             some, here, steep = members.some(going), moves[going], slopes[going]
-            best = Best(here.copy(), values[going], steep.copy())
+            best = BestMoves(here.copy(), values[going], steep.copy())
             straight = self._response(some, steep)
             there = best.improve(straight, *self._scored(some, straight))
             other = np.flatnonzero((straight != here).any(axis=1))  # for all others there is nothing else to try
@@ -140,16 +140,16 @@ class TableResponse:
             )
         return np.sqrt(total) if self.norm.p == 2 else total
 
-    def _scored(self, members: Members, moves: Array) -> tuple[Array, Array]:
+    def _scored(self, members: Responders, moves: Array) -> tuple[Array, Array]:
         return in_equal_blocks(self.score, members.rows + moves, members.targets)
 
-    def _tries(self, members: Members, here: Array, there: Array, slopes: Array, far: Array) -> Iterator[Array]:
+    def _tries(self, members: Responders, here: Array, there: Array, slopes: Array, far: Array) -> Iterator[Array]:
         """Yield what else to try than the response `there`, where slopes are `far`."""
         for share in SHARES:
             yield self._between(members, here, there, share)
         yield self._response(members, 0.5 * (slopes + far))
 
-    def _between(self, members: Members, here: Array, there: Array, share: float) -> Array:
+    def _between(self, members: Responders, here: Array, there: Array, share: float) -> Array:
         """Return a point on the way, or `there` itself where that breaks anything."""
         found = there.copy()
         for at in self.plain:
@@ -160,7 +160,7 @@ class TableResponse:
         fine &= self._kept(members.rows, members.rows + found)
         return np.where(fine[:, None], found, there)
 
-    def _response(self, members: Members, slopes: Array) -> Array:
+    def _response(self, members: Responders, slopes: Array) -> Array:
         """Return moves that gain most by the slopes, all but (3–6)."""
         offers = self._offers(members, slopes)
         amounts = self._filled(members.radii, offers)
@@ -174,7 +174,7 @@ class TableResponse:
             amounts = np.where(trifles, 0.0, amounts)
         return self._moves(members.rows, offers, amounts)
 
-    def _offers(self, members: Members, slopes: Array) -> Offers:
+    def _offers(self, members: Responders, slopes: Array) -> Offers:
         rows, room, people = members.rows, members.room, np.arange(len(slopes))
         gains, most, signs = np.zeros((3, len(rows), len(self.costs)))
         levels = np.zeros(gains.shape, dtype=np.intp)
@@ -307,7 +307,7 @@ class TableResponse:
             moves[people, place.start + offers.levels[:, at]] += switch
         return moves + 0.0
 
-    def _within(self, members: Members, offers: Offers, amounts: Array) -> Array:
+    def _within(self, members: Responders, offers: Offers, amounts: Array) -> Array:
         """Return as many of these units as links and rules let everyone make, one column after the other (5)."""
         bound = np.array(self.terms.bound)
         taken = amounts.copy()
@@ -320,7 +320,7 @@ class TableResponse:
                     taken[who, at] = self._farthest(members, offers, taken, amounts, who, at)
         return taken
 
-    def _farthest(self, members: Members, offers: Offers, taken: Array, amounts: Array, who: Rows, at: int) -> Array:
+    def _farthest(self, members: Responders, offers: Offers, taken: Array, amounts: Array, who: Rows, at: int) -> Array:
         """Return how many units of one column some people can make, the others' being made: all, or by halving."""
         found = amounts[who, at]
         short = np.flatnonzero(~self._kept_with(members, offers, taken, who, at, found))
@@ -341,7 +341,7 @@ class TableResponse:
         found[short] = low
         return found
 
-    def _kept_with(self, members: Members, offers: Offers, taken: Array, who: Rows, at: int, units: Array) -> Mask:
+    def _kept_with(self, members: Responders, offers: Offers, taken: Array, who: Rows, at: int, units: Array) -> Mask:
         """Report which of some people keep everything if they make so many units of one column, others as taken."""
         rows, trial = members.rows[who], taken[who]
         trial[:, at] = units

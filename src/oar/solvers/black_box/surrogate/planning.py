@@ -16,13 +16,13 @@ from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
 from oar.people import Population
 from oar.plans import LeverPlan, Proposal
-from oar.plans.refits import Refits, Verdict
+from oar.plans.refits import RefitResult, Refits
 from oar.problem import Problem
 from oar.solvers.black_box.settings import Surrogate
 from oar.solvers.black_box.surrogate.families import able, ensemble, families
 from oar.solvers.black_box.surrogate.public_people import public_people, public_problem, themselves, with_labels
 from oar.solvers.black_box.surrogate.signals import Answers, Heard, signals_at
-from oar.solvers.black_box.trials import Deed, Trials
+from oar.solvers.black_box.trials import TrialContribution, Trials
 
 Array = NDArray[np.float64]
 Propose = Callable[[Problem, bool], Proposal]
@@ -44,9 +44,9 @@ class Outlook:
     """
 
     problem: Problem
-    deed: Deed
-    before: Verdict
-    predicted: Verdict
+    deed: TrialContribution
+    before: RefitResult
+    predicted: RefitResult
     still: tuple[Heard, ...] = ()
     moved: tuple[Heard, ...] = ()
     models: Ensemble | None = None
@@ -97,12 +97,12 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, propose: Prop
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
     everyone = np.zeros((problem.people.size, problem.people.dimensions))
-    nothing = Verdict(np.nan, False)
+    nothing = RefitResult(np.nan, False)
     if problem.best is not None:
         told = [*told, "The members were chosen by their position, as nothing is known of their use."]
         able_ = np.flatnonzero(problem.allowance.everyones(problem.people.size) > 0)[: problem.best.number]
         problem = _with_members(problem, able_)
-    return Outlook(problem, Deed(everyone), nothing, nothing, told=tuple(told))
+    return Outlook(problem, TrialContribution(everyone), nothing, nothing, told=tuple(told))
 
 
 def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
@@ -125,16 +125,16 @@ def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals
     return _with_members(problem, np.argsort(-gains, kind="stable")[: problem.best.number])
 
 
-def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[Heard, ...]) -> Deed:
+def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[Heard, ...]) -> TrialContribution:
     plan, people = found.plan, problem.people
     own = plan.query_move if plan.query_move.any() else None
     if themselves(people, public, alike=True) or problem.levers is not None:
         moves = np.array(plan.moves(), dtype=np.float64)
         if not isinstance(plan, LeverPlan):
-            return Deed(moves, query_move=own)
+            return TrialContribution(moves, query_move=own)
         weights = people.row_weights
-        return Deed(moves, plan.targets, np.where(plan.away, 0.0, weights))
-    return Deed(Answers(problem).to(signals), query_move=own)
+        return TrialContribution(moves, plan.targets, np.where(plan.away, 0.0, weights))
+    return TrialContribution(Answers(problem).to(signals), query_move=own)
 
 
 def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Population, list[str]]:

@@ -12,7 +12,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import as_signal
 from oar.solvers.descent.loop import LoopSettings, improve
-from oar.solvers.feasible.balls import Limits
+from oar.solvers.feasible.balls import FeasibleBalls
 
 STEPS, FEWER_STEPS = 12, 8  # with one minimum of training, and where every refit starts from scratch
 TOLERANCE = 1e-3
@@ -30,7 +30,7 @@ def quick_plan(problem: Problem, query: bool) -> Proposal:
     people, training = problem.people, problem.training()
     maker, _ = as_signal("auto", training)
     radii = np.append(problem.allowance.everyones(people.size), problem.query_budget if query else 0.0)
-    limits = Limits(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+    limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
     convex = problem.model.convex
     settings = LoopSettings("spectral", STEPS if convex else FEWER_STEPS, TOLERANCE, np.inf, from_scratch=not convex)
     stay = np.zeros((people.size + 1, people.dimensions))

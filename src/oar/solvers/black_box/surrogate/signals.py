@@ -19,7 +19,7 @@ from oar.models import Differentiable, Ensemble, Scaled
 from oar.models.score import Score, score_of
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.models.wrap.scaled import unscaled
-from oar.plans.refits import Given
+from oar.plans.refits import PlanContribution
 from oar.problem import Problem
 from oar.signals.base import refit
 from oar.solvers.discrete.integer_moves import Whole
@@ -55,7 +55,7 @@ class Heard:
         return values, (slopes - self.shift - 2 * self.spread * seen) / self.scales
 
 
-def signals_at(problem: Problem, given: Given | None) -> tuple[Heard, ...]:
+def signals_at(problem: Problem, given: PlanContribution | None) -> tuple[Heard, ...]:
     """Return each surrogate's signal after a refit on what people give (None: as they are)."""
     assert isinstance(problem.model, Ensemble)
     training, moves = problem.training(), None
