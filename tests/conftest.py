@@ -1,4 +1,4 @@
-"""Shared fixtures. Problems that tests draw at random live in `worlds`."""
+"""Shared fixtures. Problems that tests draw at random live in `support`."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from browser import Visit, started_chromium, visits
+from support.browser import Visit, started_chromium, visits
 
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("oar")

@@ -8,10 +8,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import differential_evolution
+from support.centroid_problems import (
+    NORMS,
+    World,
+    brute_coalition,
+    oracle_distances,
+    oracle_loss,
+    oracle_margin,
+    oracle_radii,
+    seeds,
+)
 
 import oar
 from oar.solvers.query.shortest_move import shortest_move_into
-from worlds import NORMS, World, brute_coalition, oracle_distances, oracle_loss, oracle_margin, oracle_radii, seeds
 
 
 def ask(features, labels, query, goal, weights=None, own=None, **action):

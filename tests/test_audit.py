@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 from hypothesis import given
+from support.centroid_problems import random_world, seeds
 
 import oar
 from oar import models
 from oar.plans import ClassPlan, MemberPlan
-from worlds import random_world, seeds
 
 PEOPLE = oar.Population([[0.0], [4.0]], ["no", "yes"])
 PROBLEM = oar.Problem(PEOPLE, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(1.5))

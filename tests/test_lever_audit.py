@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from lever_worlds import problem_of
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from support.lever_problems import problem_of
 
 import oar
 from oar.models import GaussianNaiveBayes, SoftmaxRegression

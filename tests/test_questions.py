@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-
-import oar
-from worlds import (
+from support.centroid_problems import (
     NORMS,
     brute_coalition,
     oracle_distances,
@@ -17,6 +15,8 @@ from worlds import (
     random_world,
     seeds,
 )
+
+import oar
 
 
 def line(budget=1.0, query=1.0, **action):

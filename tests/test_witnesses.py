@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differentiation import small_people
+from support.differentiation import small_people
 
 import oar
 from oar.models import MLP, Custom, Ensemble, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, SoftmaxRegression

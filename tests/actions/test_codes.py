@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from applicants import LATE, TARGET, applicants
+from support.applicants import LATE, TARGET, applicants
 
 import oar
 from oar import Limit, Limits

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from rule_worlds import SCHEMA, frame_of, people_of
+from support.rule_tables import SCHEMA, frame_of, people_of
 
 import oar
 from oar.actions.limits.limit import Limit, Limits

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas
 import pytest
-from rule_worlds import GRADES, SCHEMA, frame_of, keeps, people_of, rows_of
+from support.rule_tables import GRADES, SCHEMA, frame_of, keeps, people_of, rows_of
 
 import oar
 from oar.actions.limits.limit import Limits

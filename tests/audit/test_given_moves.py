@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import numbers, people
+from support.commands import numbers, people
 
 import oar
 from oar.errors import DataError, OptionError

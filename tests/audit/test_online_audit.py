@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from planning_worlds import BUDGET, three_rounds
 from sklearn.linear_model import LogisticRegression
+from support.planning_streams import BUDGET, three_rounds
 
 import oar
 from oar.online import (

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from applicants import LATE, TARGET, applicants
-from command_worlds import done, found_in, run
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from support.applicants import LATE, TARGET, applicants
+from support.commands import done, found_in, run
 
 USED = "RevolvingUtilizationOfUnsecuredLines"
 ASKED = ["people.csv", "--target", TARGET, "--goal", "0", "--budget", "0.5", "--missing", "impute"]

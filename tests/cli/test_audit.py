@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import TOLD, audited, done, failed, found_in, numbers, people, values
+from support.commands import TOLD, audited, done, failed, found_in, numbers, people, values
 
 
 @pytest.fixture(scope="module")

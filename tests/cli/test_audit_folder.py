@@ -8,7 +8,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from command_worlds import TOLD, audited, done, failed, numbers, people, run
+from support.commands import TOLD, audited, done, failed, numbers, people, run
 
 LIMITS = 'links = ["change(income) <= 1000"]\n[columns.age]\nimmutable = true\n'
 

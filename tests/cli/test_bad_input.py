@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_worlds import audited, done, failed, numbers, people, run
+from support.commands import audited, done, failed, numbers, people, run
 
 import oar
 

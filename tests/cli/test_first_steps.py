@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import audited, done, failed, people, values
+from support.commands import audited, done, failed, people, values
 
 import oar
 

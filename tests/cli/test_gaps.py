@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import TOLD, approval, done, found_in, people, run
+from support.commands import TOLD, approval, done, found_in, people, run
 
 import oar
 

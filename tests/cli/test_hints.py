@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, people, run
+from support.commands import done, people, run
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 

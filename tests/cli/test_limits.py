@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, run
+from support.commands import done, run
 
 COUNTED = "as observed: 3 columns stay within their ranges (1 whole), 1 column stays as it is"
 

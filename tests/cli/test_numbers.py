@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_worlds import people, run, values
+from support.commands import people, run, values
 
 ASKED = [
     "plan",

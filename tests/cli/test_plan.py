@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import LEVELS, TOLD, applied, approval, audited, done, found_in, numbers, people, values
+from support.commands import LEVELS, TOLD, applied, approval, audited, done, found_in, numbers, people, values
 
 import oar
 from oar.cli.inputs.problem import model_called

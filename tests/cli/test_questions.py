@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from command_worlds import TOLD, done, failed, found_in, numbers, people
+from support.commands import TOLD, done, failed, found_in, numbers, people
 
 import oar
 

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, people, run
+from support.commands import done, people, run
 
 ASKED = ["--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.2"]
 PYTHON = re.compile(

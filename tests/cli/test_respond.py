@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 import pytest
-from command_worlds import TOLD, approval, audited, done, failed, numbers, people, run
+from support.commands import TOLD, approval, audited, done, failed, numbers, people, run
 
 import oar
 

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from command_worlds import done, failed, run
 from PIL import Image
+from support.commands import done, failed, run
 
 from oar_stories.index import SCENARIOS
 

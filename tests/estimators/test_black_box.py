@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Random, Spy
+from support.spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Random, Spy
 
 import oar
 from oar.black_boxes.label_distance import LabelDistance

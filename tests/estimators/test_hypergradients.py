@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
-from tests.estimator_worlds import CASES, IDS, VALUES, crowd, logistic, machines, original_loss, refitted
+from support.estimators import CASES, IDS, VALUES, crowd, logistic, machines, original_loss, refitted
 
 import oar
 from oar.problem import as_model

@@ -7,7 +7,6 @@ import numpy as np
 import pandas
 import pytest
 from hypothesis import given, settings
-from pipeline_worlds import features_of, logistic, own_fit, own_refit
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.feature_selection import SelectKBest
@@ -22,6 +21,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from support.pipelines import features_of, logistic, own_fit, own_refit
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from pipeline_worlds import loss_of_the_original, own_fit, own_refit, slopes
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -10,6 +9,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from support.pipelines import loss_of_the_original, own_fit, own_refit, slopes
 
 import oar
 from oar.estimators.recognise import recognised

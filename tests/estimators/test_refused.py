@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, Ri
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestCentroid
 from sklearn.svm import LinearSVC
-from tests.estimator_worlds import crowd, logistic, machines
+from support.estimators import crowd, logistic, machines
 
 import oar
 from oar.estimators.recognise import KNOWN

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
-from tests.estimator_worlds import CASES, IDS, crowd, logistic, machines, refitted, worlds
+from support.estimators import CASES, IDS, crowd, logistic, machines, refitted, worlds
 
 import oar
 from oar.problem import as_model

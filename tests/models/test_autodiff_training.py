@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differentiation import assert_differentiates_training, goal_of, query_of, small_people
+from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 from oar.errors import DataError, NumericsError
 from oar.models.autodiff.custom import Custom

@@ -1,10 +1,10 @@
 import jax
 import numpy as np
 import pytest
-from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 from scipy.special import softmax
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
+from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 import oar
 from oar.errors import DataError, OptionError

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differentiation import small_people
+from support.differentiation import small_people
 
 from oar.errors import NumericsError
 from oar.models.autodiff.custom import Custom

@@ -3,10 +3,10 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 from jax.flatten_util import ravel_pytree
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 from oar.errors import OptionError
 from oar.models.autodiff.mlp import ACTIVATIONS, MLP

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 from sklearn.neighbors import NearestCentroid as Witness
+from support.centroid_problems import oracle_centroids, random_world, seeds
 
 import oar
 from oar.models.centroid.nearest_centroid import goal_loss
-from worlds import oracle_centroids, random_world, seeds
 
 
 @given(seeds)

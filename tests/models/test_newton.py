@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from differentiation import small_people
+from support.differentiation import small_people
 from threadpoolctl import threadpool_info
 
 from oar.errors import NumericsError

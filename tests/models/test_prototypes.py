@@ -1,8 +1,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differentiation import assert_differentiates_training, goal_of, query_of, small_people
 from scipy.special import softmax
+from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 import oar
 from oar.errors import DataError, OptionError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from differentiation import assert_differentiates_training, goal_of, query_of, small_people
-from torch_worlds import linear_layer, tanh_network, torch_or_skip
+from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
+from support.torch_modules import linear_layer, tanh_network, torch_or_skip
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from online_worlds import RULES, batch, problem, some_moves, stream, valued
+from support.online_problems import RULES, batch, problem, some_moves, stream, valued
 
 import oar
 from oar import online

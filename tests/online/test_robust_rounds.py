@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from online_worlds import RULES, batch, problem, slope_by_differences, some_moves, stream
+from support.online_problems import RULES, batch, problem, slope_by_differences, some_moves, stream
 
 import oar
 from oar import defences, online

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.optimize
-from online_worlds import batch
+from support.online_problems import batch
 
 import oar
 from oar import online

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas
 import pytest
-from online_worlds import batch
+from support.online_problems import batch
 
 import oar
 from oar.online import Stream

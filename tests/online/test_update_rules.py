@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from online_worlds import RULES, problem, slope_by_differences, some_moves, stream, valued
+from support.online_problems import RULES, problem, slope_by_differences, some_moves, stream, valued
 
 import oar
 from oar import online

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("jax")
 
-from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
+from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.cli import app
 from oar.solvers import ProjectedGradient

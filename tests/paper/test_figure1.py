@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 from sklearn.datasets import load_iris
+from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.errors import DataError
 from oar.report.figures.recourse_map_drawing import draw_map

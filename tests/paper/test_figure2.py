@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
+from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 import oar
 from oar_paper.case import Pair, iris_case

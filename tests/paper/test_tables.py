@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn.neighbors
-from paper.looks import assert_no_text_covers_another, assert_nothing_is_cut_off
+from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 import oar
 from oar_paper.accuracy import accuracy_table, measure

@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
+from support.centroid_problems import random_world, seeds
 
 import oar
-from worlds import random_world, seeds
 
 
 def small(labels=("no", "no", "yes", "yes"), times=1, **action):

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from rule_worlds import frame_of, keeps, people_of, rows_of
-from table_worlds import worlds
+from support.random_tables import worlds
+from support.rule_tables import frame_of, keeps, people_of, rows_of
 
 import oar
 from oar import Limit, Limits

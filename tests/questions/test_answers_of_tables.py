@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from question_worlds import small_table
-from table_worlds import worlds as tables
+from support.question_problems import small_table
+from support.random_tables import worlds as tables
 
 import oar
 

@@ -5,11 +5,19 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from table_worlds import worlds as tables
+from support.centroid_problems import (
+    World,
+    oracle_distances,
+    oracle_loss,
+    oracle_margin,
+    oracle_radii,
+    random_world,
+    seeds,
+)
+from support.random_tables import worlds as tables
 
 import oar
 from oar.solvers.outer.best_members import Ranking
-from worlds import World, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
 
 
 def mask_of(members, size):

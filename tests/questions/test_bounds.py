@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.svm import LinearSVC
-from table_worlds import worlds as tables
+from support.centroid_problems import NORMS, seeds
+from support.random_tables import worlds as tables
 
 import oar
 from oar.models import LinearSVM, Ridge
 from oar.questions.least.bounds import bound_of, largest
-from worlds import NORMS, seeds
 
 KINDS = ("softmax", "ridge", "svm")
 

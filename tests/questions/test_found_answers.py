@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from question_worlds import QUICK, as_centroids, small_table, two_groups
+from support.question_problems import QUICK, as_centroids, small_table, two_groups
 
 import oar
 from oar.models import LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from support.black_boxes import Spy, crowd, problem
 
 import oar
 from oar.errors import DataError, OptionError

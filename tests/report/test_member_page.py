@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from member_cards import (
+from support.member_cards import (
     COLUMNS,
     FAMILIES,
     as_typed,
@@ -33,7 +33,7 @@ IN_BULK = """([card, rows, targets, radii, kept]) =>
 @pytest.fixture(scope="module")
 def calculator(chromium, tmp_path_factory):
     """A page of some card, whose function is asked about other cards."""
-    from browser import visits
+    from support.browser import visits
 
     with visits(chromium, tmp_path_factory.mktemp("pages")) as visit:
         yield visit(member_page(random_card(None, 2, 2))).page

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import approval, done, people
+from support.commands import approval, done, people
 
 import oar
 from oar.cli.commands.audit_folder import _effects

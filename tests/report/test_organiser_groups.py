@@ -2,9 +2,9 @@
 
 import numpy as np
 import pandas as pd
-from command_worlds import audited, done, people
 from hypothesis import given
 from hypothesis import strategies as st
+from support.commands import audited, done, people
 
 from oar.report.plan.small_groups import LEFT_OUT, OTHERS, SMALL, pooled, withheld
 

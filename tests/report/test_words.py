@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import audited, done, people, values
+from support.commands import audited, done, people, values
 
 import oar
 from oar.errors import Status

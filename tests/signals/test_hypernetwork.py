@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from signal_worlds import softmax_world
+from support.centroid_problems import seeds
+from support.signal_problems import softmax_world
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError
@@ -13,7 +14,6 @@ from oar.models.training import Fit
 from oar.signals import Hypernetwork, Implicit, Memory
 from oar.signals.hypernetworks.group_means import Groups, target_codes
 from oar.signals.hypernetworks.response_map import fit_response_map
-from worlds import seeds
 
 
 class OnlyRefits:

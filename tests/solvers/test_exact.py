@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from sklearn.neighbors import NearestCentroid as Witness
+from support.centroid_problems import (
+    oracle_centroids,
+    oracle_distances,
+    oracle_loss,
+    oracle_margin,
+    oracle_radii,
+    random_world,
+    seeds,
+)
 
 import oar
 from oar.solvers.centroids.reach import reach_of
-from worlds import oracle_centroids, oracle_distances, oracle_loss, oracle_margin, oracle_radii, random_world, seeds
 
 
 @given(seeds)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
+from support.lever_problems import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.models import GaussianNaiveBayes, Scaled

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lever_worlds import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
+from support.lever_problems import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
 
 import oar
 from oar.models import Ridge, SoftmaxRegression

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lever_worlds import CLASSIFIERS, problem_of
+from support.lever_problems import CLASSIFIERS, problem_of
 
 import oar
 from oar.models import SoftmaxRegression

@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 import pytest
-from closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of, wave
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of, wave
 
 from oar.actions.sets.norms import Norm
 from oar.signals.base import refit

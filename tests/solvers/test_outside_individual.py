@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
+from support.black_boxes import Spy, crowd, problem
 
 import oar
 from oar.black_boxes.refits import Asking

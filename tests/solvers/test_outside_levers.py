@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
+from support.black_boxes import Spy, crowd, problem
 
 import oar
 from oar.black_boxes.refits import Asking, Given

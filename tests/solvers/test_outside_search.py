@@ -4,10 +4,10 @@ import time
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem, ring
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from support.black_boxes import Spy, crowd, problem, ring
 
 import oar
 from oar.errors import DataError, EstimatorError, OptionError

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem, ring
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from support.black_boxes import Spy, crowd, problem, ring
 
 import oar
 from oar.errors import DataError, OptionError

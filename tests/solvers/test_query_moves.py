@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from support.centroid_problems import NORMS, oracle_loss, random_world, seeds
 
 import oar
 from oar.actions import Norm
 from oar.solvers.centroids import query_moves
 from oar.solvers.centroids.reach import reach_of
-from worlds import NORMS, oracle_loss, random_world, seeds
 
 
 def plane_problem(seed, norm, budget, classes=3, participants=None):

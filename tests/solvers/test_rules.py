@@ -10,7 +10,7 @@ import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_worlds import GRADES, frame_of, keeps, people_of, rows_of
+from support.rule_tables import GRADES, frame_of, keeps, people_of, rows_of
 
 import oar
 from oar.actions.limits.limit import Limit, Limits

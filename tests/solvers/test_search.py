@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of, wave
+from support.closed_forms import SIGNAL, TARGET, AverageTraining, limits_of, settings_of, wave
 
 import oar
 from oar.models import SoftmaxRegression

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lever_worlds import CLASSIFIERS, REGRESSORS, problem_of
 from scipy.optimize import linprog
+from support.lever_problems import CLASSIFIERS, REGRESSORS, problem_of
 
 import oar
 from oar.actions.relabel import RelabelLimits

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from support.centroid_problems import random_world, seeds
 
 import oar
-from worlds import random_world, seeds
 
 
 @given(seeds)

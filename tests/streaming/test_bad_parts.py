@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
-from part_worlds import asked, blobs, folder_of, moves_in, table_of
+from support.people_in_parts import asked, blobs, folder_of, moves_in, table_of
 
 import oar
 from oar.errors import DataError, OptionError, StorageError

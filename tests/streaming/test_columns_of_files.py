@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from part_worlds import asked, blobs, halves, table_of
 from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
+from support.people_in_parts import asked, blobs, halves, table_of
 
 import oar
 

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from part_worlds import asked, blobs, folder_of, halves, moves_in, table_of
+from support.people_in_parts import asked, blobs, folder_of, halves, moves_in, table_of
 
 import oar
 from oar.people.parts import dask_engine

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from study_worlds import QUERIES, problem
+from support.study_problems import QUERIES, problem
 
 import oar
 from oar.people import Population

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import pytest
-from study_worlds import QUICK, problem, run_small, slow_process
+from support.study_problems import QUICK, problem, run_small, slow_process
 
 import oar
 
@@ -66,10 +66,10 @@ def test_processes_that_help_end_with_whoever_started_them(tmp_path, undisturbed
     import subprocess
     import sys
 
-    from study_worlds import ROOT
+    from support.study_problems import ROOT
 
     store = tmp_path / "study.db"
-    script = "import sys, study_worlds; study_worlds.run_small(sys.argv[1], workers=2)"
+    script = "import sys, support.study_problems as small; small.run_small(sys.argv[1], workers=2)"
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
     with subprocess.Popen([sys.executable, "-c", script, str(store)], env=os.environ | {"PYTHONPATH": paths}) as victim:
         wait_until(lambda: finished(store) >= 1)

@@ -5,8 +5,8 @@ import threading
 import time
 
 import pytest
-from part_worlds import blobs
-from study_worlds import QUERIES, QUICK, problem, run_small
+from support.people_in_parts import blobs
+from support.study_problems import QUERIES, QUICK, problem, run_small
 
 import oar
 from oar.studies.cells import Cell

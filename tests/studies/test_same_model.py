@@ -8,7 +8,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from study_worlds import QUICK, problem
+from support.study_problems import QUICK, problem
 
 import oar
 from oar.models import Custom, from_equinox

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from study_worlds import QUICK, people, problem, run_small
+from support.study_problems import QUICK, people, problem, run_small
 
 import oar
 from oar.recourse import audited

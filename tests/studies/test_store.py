@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from study_worlds import QUERIES, people, problem
+from support.study_problems import QUERIES, people, problem
 
 import oar
 from oar.people import Population

@@ -4,8 +4,8 @@ import inspect
 import re
 
 import pytest
-from command_worlds import people
-from study_worlds import ROOT
+from support.commands import people
+from support.study_problems import ROOT
 
 import oar
 from oar.cli.inputs.study_file import OPTIONS, read_study

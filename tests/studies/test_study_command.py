@@ -9,8 +9,8 @@ import time
 
 import pandas as pd
 import pytest
-from command_worlds import done, failed, numbers, people, run
-from study_worlds import ROOT
+from support.commands import done, failed, numbers, people, run
+from support.study_problems import ROOT
 
 import oar
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from study_worlds import QUERIES, QUICK, problem, run_small
+from support.study_problems import QUERIES, QUICK, problem, run_small
 
 import oar
 from oar.studies.phase_diagram import HALF

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
-from table_worlds import World, worlds
+from support.random_tables import World, worlds
 
 import oar
 from oar import models

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from online_worlds import RULES
+from support.online_problems import RULES
 
 import oar
 from oar import online

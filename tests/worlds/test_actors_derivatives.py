@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
+from support.actor_views import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
 
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.centroid.nearest_centroid import Centroids

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, NETWORK, SOFTMAX, view_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from support.actor_views import CENTROID, NETWORK, SOFTMAX, view_of
 
 import oar
 from oar.actions.sets.norms import Norm

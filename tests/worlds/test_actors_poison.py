@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from actor_worlds import CENTROID, CLASSES, NETWORK, PROTOTYPES, SOFTMAX, loss_after, two_blobs, view_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.actor_views import CENTROID, CLASSES, NETWORK, PROTOTYPES, SOFTMAX, loss_after, two_blobs, view_of
 
 import oar
 from oar.actions.sets.norms import Norm

@@ -11,7 +11,7 @@ import numpy as np
 
 import oar
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = oar.solvers.ProjectedGradient(max_steps=5, restarts=0)  # how good plans are is not the question here
 
 
@@ -35,7 +35,8 @@ def problem(model=None, budget=0.5, **settings):
 QUERIES = {"near": oar.Query([0.9, 0.9], goal="yes"), "far": oar.Query([0.4, 0.2], goal="yes")}
 SLOW = """
 import sys, time
-import study_worlds, oar, oar.studies.work as work
+import oar.studies.work as work
+from support.study_problems import run_small
 answered = work.Work._answered
 def slowly(self, cell):  # so that there is time to be killed in
     time.sleep(float(sys.argv[2]))
@@ -44,7 +45,7 @@ def slowly(self, cell):  # so that there is time to be killed in
     return answered(self, cell)
 work.Work._answered = slowly
 if __name__ == "__main__":
-    study_worlds.run_small(sys.argv[1], workers=1)
+    run_small(sys.argv[1], workers=1)
     print("done", flush=True)
 """
 
