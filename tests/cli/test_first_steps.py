@@ -1,12 +1,12 @@
 """What a newcomer meets first: targets of numbers, names of people, one schema for all, held-out files."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from support.commands import audited, done, failed, people, values
+from support.pages import page
 
 import oar
 
@@ -80,8 +80,7 @@ def test_a_held_out_file_is_checked_before_the_work_begins(folder, monkeypatch):
 
 
 def test_the_limits_of_the_commands_page_are_limits(folder):
-    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
-    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    (text,) = re.findall(r"```toml\n(.*?)```", page("command"), flags=re.S)
     (folder / "limits.toml").write_text(text)
     people().to_csv("people.csv", index=False)
     done("plan", "people.csv", *ASKED, "--leave-out", "town", "--limits", "limits.toml")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import oar
+from support.pages import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICK = oar.solvers.ProjectedGradient(max_steps=5, restarts=0)  # how good plans are is not the question here
 
 
