@@ -301,7 +301,7 @@ def _audited(made: Path, data: Path, path: Path) -> Any:
 
 
 def _arrays() -> Iterator[Door]:
-    from support.planning_streams import three_rounds
+    from support.online_problems import three_rounds
 
     from oar.online import FullRefit
     from oar_paper.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint

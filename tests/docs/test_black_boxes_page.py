@@ -1,10 +1,9 @@
 """The page on black boxes: its Python runs as it stands, from top to bottom, and its tables name every setting."""
 
 import dataclasses
-import re
 
 import pytest
-from support.pages import page
+from support.pages import page, run
 
 import oar
 
@@ -13,10 +12,7 @@ PAGE = page("black_boxes")
 
 @pytest.fixture(scope="module")
 def names():
-    found: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
-        exec(block, found)
-    return found
+    return run(PAGE)
 
 
 def test_the_examples_say_what_they_are_about(names):

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from support.pages import page
+from support.pages import page, run
 
 from oar import defences
 
@@ -13,9 +13,7 @@ PAGE = page("defences")
 
 def test_the_examples_run_and_say_what_they_are_about():
     pytest.importorskip("jax")
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
-        exec(block, names)
+    names = run(PAGE)
     assert names["found"].total > 0
     assert names["worth"].plan_before.loss == pytest.approx(names["plan"].loss)
     rows = re.findall(r"^\| .*?\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, flags=re.MULTILINE)

@@ -6,19 +6,16 @@ import sklearn.linear_model
 import sklearn.naive_bayes
 import sklearn.neighbors
 import sklearn.svm
-from support.pages import page
+from support.pages import run, section
 
 from oar.estimators.recognise import KNOWN
 
-PAGE = page("estimators")
-SECTION = next(part for part in PAGE.split("\n## ") if part.startswith("Known estimators"))
+SECTION = section("estimators", "Known estimators")
 ROOMS = sklearn.linear_model, sklearn.naive_bayes, sklearn.neighbors, sklearn.svm
 
 
 def test_the_examples_run_and_print_what_they_say(capsys):
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL):
-        exec(block, names)
+    names = run(SECTION)
     printed = capsys.readouterr().out.splitlines()
     assert printed[1] == "LogisticRegression(C=2.0, class_weight='balanced', max_iter=10000, tol=1e-09).fit"
     assert printed[2:] == ["True", "True"]

@@ -1,9 +1,7 @@
 """The guide's Python runs as it stands, from top to bottom, and its tables are complete."""
 
-import re
-
 import pytest
-from support.pages import page
+from support.pages import page, run
 
 import oar
 
@@ -13,12 +11,9 @@ GUIDE = page("guide")
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     """Everything that the guide's examples leave behind."""
-    found: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("guide"))
-        for block in re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL):
-            exec(block, found)
-    return found
+        return run(GUIDE)
 
 
 def test_the_examples_say_what_they_are_about(names):
@@ -51,9 +46,7 @@ def test_the_example_of_signals_runs_and_its_round_goes_downhill():
     from oar.signals import refit
 
     text = page("signals")
-    found: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        exec(block, found)
+    found = run(text)
     step, moves = found["step"], -0.1 * found["step"].gradient
     data = found["training"], moves, found["query"], found["target"], found["memory"]
     assert refit(*data, tolerance=1e-8).loss < step.loss

@@ -2,19 +2,16 @@
 
 import re
 
-from support.pages import page
+from support.pages import run, section
 
 import oar
 from oar import online
 
-PAGE = page("online")
-SECTION = next(part for part in PAGE.split("\n## ") if part.startswith("Update rules"))
+SECTION = section("online", "Update rules")
 
 
 def test_the_examples_run_and_print_what_they_say(capsys):
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL):
-        exec(block, names)
+    names = run(SECTION)
     printed = capsys.readouterr().out
     assert "Stream(3 rounds, 90 people × 2, 30 before)" in printed
     assert "decaying steps: all 13 checks passed." in printed

@@ -1,18 +1,13 @@
 """The page on time: the Python of its section on planning runs as it stands, from top to bottom."""
 
-import re
-
 import pytest
-from support.pages import page
+from support.pages import run, section
 
-PAGE = page("online")
-SECTION = next(part for part in PAGE.split("\n## ") if part.startswith("Planning over time"))
+SECTION = section("online", "Planning over time")
 
 
 def test_the_examples_say_what_they_are_about():
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL):
-        exec(block, names)
+    names = run(SECTION)
     result, again, once = (names[name] for name in ("result", "again", "once"))
     assert result.success
     assert result.exact

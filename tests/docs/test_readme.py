@@ -3,9 +3,9 @@
 import ast
 import contextlib
 import io
-import re
 
 from support.pages import ROOT
+from support.pages import blocks as fenced
 
 README = ROOT / "README.md"
 
@@ -38,7 +38,7 @@ def run(block: str, names: dict) -> list[tuple[list[str], list[str]]]:
 def test_the_python_in_the_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    blocks = fenced(README.read_text())
     assert len(blocks) == 9
     compared = [pair for block in blocks for pair in run(block, names)]
     assert len(compared) >= 4

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.pages import page
+from support.pages import blocks, page
 
 from oar.people.parts.arrays import PART_ROWS
 from oar.streaming import scratch
@@ -12,13 +12,9 @@ from oar.streaming.passes import BLOCK
 PAGE = page("scale")
 
 
-def blocks(fence):
-    return re.findall(rf"```{fence}\n(.*?)```", PAGE, flags=re.DOTALL)
-
-
 def test_the_example_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (block,) = blocks("python")
+    (block,) = blocks(PAGE)
     names: dict = {}
     exec(block, names)
     printed = capsys.readouterr().out.splitlines()
@@ -31,7 +27,7 @@ def test_the_example_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys)
     assert names["result"].passes > 10
 
 
-@pytest.mark.parametrize("block", blocks("py"))
+@pytest.mark.parametrize("block", blocks(PAGE, "py"))
 def test_what_needs_a_cluster_is_python(block):
     compile(block, "docs/scale.md", "exec")
 

@@ -1,9 +1,7 @@
 """The page on worlds runs as it stands, and its tables are complete."""
 
-import re
-
 import pytest
-from support.pages import page
+from support.pages import page, run
 
 from oar.worlds.people.labels import POLICIES
 from oar.worlds.records.table import COLUMNS
@@ -13,9 +11,7 @@ PAGE = page("simulation")
 
 def test_the_examples_run_and_say_what_they_are_about() -> None:
     pytest.importorskip("jax")
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
-        exec(block, names)
+    names = run(PAGE)
     assert list(names["table"].columns) == list(COLUMNS)
     assert [f"{share:.2f}" for share in names["kept"]] == ["1.00", "0.76", "0.00"]
     assert f"{names['true']:.2f}" == "1.00"

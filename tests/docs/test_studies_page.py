@@ -5,7 +5,7 @@ import re
 
 import pytest
 from support.commands import people
-from support.pages import page
+from support.pages import blocks, page, run
 
 import oar
 from oar.cli.inputs.study_file import OPTIONS, read_study
@@ -16,12 +16,9 @@ PAGE = page("studies")
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    found: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
-        for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
-            exec(block, found)
-    return found
+        return run(PAGE)
 
 
 def test_the_examples_say_what_they_are_about(names):
@@ -38,7 +35,7 @@ def test_every_axis_is_in_the_table():
 
 
 def test_the_toml_can_be_run_as_it_stands(tmp_path):
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    (text,) = blocks(PAGE, "toml")
     (tmp_path / "study.toml").write_text(text)
     said = read_study(tmp_path / "study.toml")
     assert said.problem.goal_label == "good"

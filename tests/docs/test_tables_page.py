@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.pages import page
+from support.pages import blocks, page
 
 import oar
 
@@ -12,7 +12,7 @@ PAGE = page("tables")
 
 def run(fence, names, capsys):
     """Run the blocks of one fence in order; what comments beside or below a print promise must be printed."""
-    for block in re.findall(rf"```{fence}\n(.*?)```", PAGE, flags=re.DOTALL):
+    for block in blocks(PAGE, fence):
         exec(block, names)
         printed = capsys.readouterr().out
         for promised in re.findall(r"print\(\w+\) +# (.+)", block):

@@ -1,12 +1,18 @@
-"""People, and estimators of scikit-learn that are fitted to the last digits, for tests of their twins."""
+"""Estimators and pipelines of scikit-learn, fitted to the last digits, people, and what twins are held against."""
 
 import numpy as np
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import oar
+from oar.estimators.twin import output_loss
 from oar.problem import as_model
 from oar.referee.witnesses import refits as witnesses
 
@@ -101,3 +107,54 @@ def worlds(draw):
     labels, classes, _, estimator = draw(st.sampled_from(CASES))
     people = crowd(draw(st.integers(0, 10_000)), classes=classes, weighted=draw(st.booleans()), labels=labels)
     return people, as_model(estimator)
+
+
+def loan_columns():
+    """Return what a credit model usually begins with: numbers scaled, levels one-hot, and flags as they are."""
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    levels = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"))
+    return ColumnTransformer(
+        [
+            ("numbers", numbers, make_column_selector(dtype_include="int64")),
+            ("levels", levels, make_column_selector(dtype_include="category")),
+        ],
+        remainder="passthrough",
+    )
+
+
+def few_loans(count=200):
+    """Return some of the people of German credit, and its dataset."""
+    loans = oar.datasets.german_credit()
+    return loans.population.some(np.arange(count)), loans
+
+
+def features_of(people):
+    """Return everyone's coordinates."""
+    return np.asarray(people.features, dtype=np.float64)
+
+
+def own_fit(estimator, twin, people, features=None):
+    """Fit the estimator as its owner would, without a twin; return it and the rows it was fitted to."""
+    features = features_of(people) if features is None else features
+    rows = twin.handing(people).rows(features)
+    return clone(estimator).fit(rows, np.array(people.labels)), rows
+
+
+def own_refit(twin, people, tolerance=1e-11):
+    """Return the twin's training, and its own refit."""
+    training = twin.training(people)
+    return training, training.fit(training.moved(None), training.start(), tolerance)
+
+
+def slopes(twin, people, query, target):
+    """Return the query's loss and its slopes in everyone's features (n, d) and in the query's (d,)."""
+    training, fit = own_refit(twin, people)
+    loss, pull, own = training.goal(fit.parameters, query, target)
+    signal = training.solve(fit, pull, None, 1e-12)
+    gradients = training.score_gradients(fit.parameters, fit.features, signal)
+    return loss, -training.weights[:, None] * gradients, own
+
+
+def loss_of_the_original(twin, people, features, query, target):
+    """Return the query's loss after the estimator's own fit to these features."""
+    return output_loss(twin.core.loss, twin.original(people, features).outputs(query[None])[0], target)

@@ -18,6 +18,14 @@ SCHEMA = Schema(
         Column("job", "category", ("none", "part", "full")),
     )
 )
+RULES = (
+    "if job == 'none' then income <= 18",
+    "if owns then age >= 22",
+    "if not owns and grade > 'low' then job != 'full'",
+    "if age > 23 then grade >= 'middle'",
+    "if income >= 21 then owns",
+    "if job != 'part' then income >= 10 + 0.2 * age",
+)
 
 
 def frame_of(size=60, seed=0):

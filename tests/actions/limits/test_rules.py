@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 from support.rule_tables import GRADES, SCHEMA, frame_of, keeps, people_of, rows_of
+from support.rule_tables import RULES as COMMON
 
 import oar
 from oar.actions.limits.limit import Limits
@@ -18,12 +19,7 @@ from oar.errors import OptionError
 from oar.solvers.discrete.integer_moves import Whole
 
 RULES = (
-    "if job == 'none' then income <= 18",
-    "if owns then age >= 22",
-    "if not owns and grade > 'low' then job != 'full'",
-    "if age > 23 then grade >= 'middle'",
-    "if income >= 21 then owns",
-    "if job != 'part' then income >= 10 + 0.2 * age",
+    *COMMON,
     "if grade == 'high' then income != 20",
     "if 21 <= age < 24 then not owns",
 )

@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from support.spies import ChangesItsInputs, FailsAfter, IgnoresItsSeed, LabelsOnly, Random, Spy
+from support.black_boxes import ChangesItsInputs, CountedNeighbours, FailsAfter, IgnoresItsSeed, LabelsOnly, Random
 
 import oar
 from oar.black_boxes.label_distance import LabelDistance
@@ -54,12 +54,12 @@ def recording(seen):
 
 
 def test_every_call_is_counted_as_a_spy_counts_it():
-    Spy.reset()
-    problem = problem_of(Spy())
+    CountedNeighbours.reset()
+    problem = problem_of(CountedNeighbours())
     oar.audit(shifted(problem, [0.1, 0.1, 0.1]))
     calls = problem.model.calls
-    assert calls.fits == len(Spy.fits) > 0
-    assert (calls.predictions, calls.rows) == (len(Spy.asked), sum(Spy.asked))
+    assert calls.fits == len(CountedNeighbours.fits) > 0
+    assert (calls.predictions, calls.rows) == (len(CountedNeighbours.asked), sum(CountedNeighbours.asked))
     assert calls.failures == 0
     assert calls.seconds > 0
 
@@ -148,7 +148,7 @@ def test_inputs_that_are_changed_in_place_are_noticed_and_ours_stay():
     oar.audit(shifted(problem, [0.1, 0.1, 0.1]))
     assert any("in place" in note for note in problem.model.notes)
     np.testing.assert_array_equal(people.features, before)
-    quiet = problem_of(Spy())
+    quiet = problem_of(CountedNeighbours())
     oar.audit(shifted(quiet, [0.1, 0.1, 0.1]))
     assert quiet.model.notes == ()
 
@@ -270,12 +270,12 @@ def test_relabelled_people_are_trained_on_as_they_say():
 
 
 def test_several_who_ask_are_asked_about_at_once():
-    Spy.reset()
+    CountedNeighbours.reset()
     query = oar.Query(np.array([[0.8, 0.9, 1.0], [0.0, 0.0, 0.0]]), goal="yes", several="worst")
-    problem = problem_of(Spy(), query=query, randomised=False)
+    problem = problem_of(CountedNeighbours(), query=query, randomised=False)
     told = oar.audit(shifted(problem, [-0.2, -0.2, -0.2]))
     assert len(told.queries) == 2
-    assert Spy.asked == [2, 2, 2, 2]  # probabilities and predictions, before and after
+    assert CountedNeighbours.asked == [2, 2, 2, 2]  # probabilities and predictions, before and after
     asking = Asking(problem)
     losses, _ = asking.judged(asking.refit(Given(np.full((40, 3), -0.2)), 0), problem.asked.points)
     assert told.loss == pytest.approx(losses.max())
@@ -287,15 +287,15 @@ def test_several_who_ask_are_asked_about_at_once():
         (RandomForestClassifier, {}, "estimator: must be an object with fit.* got the class RandomForestClassifier"),
         (3, {}, "estimator: must be an object with fit, or a function that trains, got int"),
         (StandardScaler(), {}, "estimator: must have predict_proba or predict beside fit"),
-        (Spy(), {"sees": "rows"}, "sees: must be one of"),
-        (Spy(), {"labels": "numbers"}, "labels: must be one of"),
-        (Spy(), {"refits": 1}, "refits: must be a whole number of at least 2"),
-        (Spy(), {"refits": 3}, r"refits: must be enough to be sure of a share of at_least=0.5, got 3"),
-        (Spy(), {"at_least": 0.85}, r"even all of these show 0.839 at most"),
-        (Spy(), {"at_least": 1.5}, "at_least: must be a number between 0 and 1"),
-        (Spy(), {"confidence": 0}, "confidence: must be a number between 0 and 1"),
-        (Spy(), {"seed": -1}, "seed: must be a whole number"),
-        (Spy(), {"randomised": "no"}, "randomised: must be True or False"),
+        (CountedNeighbours(), {"sees": "rows"}, "sees: must be one of"),
+        (CountedNeighbours(), {"labels": "numbers"}, "labels: must be one of"),
+        (CountedNeighbours(), {"refits": 1}, "refits: must be a whole number of at least 2"),
+        (CountedNeighbours(), {"refits": 3}, r"refits: must be enough to be sure of a share of at_least=0.5, got 3"),
+        (CountedNeighbours(), {"at_least": 0.85}, r"even all of these show 0.839 at most"),
+        (CountedNeighbours(), {"at_least": 1.5}, "at_least: must be a number between 0 and 1"),
+        (CountedNeighbours(), {"confidence": 0}, "confidence: must be a number between 0 and 1"),
+        (CountedNeighbours(), {"seed": -1}, "seed: must be a whole number"),
+        (CountedNeighbours(), {"randomised": "no"}, "randomised: must be True or False"),
     ],
 )
 def test_boxes_that_cannot_be(estimator, settings, message):
@@ -387,7 +387,7 @@ def test_an_estimator_that_is_said_not_to_be_random_keeps_its_own_seed():
 
 
 def test_one_column_of_probabilities_is_that_of_the_only_class_it_knows():
-    class Stubborn(Spy):
+    class Stubborn(CountedNeighbours):
         def predict_proba(self, X):
             self.classes_ = np.array(["no"])
             return np.ones((len(X), 1))
@@ -411,7 +411,7 @@ def test_a_plan_survives_an_audit_that_fails():
 
 
 def test_an_answer_that_cannot_be_ends_a_search_and_what_was_reached_is_kept():
-    class Wanders(Spy):
+    class Wanders(CountedNeighbours):
         def predict(self, X):
             told = super().predict(X)
             return told if len(type(self).fits) != 4 else np.full(len(X), "perhaps")

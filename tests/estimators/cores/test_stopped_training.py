@@ -7,7 +7,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from support.pipelines import few_loans, loan_columns
+from support.estimators import few_loans, loan_columns
 
 import oar
 from oar.errors import DataError, OptionError

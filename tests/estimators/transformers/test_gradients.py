@@ -6,7 +6,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
-from support.pipelines import features_of, few_loans, loan_columns, logistic, loss_of_the_original, own_refit, slopes
+from support.estimators import features_of, few_loans, loan_columns, logistic, loss_of_the_original, own_refit, slopes
 
 import oar
 from oar.estimators.recognise import recognised

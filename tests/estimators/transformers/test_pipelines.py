@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from support.pipelines import features_of, logistic, own_fit, own_refit
+from support.estimators import features_of, logistic, own_fit, own_refit
 
 import oar
 from oar.errors import DataError, NumericsError, OptionError

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from support.pipelines import loss_of_the_original, own_fit, own_refit, slopes
+from support.estimators import loss_of_the_original, own_fit, own_refit, slopes
 
 import oar
 from oar.estimators.recognise import recognised

@@ -7,7 +7,7 @@ from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, RobustScaler, StandardScaler
-from support.pipelines import features_of, few_loans, loan_columns, logistic, own_fit, own_refit
+from support.estimators import features_of, few_loans, loan_columns, logistic, own_fit, own_refit
 
 import oar
 from oar.errors import DataError, OptionError

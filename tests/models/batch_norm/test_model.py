@@ -1,11 +1,10 @@
 """Networks that normalise by the test batch: slopes, statistics, labels that do not matter, and what is refused."""
 
 import math
-import re
 
 import numpy as np
 import pytest
-from support.pages import page
+from support.pages import blocks, page
 
 import oar
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
@@ -318,7 +317,7 @@ def test_a_network_of_layers_is_on_no_card():
 
 def test_the_page_shows_a_network_that_can_be_made():
     text = page("batchnorm")
-    _, block, *_ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    _, block, *_ = blocks(text)
     names = {"np": np, "oar": oar}
     exec(block, names)
     batch = oar.Population(np.random.default_rng(1).normal(size=(6, 2)), ["unlabelled"] * 6)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
-from support.pages import page
+from support.pages import blocks, page
 from support.torch_modules import linear_layer, tanh_network, torch_or_skip
 
 import oar
@@ -528,7 +528,7 @@ def test_the_examples_of_the_page_run():
     text = page("torch")
     found = {}
     with torch.random.fork_rng():
-        for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        for block in blocks(text):
             exec(block, found)
     for name in ("result", "trained"):
         assert found[name].loss < found[name].loss_before

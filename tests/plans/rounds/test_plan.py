@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.planning_streams import BUDGET, three_rounds
+from support.online_problems import BUDGET, three_rounds
 
 import oar
 from oar.models import Ridge

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from support.black_boxes import Spy, crowd, problem, ring
+from support.black_boxes import CountedTree, crowd, problem, ring
 
 import oar
 from oar.errors import DataError, EstimatorError, OptionError
@@ -20,7 +20,7 @@ GENTLE = Surrogate(models=[oar.models.SoftmaxRegression(0.05)])
 @pytest.mark.parametrize("randomised", [None, True, False])
 def test_no_more_trainings_than_allowed_counted_by_the_estimator_itself(refits, randomised):
     log = []
-    box = oar.BlackBox(Spy(log), randomised=randomised)
+    box = oar.BlackBox(CountedTree(log), randomised=randomised)
     found = oar.solvers.propose_collective(problem(box), DirectSearch(refits=refits, start=GENTLE))
     assert len(log) <= refits
     assert found.calls.fits == len(log) == found.passes
@@ -32,7 +32,7 @@ def test_no_more_trainings_than_allowed_counted_by_the_estimator_itself(refits, 
 
 def test_planning_and_audit_are_counted_apart_and_told():
     log = []
-    asked = problem(oar.BlackBox(Spy(log), randomised=False), oar.Perturb(1.0))
+    asked = problem(oar.BlackBox(CountedTree(log), randomised=False), oar.Perturb(1.0))
     result = oar.collective(asked, solver=DirectSearch(refits=9, start=GENTLE))
     assert result.audit.movers
     assert result.calls.fits == len(log) == result.proposal.calls.fits + result.audit_calls.fits
@@ -43,7 +43,7 @@ def test_planning_and_audit_are_counted_apart_and_told():
 @pytest.mark.parametrize(("seed", "angle"), [(0, 0.6), (1, 0.6), (2, 0.3), (4, 0.3)])
 def test_a_tree_on_turned_features_is_searched_better_than_surrogates_guess(seed, angle):
     people = ring(seed=seed)
-    box = oar.BlackBox(Spy([], angle=angle), randomised=False)
+    box = oar.BlackBox(CountedTree([], angle=angle), randomised=False)
     asked = problem(box, oar.Perturb(0.5), people, (1.3, 0.2), "in")
     guessed = oar.collective(asked, solver=GENTLE)
     searched = oar.collective(asked, solver=DirectSearch(refits=60, start=GENTLE))
@@ -55,7 +55,7 @@ def test_a_tree_on_turned_features_is_searched_better_than_surrogates_guess(seed
 @pytest.mark.parametrize("policy", ["classes", "signal"])
 def test_never_worse_than_the_start_or_staying(policy):
     for seed in range(3):
-        asked = problem(oar.BlackBox(Spy([], angle=0.5), randomised=False), people=crowd(seed=seed))
+        asked = problem(oar.BlackBox(CountedTree([], angle=0.5), randomised=False), people=crowd(seed=seed))
         guessed = oar.collective(asked, solver=GENTLE)
         searched = oar.collective(asked, solver=DirectSearch(refits=15, policy=policy, start=GENTLE))
         assert searched.loss <= min(guessed.loss, guessed.loss_before) + 1e-12
@@ -123,18 +123,22 @@ def test_a_generation_shares_its_seed_and_the_next_has_another(monkeypatch):
 class TestFailures:
     def test_in_the_middle_the_best_so_far_is_kept_and_it_is_said(self):
         log = []
-        box = oar.BlackBox(Spy(log, breaks_at=10), randomised=False)
+        box = oar.BlackBox(CountedTree(log, breaks_at=10), randomised=False)
         found = oar.solvers.propose_collective(problem(box), DirectSearch(refits=40, start=GENTLE))
         assert len(log) == 10
         assert "the cluster is on fire" in found.ended
         assert "kept" in found.ended
         assert not found.finished
-        whole = oar.collective(problem(oar.BlackBox(Spy([]), randomised=False)), solver=DirectSearch(9, start=GENTLE))
+        whole = oar.collective(
+            problem(oar.BlackBox(CountedTree([]), randomised=False)), solver=DirectSearch(9, start=GENTLE)
+        )
         assert found.claimed_loss == pytest.approx(whole.loss)  # that of the nine trainings before
 
     def test_at_once_it_is_an_error(self):
         with pytest.raises(EstimatorError, match="on fire"):
-            oar.collective(problem(oar.BlackBox(Spy([], breaks_at=1), randomised=False)), solver=DirectSearch(5))
+            oar.collective(
+                problem(oar.BlackBox(CountedTree([], breaks_at=1), randomised=False)), solver=DirectSearch(5)
+            )
 
 
 class Slow:
@@ -240,7 +244,7 @@ def test_the_most_useful_members_are_chosen_by_surrogates():
 
 
 def test_joint_moves_are_at_least_as_good_as_either_start():
-    box = oar.BlackBox(Spy([]), randomised=False)
+    box = oar.BlackBox(CountedTree([]), randomised=False)
     result = oar.joint(problem(box, oar.Perturb(0.3)), solver=DirectSearch(refits=40))
     assert not result.audit.violations
     assert result.loss < result.loss_before
@@ -280,12 +284,12 @@ class TestTables:
 )
 def test_other_solvers_are_refused(solver, error, words):
     with pytest.raises(error, match=words):
-        oar.collective(problem(oar.BlackBox(Spy([]))), solver=solver)
+        oar.collective(problem(oar.BlackBox(CountedTree([]))), solver=solver)
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(OptionError, match="signal: black box Spy can only be trained"):
-        oar.collective(problem(oar.BlackBox(Spy([]))), signal="implicit")
+    with pytest.raises(OptionError, match="signal: black box CountedTree can only be trained"):
+        oar.collective(problem(oar.BlackBox(CountedTree([]))), signal="implicit")
     for bad, words in (
         ({"refits": 0}, "refits: must be a whole number"),
         ({"policy": "all"}, "policy"),

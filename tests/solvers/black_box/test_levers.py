@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
-from support.black_boxes import Spy, crowd, problem
+from support.black_boxes import CountedTree, crowd, problem
 
 import oar
 from oar.black_boxes.refits import Asking, Given
@@ -67,7 +67,7 @@ def test_two_flips_are_close_to_the_best_pair():
 @pytest.mark.parametrize("action", [oar.Relabel(most=5), oar.Withhold(most=4), [oar.Relabel(most=3), oar.Perturb(0.3)]])
 def test_no_more_trainings_than_allowed(refits, action):
     log = []
-    asked = problem(oar.BlackBox(Spy(log), randomised=False), action)
+    asked = problem(oar.BlackBox(CountedTree(log), randomised=False), action)
     found = oar.solvers.propose_collective(asked, DirectSearch(refits=refits, start=QUICK))
     assert len(log) <= refits
     assert found.calls.fits == len(log)
@@ -122,7 +122,7 @@ def test_strikes_change_values_too():
 
 def test_a_failure_keeps_the_best_so_far():
     log = []
-    asked = problem(oar.BlackBox(Spy(log, breaks_at=12), randomised=False), oar.Relabel(most=5))
+    asked = problem(oar.BlackBox(CountedTree(log, breaks_at=12), randomised=False), oar.Relabel(most=5))
     found = oar.solvers.propose_collective(asked, DirectSearch(refits=60, start=QUICK))
     assert len(log) == 12
     assert "on fire" in found.ended

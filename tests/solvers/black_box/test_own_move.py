@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
-from support.black_boxes import Spy, crowd, problem
+from support.black_boxes import CountedTree, crowd, problem
 
 import oar
 from oar.black_boxes.refits import Asking
@@ -26,7 +26,7 @@ def least_on_a_grid(asked, budget):
 @pytest.mark.parametrize("seed", range(4))
 def test_no_place_on_a_grid_is_better(seed):
     log = []
-    asked = problem(oar.BlackBox(Spy(log, angle=0.4), randomised=False), oar.Perturb(0.6), crowd(seed=seed))
+    asked = problem(oar.BlackBox(CountedTree(log, angle=0.4), randomised=False), oar.Perturb(0.6), crowd(seed=seed))
     result = oar.individual(asked)
     assert result.proposal.calls.fits == 1
     assert result.loss <= least_on_a_grid(asked, 0.6) + 1e-9
@@ -82,7 +82,7 @@ def test_whole_moves_within_credit_limits():
 
 
 def test_only_the_seed_is_a_setting():
-    box = oar.BlackBox(Spy([]), randomised=False)
+    box = oar.BlackBox(CountedTree([]), randomised=False)
     assert oar.individual(problem(box), solver=DirectSearch(seed=3)).loss >= 0
     with pytest.raises(OptionError, match=r"only DirectSearch\(seed=…\) does anything"):
         oar.individual(problem(box), solver=DirectSearch(refits=5))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pandas
 import pytest
 from scipy.optimize import minimize
-from support.pages import page
+from support.pages import page, run
 
 import oar
 from oar import models
@@ -481,9 +480,7 @@ def test_the_documentation_runs_and_says_what_is_so():
     text = page("tables")
     section = text[text.index("## The cheapest way for one person") :]
     section = section[: section.find("\n## ", 5)] if "\n## " in section[5:] else section
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
-        exec(block, names)
+    names = run(section)
     assert names["advice"].success
     assert names["advice"].proved
     assert str(names["advice"].cost).startswith("2.89")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.rule_tables import GRADES, frame_of, keeps, people_of, rows_of
+from support.rule_tables import RULES as COMMON
 
 import oar
 from oar.actions.limits.limit import Limit, Limits
@@ -19,12 +20,7 @@ from oar.referee import audit
 from oar.solvers import FrankWolfe, ProjectedGradient
 
 RULES = (
-    "if job == 'none' then income <= 18",
-    "if owns then age >= 22",
-    "if not owns and grade > 'low' then job != 'full'",
-    "if age > 23 then grade >= 'middle'",
-    "if income >= 21 then owns",
-    "if job != 'part' then income >= 10 + 0.2 * age",
+    *COMMON,
     "if owns then change(income) <= 2 * change(age)",
 )
 FRAME = frame_of(40)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import expit
-from support.planning_streams import BUDGET, four_in_two_rounds, three_rounds
+from support.online_problems import BUDGET, four_in_two_rounds, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Walk

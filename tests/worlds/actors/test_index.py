@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
-from support.pages import page
+from support.pages import blocks, page
 
 import oar
 from oar.defences import Delayed, TrimmedCentroids
@@ -135,6 +134,6 @@ def test_a_competitor_pulls_its_levers() -> None:
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = page("actors")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = blocks(text)
     exec(code, {})
     assert "labellers" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from support.black_boxes import Spy, crowd, problem, ring
+from support.black_boxes import CountedTree, crowd, problem, ring
 
 import oar
 from oar.errors import DataError, OptionError
@@ -28,7 +28,7 @@ def moves_of(result):
 
 def test_no_training_is_spent_on_planning():
     log = []
-    found = oar.solvers.propose_collective(problem(oar.BlackBox(Spy(log))), "surrogate")
+    found = oar.solvers.propose_collective(problem(oar.BlackBox(CountedTree(log))), "surrogate")
     assert not log
     assert found.calls.fits == found.calls.predictions == 0
     assert found.plan.each.any()
@@ -69,7 +69,7 @@ def test_as_many_others_are_not_the_people_themselves(searched):
     order = np.random.default_rng(3).permutation(60)
     others = oar.Population(np.asarray(people.features)[order] + 0.3, people.labels[order])
     budgets = np.where(np.arange(60) < 10, 0.8, 0.1)
-    asked = problem(oar.BlackBox(Spy([])), oar.Perturb(budgets, participants=mine), people)
+    asked = problem(oar.BlackBox(CountedTree([])), oar.Perturb(budgets, participants=mine), people)
     surrogate = Surrogate(models=SOFTMAX, public=others)
     solver = oar.solvers.DirectSearch(refits=6, start=surrogate) if searched else surrogate
     assert not oar.collective(asked, solver=solver).audit.violations
@@ -77,7 +77,7 @@ def test_as_many_others_are_not_the_people_themselves(searched):
 
 def test_the_most_useful_are_chosen_by_their_answers_to_as_many_others():
     people, others = crowd(60), crowd(60, seed=4)
-    asked = problem(oar.BlackBox(Spy([])), oar.Perturb(0.5, participants=oar.Best(5)), people)
+    asked = problem(oar.BlackBox(CountedTree([])), oar.Perturb(0.5, participants=oar.Best(5)), people)
     result = oar.collective(asked, solver=Surrogate(models=SOFTMAX, public=others))
     assert not result.audit.violations
     assert moves_of(result).any(axis=1).sum() == 5
@@ -175,12 +175,12 @@ def _lopsided():
 def test_labels_are_distilled_by_one_training_and_one_question():
     log = []
     people = ring()
-    asked = problem(oar.BlackBox(Spy(log), randomised=False), people=people, query=(1.2, 0.1), goal="in")
+    asked = problem(oar.BlackBox(CountedTree(log), randomised=False), people=people, query=(1.2, 0.1), goal="in")
     found = oar.solvers.propose_collective(asked, Surrogate(distil=True))
     assert len(log) == 1
     assert found.calls.predictions == 1
     with pytest.raises(OptionError, match="distil: gives people other labels"):
-        oar.collective(problem(oar.BlackBox(Spy([])), oar.Relabel(most=2)), solver=Surrogate(distil=True))
+        oar.collective(problem(oar.BlackBox(CountedTree([])), oar.Relabel(most=2)), solver=Surrogate(distil=True))
 
 
 def test_credit_limits_are_kept_on_shares_of_a_table():
@@ -222,7 +222,7 @@ def test_bad_settings_are_refused(settings, words):
 
 
 def test_public_people_must_be_alike():
-    box = oar.BlackBox(Spy([]))
+    box = oar.BlackBox(CountedTree([]))
     with pytest.raises(DataError, match="public: must have the people's features"):
         oar.collective(problem(box), solver=Surrogate(public=crowd(dimensions=3)))
     with pytest.raises(DataError, match="public: must have the people's classes"):
