@@ -27,8 +27,8 @@ TIMED = """([card, members]) => members.map(([row, target, radius]) => {
 
 def main() -> None:
     """Measure every family with every norm, and print one table."""
-    from browser import started_chromium
-    from member_cards import FAMILIES, random_card, random_members
+    from support.browser import started_chromium
+    from support.member_cards import FAMILIES, random_card, random_members
 
     print(f"{'family, norm':28}{'median':>10}{'95 %':>10}{'worst':>10}   ms, {FEATURES} features")
     with started_chromium() as browser:

@@ -1,4 +1,4 @@
-"""Shared fixtures. Problems that tests draw at random live in `worlds`."""
+"""Shared fixtures. Problems that tests draw at random live in `support`."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from browser import Visit, started_chromium, visits
+from support.browser import Visit, started_chromium, visits
 
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("oar")
@@ -18,39 +18,39 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Rooms whose tests do not ask how good the best of many local optima is. `solvers` and the tests of pages do.
-FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies", "tables")
-FEW_PLANS = ("campaigns", "cli", "plans", "report", "tables")  # rooms that write reports
+FEW_RESTARTS = {"actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies"}
+FEW_PLANS = {
+    "campaigns",
+    "cli",
+    "plans",
+    "report",
+}  # rooms that write reports; how few suffice is for `questions` to ask
+TESTS = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_restarts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where a solver is left to choose, let it restart twice, not up to 24 times; every kind of start is tried."""
-    if request.path.parent.name not in FEW_RESTARTS:
-        yield
-        return
-    import oar.solvers
+def little_effort(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let solvers try less in the rooms above: the only place where tests say so.
 
-    suitable = oar.solvers._suitable
-
-    def brisk(problem: Any, kind: type) -> dict[str, Any]:
-        settings = suitable(problem, kind)
-        return settings | {"restarts": min(settings["restarts"], 2)}
-
+    Where a solver is left to choose, it restarts twice, not up to 24 times; every kind of start is tried. Where a
+    report says how few suffice, it makes three plans for fewer, not up to 40; `questions` asks that.
+    """
+    room = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oar.solvers, "_suitable", brisk)
-        yield
+        if room in FEW_RESTARTS:
+            import oar.solvers
 
+            suitable = oar.solvers._suitable
 
-@pytest.fixture(scope="module", autouse=True)
-def few_plans(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where a report says how few suffice, let it make three plans for fewer, not up to 40; `questions` asks that."""
-    if request.path.parent.name not in FEW_PLANS:
-        yield
-        return
-    import oar.questions.least.coalition
+            def brisk(problem: Any, kind: type) -> dict[str, Any]:
+                settings = suitable(problem, kind)
+                return settings | {"restarts": min(settings["restarts"], 2)}
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oar.questions.least.coalition, "PLANS", 3)
+            patch.setattr(oar.solvers, "_suitable", brisk)
+        if room in FEW_PLANS:
+            import oar.questions.least.coalition
+
+            patch.setattr(oar.questions.least.coalition, "PLANS", 3)
         yield
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planning_worlds import BUDGET, three_rounds
+from support.online_problems import BUDGET, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FullRefit, Stream

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from study_worlds import problem
+from support.study_problems import problem
 
 import oar
 from oar import interrupts

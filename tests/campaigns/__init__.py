@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 _tests = str(Path(__file__).resolve().parents[1])
-if _tests not in sys.path:  # the worlds of the tests are those of the campaigns
+if _tests not in sys.path:  # the support of the tests is that of the campaigns
     sys.path.append(_tests)

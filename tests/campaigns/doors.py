@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_worlds import numbers, people, run
-from member_cards import FAMILIES, random_card, random_table_card
+from support.commands import numbers, people, run
+from support.member_cards import FAMILIES, random_card, random_table_card
 
 import oar
 from oar.models import MLP, Ridge, SoftmaxRegression
@@ -301,7 +301,7 @@ def _audited(made: Path, data: Path, path: Path) -> Any:
 
 
 def _arrays() -> Iterator[Door]:
-    from planning_worlds import three_rounds
+    from support.online_problems import three_rounds
 
     from oar.online import FullRefit
     from oar_paper.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint

@@ -39,7 +39,7 @@ seeds = [0, 1]
 
 def made(folder: Path) -> Path:
     """Write a study of few people into a folder."""
-    from study_worlds import people
+    from support.study_problems import people
 
     everyone = people(20)
     lines = [f"{x!r},{y!r},{kind}" for (x, y), kind in zip(everyone.features.tolist(), everyone.labels, strict=True)]

@@ -34,7 +34,7 @@ AXES = {"budgets": [0.2, 0.6], "participation": [0.5, 1.0], "seeds": [0, 1]}
 
 def asked() -> oar.Problem:
     """Return a small problem, solved from class sums alone."""
-    from study_worlds import problem
+    from support.study_problems import problem
 
     return problem()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from member_cards import random_card
+from support.member_cards import random_card
 
 import oar
 from oar.models import PrototypeNetwork, SoftmaxRegression

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from study_worlds import problem
+from support.study_problems import problem
 
 import oar
 from oar.studies.store import leases as claims

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_worlds import audited, done, failed, numbers, people, run
+from support.commands import audited, done, failed, numbers, people, run
 
 import oar
 
@@ -159,12 +159,8 @@ def test_a_file_of_ones_own_is_not_replaced(table):
     assert (table / "plan" / "plan.json").read_text() != "mine"
 
 
-def test_ctrl_c_leaves_nothing(table):
-    code = (
-        "import sys, time, oar.recourse, oar\n"
-        "oar.collective = lambda problem: (print('began', flush=True), time.sleep(60))\n"
-        "from oar.cli import main; main()"
-    )
+def assert_ctrl_c_leaves_nothing(table, code, pause=0.0):
+    """Interrupt a plan, made by `code`, so long after it says that it began."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, "plan", "people.csv", *ASKED, "--out", "deep/plan"],
         stdout=subprocess.PIPE,
@@ -174,7 +170,7 @@ def test_ctrl_c_leaves_nothing(table):
     )
     try:
         assert process.stdout.readline() == "began\n"
-        time.sleep(0.2)
+        time.sleep(pause)
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=30)
     finally:
@@ -183,6 +179,15 @@ def test_ctrl_c_leaves_nothing(table):
     assert process.returncode == 130
     assert complaint.endswith("oar: interrupted; nothing was written.\n")
     assert [path.name for path in table.iterdir()] == ["people.csv"]
+
+
+def test_ctrl_c_leaves_nothing(table):
+    code = (
+        "import sys, time, oar.recourse, oar\n"
+        "oar.collective = lambda problem: (print('began', flush=True), time.sleep(60))\n"
+        "from oar.cli import main; main()"
+    )
+    assert_ctrl_c_leaves_nothing(table, code, pause=0.2)
 
 
 def test_ctrl_c_ends_a_command_whose_threads_still_compute(table):
@@ -199,23 +204,7 @@ def test_ctrl_c_ends_a_command_whose_threads_still_compute(table):
         "oar.collective = collective\n"
         "from oar.cli import main; main()"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "plan", "people.csv", *ASKED, "--out", "deep/plan"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(oar.__file__).parents[1])},
-    )
-    try:
-        assert process.stdout.readline() == "began\n"
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 130
-    assert complaint.endswith("oar: interrupted; nothing was written.\n")
-    assert [path.name for path in table.iterdir()] == ["people.csv"]
+    assert_ctrl_c_leaves_nothing(table, code)
 
 
 HOSTILE = "<script>alert('1')</script>"

@@ -1,12 +1,10 @@
 """What a newcomer meets first: targets of numbers, names of people, one schema for all, held-out files."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import audited, done, failed, people, values
+from support.commands import audited, done, failed, people, values
+from support.pages import blocks, page
 
 import oar
 
@@ -80,8 +78,7 @@ def test_a_held_out_file_is_checked_before_the_work_begins(folder, monkeypatch):
 
 
 def test_the_limits_of_the_commands_page_are_limits(folder):
-    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
-    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    (text,) = blocks(page("command"), "toml")
     (folder / "limits.toml").write_text(text)
     people().to_csv("people.csv", index=False)
     done("plan", "people.csv", *ASKED, "--leave-out", "town", "--limits", "limits.toml")

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from command_worlds import done, failed, people
+from support.commands import done, failed, people
 
 import oar
 from oar.report.files.replacing import is_ours

@@ -1,8 +1,8 @@
 """A name that is too long for any file ends every command in one line that is about that name."""
 
 import pytest
-from command_worlds import failed
-from command_worlds import people as applicants
+from support.commands import failed
+from support.commands import people as applicants
 
 import oar
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestCentroid
-from tests.estimator_worlds import crowd, logistic, machines
+from support.estimators import crowd, logistic, machines
 
 import oar
 

@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.estimator_worlds import CASES, IDS, crowd, logistic, machines
+from support.estimators import CASES, IDS, crowd, logistic, machines
 
 import oar
 from oar.problem import as_model

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from question_worlds import QUICK, as_centroids, small_table, two_groups
+from support.centroid_problems import random_world, seeds
+from support.question_problems import QUICK, as_centroids, small_table, two_groups
 
 import oar
 from oar.questions.power import Answered
-from worlds import random_world, seeds
 
 MODELS = [
     oar.NearestCentroid(),

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from outside_worlds import Spy, crowd, problem
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from support.black_boxes import CountedTree, crowd, problem
 
 import oar
 from oar.errors import DataError, OptionError
@@ -23,7 +23,7 @@ def shifted():
 @pytest.fixture(scope="module")
 def found(shifted):
     log = []
-    asked = problem(oar.BlackBox(Spy(log), randomised=False), oar.Perturb(1.0))
+    asked = problem(oar.BlackBox(CountedTree(log), randomised=False), oar.Perturb(1.0))
     report = transfer(asked, FAMILIES, numbers=(1, 2), public=(0.3, 1.0, ("shifted", shifted)), seeds=(0, 1))
     return asked, report, log
 
@@ -91,7 +91,7 @@ def test_it_shows_itself(found):
 def test_bad_settings_are_refused_before_anything_is_trained(settings, words):
     log = []
     with pytest.raises((DataError, OptionError), match=words):
-        transfer(problem(oar.BlackBox(Spy(log))), **settings)
+        transfer(problem(oar.BlackBox(CountedTree(log))), **settings)
     assert not log
 
 
@@ -101,7 +101,7 @@ def test_models_that_are_known_are_refused():
 
 
 def test_nothing_that_was_asked_for_is_merged_or_dropped(shifted):
-    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5), crowd(60))
+    asked = problem(oar.BlackBox(CountedTree([]), randomised=False), oar.Perturb(0.5), crowd(60))
     weak, strong = oar.SoftmaxRegression(10.0), oar.SoftmaxRegression(0.05)
     report = transfer(asked, [weak, strong], numbers=1, public=(shifted, crowd(50, seed=8), 0.01, 0.014), seeds=3)
     assert len(report.rows) == len(report.summary()) == 8
@@ -118,14 +118,16 @@ def test_nothing_that_was_asked_for_is_merged_or_dropped(shifted):
 
 def test_those_who_count_are_counted_where_all_others_stay():
     """That others weigh nothing is between us and the surrogates: the black box takes no weights."""
-    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5, participants=oar.Best(4)), crowd(60))
+    asked = problem(
+        oar.BlackBox(CountedTree([]), randomised=False), oar.Perturb(0.5, participants=oar.Best(4)), crowd(60)
+    )
     (row,) = transfer(asked, [oar.SoftmaxRegression(0.05)], numbers=1, public=0.5, seeds=0).rows
     assert row.people == pytest.approx(30, abs=1)
 
 
 @pytest.mark.parametrize("alone", [("name", crowd(30)), crowd(30)])
 def test_public_data_may_be_single(alone):
-    asked = problem(oar.BlackBox(Spy([]), randomised=False), oar.Perturb(0.5))
+    asked = problem(oar.BlackBox(CountedTree([]), randomised=False), oar.Perturb(0.5))
     (row,) = transfer(asked, oar.SoftmaxRegression(0.05), numbers=1, public=alone, seeds=0).rows
     assert row.people == 30
 
@@ -134,4 +136,4 @@ def test_public_data_may_be_single(alone):
 @pytest.mark.parametrize("wrong", [None, "all"])
 def test_what_is_no_list_is_refused_kindly(argument, wrong):
     with pytest.raises(DataError, match=f"{argument}: must be one or several in a list, got"):
-        transfer(problem(oar.BlackBox(Spy([]))), FAMILIES, **{argument: wrong})
+        transfer(problem(oar.BlackBox(CountedTree([]))), FAMILIES, **{argument: wrong})

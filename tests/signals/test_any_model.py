@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from signal_worlds import TIGHT, World, cosine, finite_differences, random_data
+from support.signal_problems import TIGHT, World, cosine, finite_differences, random_data
 
 from oar.models.autodiff.custom import Custom
 from oar.models.autodiff.training import AutodiffTraining

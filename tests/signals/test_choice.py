@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from signal_worlds import softmax_world
+from support.signal_problems import softmax_world
 
 from oar.errors import DataError, OptionError
 from oar.signals import SIGNALS, Alternating, Hypernetwork, Implicit, Neumann, Unrolled, as_signal, choose_signal

@@ -1,7 +1,7 @@
 """Gradient matching: along g, as long as the best multiple of g can be."""
 
 import numpy as np
-from signal_worlds import cosine, softmax_world
+from support.signal_problems import cosine, softmax_world
 
 from oar.signals import GradientMatching, Implicit, Memory
 

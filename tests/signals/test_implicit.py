@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from signal_worlds import TIGHT, finite_differences, softmax_world
+from support.centroid_problems import seeds
+from support.signal_problems import TIGHT, finite_differences, softmax_world
 
 from oar.errors import DataError
 from oar.models.training import Fit
 from oar.signals import Implicit, Memory, refit
-from worlds import seeds
 
 
 @given(seeds)

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from signal_worlds import cosine, softmax_world
+from support.centroid_problems import seeds
+from support.signal_problems import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError
 from oar.signals import Implicit, Memory, Neumann
 from oar.signals.largest_eigenvalue import sharpness
-from worlds import seeds
 
 
 def relative_error(step, exact):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from signal_worlds import cosine, softmax_world
+from support.centroid_problems import seeds
+from support.signal_problems import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError, OptionError
 from oar.signals import Alternating, Implicit, Memory, Unrolled
 from oar.signals.backpropagation import spacing
-from worlds import seeds
 
 
 def end_of_path(world, moves, start, steps, step, momentum):

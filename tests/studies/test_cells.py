@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from study_worlds import QUERIES, QUICK, people, problem
+from support.study_problems import QUERIES, QUICK, people, problem
 
 import oar
 from oar.studies.cells import AXES, Cell

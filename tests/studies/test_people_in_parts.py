@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from study_worlds import QUERIES, QUICK, people, problem
+from support.study_problems import QUERIES, QUICK, people, problem
 
 import oar
 from oar.plans.fingerprints.behaviour import people_digest

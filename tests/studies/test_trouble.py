@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from study_worlds import QUICK, people, problem, run_small
+from support.study_problems import QUICK, people, problem, run_small
 
 import oar
 from oar.errors import EngineError

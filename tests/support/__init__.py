@@ -1,0 +1,1 @@
+"""Problems, people, oracles and tools that several tests share."""
