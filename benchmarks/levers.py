@@ -18,7 +18,7 @@ import oar
 from benchmarks.rows import Effort, Row
 from oar.solvers.discrete.greedy import Effort as Trying
 from oar.solvers.discrete.greedy import LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open, given_rows, given_weights
+from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
 from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 
@@ -45,7 +45,7 @@ def _missed(seed: int, model: Any, action: Any) -> tuple[float, ...]:
     """Return the share of the best gain that each method misses, the search's refits, and the number of subsets."""
     problem = _problem(seed, model, action)
     everything = given_rows(problem), given_weights(problem)
-    open_ = Open(problem.levers, *everything, False)  # type: ignore[arg-type]
+    open_ = OpenChanges(problem.levers, *everything, False)  # type: ignore[arg-type]
     ground = _ground(problem)
     before = ground.loss({})
     found = LeverSearch(ground, open_, Trying(4_000, 64)).run().loss
@@ -67,7 +67,7 @@ def _missed(seed: int, model: Any, action: Any) -> tuple[float, ...]:
     return *missed, float(refits), float(len(subsets))
 
 
-def _greedy(ground: Ground, open_: Open) -> float:
+def _greedy(ground: Ground, open_: OpenChanges) -> float:
     """Return the loss after the best change, the best one after that, and so on, while they help."""
     changes: Changes = {}
     for _ in range(MOST):
@@ -91,7 +91,7 @@ def _valid(some: tuple[tuple[int, int], ...], problem: oar.Problem) -> bool:
     return set(labels[labels != LEAVE]) == set(problem.people.labels)
 
 
-def _most_promising(ground: Ground, open_: Open) -> Changes:
+def _most_promising(ground: Ground, open_: OpenChanges) -> Changes:
     promised = np.where(open_.now({}), ground.promised({}), np.inf)
     best = promised.argmin(axis=1)
     people = np.argsort(promised.min(axis=1))[:MOST]

@@ -31,7 +31,7 @@ from oar.referee.individual.advice import (
     total,
 )
 from oar.referee.individual.duels import Moves, duels
-from oar.solvers.cheapest.asking import Accepts, Ask, ProposedChange, Ready
+from oar.solvers.cheapest.asking import Accepts, AdviceSolver, PersonQuery, ProposedChange
 from oar.solvers.cheapest.space import COSTS, Space
 
 Array = NDArray[np.float64]
@@ -89,7 +89,7 @@ class Cheapest:
         self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
-        self._ready: Ready | None = None
+        self._ready: AdviceSolver | None = None
         self._judge = Judge(people, self.model)
         self._places = places_of(people, self.limits)
 
@@ -112,9 +112,9 @@ class Cheapest:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
             price = 0.0 if told.reached else np.inf
             return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
-        return self._searched(Ask(problem, cost, theirs), before, told)
+        return self._searched(PersonQuery(problem, cost, theirs), before, told)
 
-    def _searched(self, ask: Ask, before: Row, told: RowVerdict) -> Advice:
+    def _searched(self, ask: PersonQuery, before: Row, told: RowVerdict) -> Advice:
         """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
         assert self._ready is not None
         ready = self._ready
@@ -143,7 +143,7 @@ class Cheapest:
             )  # fmt: skip
         return self._found(judged, before, told, certificate, note)
 
-    def _accepts(self, ask: Ask) -> Accepts:
+    def _accepts(self, ask: PersonQuery) -> Accepts:
         """Return what tells a proof what the audit would accept."""
         assert self._ready is not None
         expected = self._ready.expected()
@@ -154,7 +154,7 @@ class Cheapest:
 
         return accepts
 
-    def _tried(self, ask: Ask, before: Row) -> tuple[AuditedRow | None, str]:
+    def _tried(self, ask: PersonQuery, before: Row) -> tuple[AuditedRow | None, str]:
         """Return the cheapest way that reached the goal in the audit, and how it was found.
 
         Where rounding or a looser refit calls it a tie, or it breaks a limit by rounding, margins are made wider. What
@@ -173,7 +173,7 @@ class Cheapest:
             refused = refused or judged
         return refused, note or way.note
 
-    def _tried_at(self, ask: Ask, before: Row, place: Array) -> AuditedRow | None:
+    def _tried_at(self, ask: PersonQuery, before: Row, place: Array) -> AuditedRow | None:
         """Return what comes of a place that a proof could not rule out."""
         assert self._ready is not None
         for trial in range(MOST_TRIALS):
@@ -183,7 +183,7 @@ class Cheapest:
                 return judged
         return None
 
-    def _judged_way(self, ask: Ask, before: Row, way: ProposedChange) -> AuditedRow | None:
+    def _judged_way(self, ask: PersonQuery, before: Row, way: ProposedChange) -> AuditedRow | None:
         """Put a way before the audit; None where it does not reach the goal, or fits in no table."""
         assert self._ready is not None
         if np.abs(way.person).max() > LARGEST:
@@ -195,7 +195,7 @@ class Cheapest:
             return None
         return judged if judged.told.reached else None
 
-    def _judged(self, ask: Ask, before: Row, after: Row, claimed: float | None = None) -> AuditedRow:
+    def _judged(self, ask: PersonQuery, before: Row, after: Row, claimed: float | None = None) -> AuditedRow:
         """Put a row before the audit: the prediction, the cost, and every limit."""
         rows = before.values, after.values
         costs = cost_again(self.people, self.limits, *rows, ask.kind)
@@ -245,7 +245,7 @@ class Cheapest:
             )
         problem = Problem(self.people, self.model, query, Perturb(0.0))
         if self._ready is None:
-            self._ready = Ready(self.people, self.model, self.limits)
+            self._ready = AdviceSolver(self.people, self.model, self.limits)
         return problem
 
     def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:

@@ -65,7 +65,7 @@ class Round(NamedTuple):
     norm: Norm
 
 
-class Happens(Protocol):
+class RealityFunction(Protocol):
     """What really happens, round by round."""
 
     def __call__(self, told: Round) -> Happened:
@@ -202,7 +202,7 @@ class Followed(ShownAsText):
 @with_near_names
 def follow(
     problem: OnlineProblem,
-    reality: Happens | Callable[[Round], Any],
+    reality: RealityFunction | Callable[[Round], Any],
     *,
     replan: bool = True,
     solver: Any = "auto",

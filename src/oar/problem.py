@@ -22,7 +22,7 @@ from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
-from oar.goals import Aimed, Between, ClassWish, ValueWish, Wanted, Wish, wish_words
+from oar.goals import Aimed, Between, ClassWish, GoalText, ValueWish, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, SideEffectLimits
 from oar.goals.reading import QueryPoints, read_points, read_wishes
 from oar.goals.together import KINDS, Aggregate, mean
@@ -202,7 +202,7 @@ class Problem:
         """The goal as a card has it: a label, a number or a tuple of them; else in words."""
         if not self.plain or self.query.probability is not None or isinstance(self.query.goal, Between):
             several = f" for {len(self.wishes):,} people" if self.several else ""
-            return Wanted(f"{self.goal_words}{several}")
+            return GoalText(f"{self.goal_words}{several}")
         return tuple(self.goal_label.tolist()) if isinstance(self.goal_label, np.ndarray) else self.goal_label
 
     @property

@@ -110,7 +110,7 @@ def _cards(folder: Path) -> Iterator[Door]:
     cards = {name: random_card(model, width, 3, seed=1) for name, (model, width) in FAMILIES.items()}
     cards["a network"] = random_card(MLP((4,)), 3, 3)
     cards["nameless"] = random_card(SoftmaxRegression(), 2, 3, features=None, budget=None)
-    cards["in words"] = random_card(Ridge(), 2, 3, goal=oar.goals.Wanted("more than 3"))
+    cards["in words"] = random_card(Ridge(), 2, 3, goal=oar.goals.GoalText("more than 3"))
     for name, (model, width) in list(FAMILIES.items())[:5]:
         if name != "ridge, 2 values":
             cards[f"table, {name}"] = random_table_card(model, width, links=True, rules=True)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
 from oar.plans.refits import Refits
-from oar.plans.robustness import Inexact
+from oar.plans.robustness import InexactMoves
 
 L2 = 0.05
 
@@ -125,7 +125,7 @@ def test_noise_is_as_wide_as_asked_and_only_where_somebody_moves():
     refits = Refits(result.plan)
     people, weights = result.problem.people, refits.before.weights / refits.before.weights.sum()
     spread = np.sqrt(weights @ (people.features - weights @ people.features) ** 2)
-    rng, inexact, each = np.random.default_rng(0), Inexact(result.plan, refits, 0.2), refits.planned.moves.copy()
+    rng, inexact, each = np.random.default_rng(0), InexactMoves(result.plan, refits, 0.2), refits.planned.moves.copy()
     each[::2] = 0.0
     errors = np.array([inexact.moves(each, rng) - each for _ in range(400)])
     assert not errors[:, ::2].any()
@@ -136,7 +136,7 @@ def test_noise_is_as_wide_as_asked_and_only_where_somebody_moves():
 def test_on_a_table_inexact_moves_are_still_rows_of_it_within_its_limits():
     result = oar.collective(table())
     people, refits = result.problem.people, Refits(result.plan)
-    rng, inexact = np.random.default_rng(0), Inexact(result.plan, refits, 0.5)
+    rng, inexact = np.random.default_rng(0), InexactMoves(result.plan, refits, 0.5)
     before = people.encoding.decode(people.features)
     moved = set()
     for _ in range(30):
@@ -152,7 +152,7 @@ def test_on_a_table_inexact_moves_are_still_rows_of_it_within_its_limits():
         moved |= {name for name in before if (before[name].astype(str) != after[name].astype(str)).any()}
         assert not moves[~refits.actors].any()
     assert len(moved) > 1
-    certain = Inexact(result.plan, refits, 5.0).moves(refits.planned.moves, rng)
+    certain = InexactMoves(result.plan, refits, 5.0).moves(refits.planned.moves, rng)
     places = [people.encoding.places[name] for name in ("owner", "purpose")]
     assert not any(certain[:, place].any() for place in places)  # no switch happens
     assert oar.Plan.robustness(result.plan, noise=1e-9, draws=1).losses == pytest.approx(result.loss, rel=1e-6)

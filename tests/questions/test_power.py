@@ -7,7 +7,6 @@ from support.centroid_problems import random_world, seeds
 from support.question_problems import QUICK, as_centroids, small_table, two_groups
 
 import oar
-from oar.questions.power import Answered
 
 MODELS = [
     oar.NearestCentroid(),
@@ -88,13 +87,13 @@ def test_what_suffices_is_found_between_the_cells():
 
 
 def test_it_takes_few_refits(monkeypatch):
-    count, refit = [0], Answered._refitted
+    count, refit = [0], RefitCells._refitted
 
     def counted(self, moves):
         count[0] += 1
         return refit(self, moves)
 
-    monkeypatch.setattr(Answered, "_refitted", counted)
+    monkeypatch.setattr(RefitCells, "_refitted", counted)
     curve = oar.power(oar.collective(two_groups(2, oar.SoftmaxRegression(0.05), size=40, budget=0.7)))
     assert curve.losses.shape == (4, 4)
     assert count[0] <= 26  # and two at the start

@@ -156,7 +156,7 @@ def test_other_processes_join_once_that_pays(tmp_path, monkeypatch):
 
     started = []
 
-    class Spied(hands.Here):
+    class Spied(hands.LocalExecutor):
         def __init__(self, work, number):
             super().__init__(work)
             started.append(number)

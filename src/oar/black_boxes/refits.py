@@ -41,7 +41,7 @@ class BlackBoxContribution(NamedTuple):
     weights: Array | None = None
 
 
-class Asking:
+class BlackBoxRefits:
     """True refits for one problem.
 
     Args:

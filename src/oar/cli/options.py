@@ -11,11 +11,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, TableInput
 from oar.cli.inputs.problem import ProblemArguments
 
-WRITTEN = Writing()
+WRITTEN = FileDialect()
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
 
 Data = Annotated[
@@ -223,9 +223,9 @@ def about_files(
     thousands: Thousands = None,
     na: Na = None,
     sheet: Sheet = None,
-) -> Writing:
+) -> FileDialect:
     """Return how files are written; its arguments are the options of every command that reads a table."""
-    return Writing(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
+    return FileDialect(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
 
 
 def about_table(
@@ -235,7 +235,7 @@ def about_table(
     leave_out: LeftOut = None,
     feature: Features = None,
     weights: Weights = None,
-    written: Writing = WRITTEN,
+    written: FileDialect = WRITTEN,
 ) -> TableInput:
     """Return a table and what its columns are for; its arguments are the options of commands that look at a table."""
     called = by_place([name])[0] if name else None
@@ -252,7 +252,7 @@ def about_people(
     schema: SchemaFile = None,
     missing: Missing = "refuse",
     plain: Plain = False,
-    written: Writing = WRITTEN,
+    written: FileDialect = WRITTEN,
     example: Example = None,
     query: Queries = None,
     goal: Goal = None,

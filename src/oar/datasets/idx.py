@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import StorageError
-from oar.opening import Bounded, opened
+from oar.opening import BoundedReader, opened
 
 UNSIGNED_BYTES = 0x08
 TYPE_NAMES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
@@ -36,7 +36,7 @@ def unzip(content: bytes, origin: str) -> bytes:
     if not content.startswith(GZIP_MAGIC):
         return content
     try:
-        with gzip.open(BytesIO(content)) as file, BufferedReader(Bounded(file, origin, len(content))) as unpacked:
+        with gzip.open(BytesIO(content)) as file, BufferedReader(BoundedReader(file, origin, len(content))) as unpacked:
             return unpacked.read()
     except StorageError:
         raise

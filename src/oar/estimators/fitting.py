@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.errors import OptionError
-from oar.estimators.rows_for_estimators import Handed
+from oar.estimators.rows_for_estimators import EstimatorData
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class FittedEstimator:
     """A fitted estimator, and whether it warned that it had not converged."""
 
     estimator: Any
@@ -25,7 +25,7 @@ def unfitted(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def trained(estimator: Any, handed: Handed) -> Trained:
+def trained(estimator: Any, handed: EstimatorData) -> FittedEstimator:
     """Fit a clone of the estimator; the estimator itself is never fitted."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -33,7 +33,7 @@ def trained(estimator: Any, handed: Handed) -> Trained:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fresh.fit(handed.rows, handed.labels, **weight_argument(estimator, handed.weights))
-    return Trained(fresh, any(issubclass(one.category, ConvergenceWarning) for one in told))
+    return FittedEstimator(fresh, any(issubclass(one.category, ConvergenceWarning) for one in told))
 
 
 def weight_argument(estimator: Any, weights: Any) -> dict[str, Any]:

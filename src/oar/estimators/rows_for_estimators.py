@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Handed:
+class EstimatorData:
     """What an estimator is trained on: rows as it sees them, labels or values, and weights where people have any."""
 
     rows: Any
@@ -28,7 +28,7 @@ class Handed:
 
 
 @dataclass(frozen=True, eq=False)
-class Handing:
+class RowConversion:
     """The way from features (n, d), as planning has them, to what an estimator is given.
 
     Attributes:
@@ -56,10 +56,10 @@ class Handing:
 
         return pandas.DataFrame(np.array(features, dtype=np.float64), columns=list(names))
 
-    def handed(self, people: Population, features: Array) -> Handed:
+    def handed(self, people: Population, features: Array) -> EstimatorData:
         """Return what is trained on: `people` with their labels and weights, at `features` (n, d)."""
         present, labels, left = self.told(people)
-        return Handed(self.rows(features[present]), labels, left)
+        return EstimatorData(self.rows(features[present]), labels, left)
 
     def told(self, people: Population) -> tuple[Any, NDArray[Any], Array | None]:
         """Return who is there (a mask or slice), and their labels and weights as the estimator is given them."""

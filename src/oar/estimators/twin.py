@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import Trained, last_step, trained, weight_argument
-from oar.estimators.rows_for_estimators import Handing, one_label_each
+from oar.estimators.fitting import FittedEstimator, last_step, trained, weight_argument
+from oar.estimators.rows_for_estimators import RowConversion, one_label_each
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 
@@ -37,8 +37,8 @@ class Original:
     """
 
     twin: Twin
-    trained: Trained
-    handing: Handing
+    trained: FittedEstimator
+    handing: RowConversion
 
     @property
     def unfinished(self) -> bool:
@@ -127,9 +127,9 @@ class Twin(Differentiable):
         """Show the estimator."""
         return f"Twin({self.estimator!r})"
 
-    def handing(self, people: Population) -> Handing:
+    def handing(self, people: Population) -> RowConversion:
         """Return how these people are handed to the estimator."""
-        return Handing(people, table=self.table, regresses=self.regresses)
+        return RowConversion(people, table=self.table, regresses=self.regresses)
 
     def check(self, people: Population) -> None:
         """Raise where the estimator cannot be fitted to these people."""

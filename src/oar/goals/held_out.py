@@ -15,7 +15,7 @@ from oar.people.tables.arrays import is_frame
 Array = NDArray[np.float64]
 
 
-class HeldOut(NamedTuple):
+class HeldOutData(NamedTuple):
     """Features (n, d), labels (n, k) as shares of the model's classes or as values, and weights (n,)."""
 
     features: Array
@@ -23,7 +23,7 @@ class HeldOut(NamedTuple):
     weights: Array
 
 
-def held_out_people(people: Population, regresses: bool, held_out: Any) -> HeldOut:
+def held_out_people(people: Population, regresses: bool, held_out: Any) -> HeldOutData:
     """Read a population, or of a table a frame with the same columns; raise where they do not fit the people."""
     if is_frame(held_out):
         return _of_frame(people, regresses, held_out)
@@ -51,10 +51,10 @@ def held_out_people(people: Population, regresses: bool, held_out: Any) -> HeldO
         rows = held_out.class_rows()
     else:
         rows = _shares(people, held_out.labels)
-    return HeldOut(np.asarray(held_out.features, dtype=np.float64), rows, weights)
+    return HeldOutData(np.asarray(held_out.features, dtype=np.float64), rows, weights)
 
 
-def _of_frame(people: Population, regresses: bool, frame: Any) -> HeldOut:
+def _of_frame(people: Population, regresses: bool, frame: Any) -> HeldOutData:
     if people.encoding is None or people.target is None:
         raise DataError("held_out: must be an oar.Population where the people are no table, got a DataFrame.")
     if people.target not in frame:
@@ -64,12 +64,12 @@ def _of_frame(people: Population, regresses: bool, frame: Any) -> HeldOut:
     features = people.encoding.encode(frame.drop(columns=[people.target]), "held_out")
     labels = frame[people.target]
     if not regresses:
-        return HeldOut(features, _shares(people, labels), np.ones(len(frame)))
+        return HeldOutData(features, _shares(people, labels), np.ones(len(frame)))
     try:
         values = np.asarray(labels, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"held_out: column {people.target!r} must be numbers, got {labels.iloc[0]!r}.") from None
-    return HeldOut(features, values[:, None], np.ones(len(frame)))
+    return HeldOutData(features, values[:, None], np.ones(len(frame)))
 
 
 def _shares(people: Population, labels: Any) -> Array:

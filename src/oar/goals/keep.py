@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import is_number
 from oar.errors import DataError, OptionError, with_near_names
-from oar.goals.held_out import HeldOut, held_out_people
+from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
 from oar.people.groups import grouped
 
@@ -101,7 +101,7 @@ class SideEffectLimits(NamedTuple):
 
     limits: Keep
     group: Any
-    scored: HeldOut | None
+    scored: HeldOutData | None
 
     def broken(self, seen: SideEffects, before: float, after: float) -> list[str]:
         """Return what is broken, in words, from everyone's predictions.

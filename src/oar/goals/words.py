@@ -52,7 +52,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class GoalText:
     """A goal in words, as it is published where it is more than one label or value."""
 
     text: str

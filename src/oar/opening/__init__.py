@@ -4,12 +4,12 @@ from oar.opening.arrays import read_npz
 from oar.opening.documents import naming, read_json, read_text, read_toml
 from oar.opening.fields import Fields
 from oar.opening.regular import opened, regular
-from oar.opening.unpacking import MODEST, RATIO, Bounded
+from oar.opening.unpacking import MODEST, RATIO, BoundedReader
 
 __all__ = [
     "MODEST",
     "RATIO",
-    "Bounded",
+    "BoundedReader",
     "Fields",
     "naming",
     "opened",

@@ -20,7 +20,7 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
         )
 
 
-class Bounded(io.RawIOBase):
+class BoundedReader(io.RawIOBase):
     """What a packed file unpacks to, read as it is asked for, and no farther than is sane.
 
     Args:

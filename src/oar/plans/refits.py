@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.black_boxes import refits as asking
-from oar.black_boxes.refits import Asking
+from oar.black_boxes.refits import BlackBoxRefits
 from oar.errors import DataError, NumericsError
 from oar.estimators import BlackBox
 from oar.estimators.black_box.box import Box
@@ -193,7 +193,7 @@ class _ByAsking:
     """A black box: trained itself, with another seed each time where training is random."""
 
     def __init__(self, problem: Problem, before: PlanContribution) -> None:
-        self._asking, self._before, self._number = Asking(problem), before, 0
+        self._asking, self._before, self._number = BlackBoxRefits(problem), before, 0
         self._random = self._asking.is_random()
 
     def fit(self, given: PlanContribution) -> Box:

@@ -138,7 +138,7 @@ def robustness(
         raise OptionError("noise: no member moves in this plan, so no move can be inexact; leave it out.")
     planned = refits.verdict(refits.planned)
     before = refits.verdict(refits.before, query_moves=False)
-    inexact = Inexact(plan, refits, noise) if noise > 0 else None
+    inexact = InexactMoves(plan, refits, noise) if noise > 0 else None
     losses, successes = np.empty(draws), np.empty(draws, dtype=bool)
     acted, replaced = np.empty(draws, dtype=np.intp), np.empty(draws, dtype=np.intp)
     size = len(refits.features)
@@ -195,7 +195,7 @@ def _replaced(refits: Refits, given: PlanContribution, gone: Mask, donors: NDArr
     return PlanContribution(moves, rows, weights)
 
 
-class Inexact:
+class InexactMoves:
     """Moves that are carried out inexactly.
 
     A number that moves misses its aim by a Gaussian error, `noise` standard deviations of that feature wide. Of a

@@ -27,7 +27,7 @@ from oar.problem import Problem
 from oar.questions.least.trials import has_closed_form, moves_of, own_scale, scaled, unit_budgets
 from oar.signals.base import Outcome
 from oar.solvers.centroids.reach import Reach, reach_of
-from oar.solvers.descent.one_response import Answering
+from oar.solvers.descent.one_response import OneResponse
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -105,7 +105,7 @@ def power(
     own = own_scale(problem)
     parts = _checked(SHARES if shares is None else shares, "shares", 1.0)
     scales = _checked([part * own for part in PARTS] if budgets is None else budgets, "budgets", np.inf)
-    kind = Exactly if has_closed_form(problem) else Answered
+    kind = ExactCells if has_closed_form(problem) else RefitCells
     return _swept(kind(result, np.flatnonzero(movers), int(seed)), parts, scales, own)
 
 
@@ -159,7 +159,7 @@ class Cells:
         return smaller.with_action(participants=self.members(share), seed=None)
 
 
-class Exactly(Cells):
+class ExactCells(Cells):
     """Nearest centroid on plain features: every cell's optimum has a closed form."""
 
     note = "Every cell is the least loss that these members can reach at that budget, in closed form."
@@ -179,7 +179,7 @@ class Exactly(Cells):
         return replace(reach, offsets=reach.offsets - self.result.plan.query_move)
 
 
-class Answered(Cells):
+class RefitCells(Cells):
     """Other models: the plan's signal is answered at other budgets, and every cell is refitted."""
 
     note = (
@@ -192,7 +192,7 @@ class Answered(Cells):
         super().__init__(result, movers, seed)
         query_move = result.plan.query_move
         self._query_move = query_move if query_move.any() else None
-        self._answering = Answering(result.problem, query=self._query_move is not None)
+        self._answering = OneResponse(result.problem, query=self._query_move is not None)
         self._planned = self._answering.in_cost(moves_of(result))
         self._units = unit_budgets(result.problem)
         self._own = own_scale(result.problem)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import AUDIT, Asking
+from oar.black_boxes.refits import AUDIT, BlackBoxRefits
 from oar.estimators.black_box.box import BlackBox, Box
 from oar.estimators.black_box.success_rate import Rate
 from oar.goals import ClassWish
@@ -32,7 +32,7 @@ def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
     problem, people = plan.problem, plan.problem.people
     box = problem.model
     assert isinstance(box, BlackBox)
-    limits, changed, asking = limits_of(problem), Contributions(plan), Asking(problem, AUDIT)
+    limits, changed, asking = limits_of(problem), Contributions(plan), BlackBoxRefits(problem, AUDIT)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():
         moves = limits.check(chunk, plan.of_chunk(chunk))
@@ -97,7 +97,7 @@ def _mean(heard: list[Verdict]) -> Verdict:
     return Verdict(most, loss, lead, tie, float(np.mean(known)) if known else None, slack)
 
 
-def _heard(asking: Asking, box: Box, points: Array) -> list[Verdict]:
+def _heard(asking: BlackBoxRefits, box: Box, points: Array) -> list[Verdict]:
     """Ask one trained box about everybody who asks."""
     problem = asking.problem
     said = box.says(points)

@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Own:
+class Defaults:
     """What a cell has where an axis is left out: the problem's own values."""
 
     budget: float | None
@@ -54,7 +54,7 @@ class Own:
 
 def grid(
     names: tuple[Sequence[str], Sequence[str]],
-    own: Own,
+    own: Defaults,
     budgets: Any = None,
     participation: Any = None,
     seeds: Any = None,
@@ -71,7 +71,7 @@ def grid(
     ]
 
 
-def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Own) -> list[Cell]:
+def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Defaults) -> list[Cell]:
     """Return the cells of a list of dicts; what one leaves out is the problem's own, or the only model or query."""
     if isinstance(cells, Mapping | str) or not isinstance(cells, Sequence) or not len(cells):
         raise DataError(f"cells: must be a list of dicts such as {{'budget': 0.5, 'seed': 1}}, got {cells!r}.")
@@ -113,13 +113,13 @@ def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
     return found
 
 
-def _budget(value: Any, own: Own, argument: str) -> float:
+def _budget(value: Any, own: Defaults, argument: str) -> float:
     if own.budget is None:
         raise OptionError(f"{argument}: is how far members may move, and the problem's action lets nobody move.")
     return check_budget(value, argument) + 0.0  # −0 is 0
 
 
-def _share(value: Any, own: Own) -> float:
+def _share(value: Any, own: Defaults) -> float:
     if own.participation is None:
         raise OptionError(
             "participation: is a random share of everyone, and the problem's action says who takes part; leave out "

@@ -35,7 +35,7 @@ from oar.recourse import audited, collective
 from oar.referee.proofs import MEMBERS
 from oar.referee.witnesses.unmoved import keeping_unmoved_refits
 from oar.solvers.descent import lanes as side_by_side
-from oar.studies.cells import Cell, Own
+from oar.studies.cells import Cell, Defaults
 from oar.studies.centroids import Classes, has_quick_cells
 from oar.studies.rows import Row, row_of
 
@@ -77,12 +77,12 @@ class Work:
         return self.problem.people.stamps() != self.stamps
 
     @property
-    def own(self) -> Own:
+    def own(self) -> Defaults:
         """The problem's own budget and share."""
         perturb, parts = part_of(self.problem.action, Perturb), _parts(self.problem)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
         shares = {_share_of(part) for part in parts}
-        return Own(budget, shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None)
+        return Defaults(budget, shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None)
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return the problem that a cell asks about."""

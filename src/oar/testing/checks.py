@@ -1,6 +1,6 @@
 """The checks themselves: each measures one promise of a model against finite differences or a second run.
 
-A check returns what it measured, or raises `Broken` with what went wrong and what to do.
+A check returns what it measured, or raises `Fault` with what went wrong and what to do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHIFT_AGREEMENT = 1e-5
 START_SIZES = (0.5, 1.0, 2.0, 4.0)  # how far from the initial parameters other refits start, beside their own size
 
 
-class Broken(Exception):
+class Fault(Exception):
     """A promise that is not kept."""
 
     def __init__(self, detail: str, advice: str) -> None:
@@ -87,7 +87,7 @@ def _compare(what: str, derivative: float, differences: float, scale: float, agr
     """Raise unless the two agree, relative to themselves or to the `scale` of the terms that they are sums of."""
     error = abs(derivative - differences) / max(abs(derivative), abs(differences), scale, 1e-300)
     if not error <= agreement:  # NaN fails too
-        raise Broken(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
+        raise Fault(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
     return f"agrees with finite differences to {error:.0e}."
 
 
@@ -95,7 +95,7 @@ def initial(case: Case) -> str:
     """Initial parameters are a pytree of finite floats, the same ones every time."""
     first, second = (_start(case) for _ in range(2))
     if not np.array_equal(first, second):
-        raise Broken(
+        raise Fault(
             "two calls of initial() differ.",
             "Draw random numbers from a fixed seed inside initial(), not from a global.",
         )
@@ -118,13 +118,13 @@ def loss(case: Case) -> str:
     """The loss is a finite scalar that JAX can trace."""
     value, gradient = case.training.risk_gradient(case.training.start(), case.training.moved(None))
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
-        raise Broken(
+        raise Fault(
             f"the risk at the initial parameters is {value}, {int((~np.isfinite(gradient)).sum())} of "
             f"{gradient.size} gradient entries are not finite.",
             "Look for logarithms, roots or norms of zero; use jax.nn.log_softmax, logsumexp, and jnp.where inside too.",
         )
     if not gradient.any():
-        raise Broken(
+        raise Fault(
             "the gradient at the initial parameters is exactly zero.",
             "Train on a smooth loss (cross-entropy, not errors counted), from parameters that are not all alike.",
         )
@@ -135,12 +135,12 @@ def outputs(case: Case) -> str:
     """Outputs are one finite vector for one person, as long as the target."""
     got, wanted = case.training.outputs(case.training.start(), case.query), (case.targets.shape[1],)
     if np.shape(got) != wanted:
-        raise Broken(
+        raise Fault(
             f"outputs have shape {np.shape(got)} for targets of shape {wanted}.",
             "Return one logit a class, or one value for each target value, for one person's features (d,).",
         )
     if not np.isfinite(got).all():
-        raise Broken(f"outputs are {got} at the query.", "Return finite logits, not log-probabilities that reach −inf.")
+        raise Fault(f"outputs are {got} at the query.", "Return finite logits, not log-probabilities that reach −inf.")
     return f"shape {wanted}."
 
 
@@ -172,7 +172,7 @@ def pure(case: Case) -> str:
             for _ in range(2):
                 again = np.asarray(function(tree, *arguments), float)
                 if not np.allclose(again, once, rtol=1e-6, atol=1e-9, equal_nan=True):
-                    raise Broken(
+                    raise Fault(
                         f"{name} returns {again} when it is called, and {once} when it is compiled.",
                         "Keep randomness (numpy.random), counters and other state out of it: it must depend on its "
                         "arguments alone.",
@@ -192,7 +192,7 @@ def _pure_passes(case: Case) -> str:
     for name, function in functions.items():
         once, again = (np.asarray(function(), float) for _ in range(2))
         if not np.allclose(again, once, rtol=1e-6, atol=1e-9, equal_nan=True):
-            raise Broken(
+            raise Fault(
                 f"{name} returns {once} when it is called, and {again} when it is called again.",
                 "Keep randomness, counters and other state out of it: it must depend on its arguments alone.",
             )
@@ -220,13 +220,13 @@ def _classes_cost_least(case: Case, rows: Array) -> None:
         code, rounding = case.model.predicted_class(found), 1e-9 * (1 + np.abs(losses).max())
         differ |= bool(np.ptp(losses) > rounding)
         if not losses[code] <= losses.min() + rounding:
-            raise Broken(
+            raise Fault(
                 f"outputs {found} predict class {code}, but query_loss is least for class {losses.argmin()}: {losses}.",
                 "Return outputs that are larger the likelier a class is, and a query_loss that is smaller the likelier "
                 "its target is; look for a wrong sign in either.",
             )
     if not differ:
-        raise Broken("query_loss is the same for every class.", "Make query_loss depend on its target: the goal.")
+        raise Fault("query_loss is the same for every class.", "Make query_loss depend on its target: the goal.")
 
 
 def _values_cost_least(case: Case, rows: Array) -> None:
@@ -240,7 +240,7 @@ def _values_cost_least(case: Case, rows: Array) -> None:
             if own <= near.min() + 1e-9 * (1 + abs(own)) and own < far.min():
                 break
         else:
-            raise Broken(
+            raise Fault(
                 f"outputs {found} cost {own:.6g} where they are the goal, but goals and predictions beside them cost "
                 f"{cheapest:.6g}.",
                 "Return the values that the loss compares with targets, and a query_loss that is least where the "
@@ -304,7 +304,7 @@ def product(case: Case) -> str:
 def converges(case: Case) -> str:
     """A refit from scratch reaches the tolerance."""
     if not case.fit.converged:
-        raise Broken(
+        raise Fault(
             f"the refit stopped at a gradient norm of {case.fit.residual:.1e} (asked for {case.tolerance:.1e}).",
             "Use smooth functions (tanh, not relu), a penalty that keeps the minimum finite, standardised features.",
         )
@@ -316,7 +316,7 @@ def deterministic(case: Case) -> str:
     again = case.make(case.model, case.features, case.targets, case.weights)
     second = again.fit(again.moved(None), again.start(), case.tolerance)
     if not np.array_equal(second.parameters, case.fit.parameters):
-        raise Broken(
+        raise Fault(
             f"two refits differ by up to {np.abs(second.parameters - case.fit.parameters).max():.1e}.",
             "Keep randomness and state out of the loss, the initial parameters and the closed form.",
         )
@@ -353,7 +353,7 @@ def _scores(case: Case, signal: Array, where: Array) -> str:
     training, at, moves = case.training, case.fit.parameters, case.draw(case.features.shape)
     rates = training.score_gradients(at, training.moved(where), signal)
     if not rates.any() and signal.any():
-        raise Broken(
+        raise Fault(
             "they are exactly zero: nobody's features matter.", "Remove rounding, thresholds and stop_gradient on x."
         )
     terms = case.weights * (rates * moves).sum(axis=1)
@@ -370,7 +370,7 @@ def far_away(case: Case) -> str:
         moves = sign * FAR * spreads * np.sign(case.draw(case.features.shape))
         value, slope = training.risk_gradient(case.fit.parameters, training.moved(moves))
         if not (np.isfinite(value) and np.isfinite(slope).all()):
-            raise Broken(
+            raise Fault(
                 f"the risk is {value} where everybody has moved by {FAR:g} spreads, with "
                 f"{int((~np.isfinite(slope)).sum())} of {slope.size} gradient entries that are not finite.",
                 "Look for logarithms, roots, powers or quotients that hold only near the data.",
@@ -416,7 +416,7 @@ def one_minimum(case: Case) -> str:
         reached = training.risk_gradient(end.parameters, features)[0]
         worst = max(worst, abs(reached - lowest) / (1 + abs(lowest)))
         if not worst <= AGREEMENT:
-            raise Broken(
+            raise Fault(
                 f"a refit from other parameters ends at a risk of {reached:.6g}, not {lowest:.6g}.",
                 "Do not claim convex=True: then refits start from scratch, as the operator's do.",
             )
@@ -436,7 +436,7 @@ def unmoved_by_shifts(case: Case) -> str:
     # A gradient r that a refit leaves changes the query's loss by about vᵀr.
     loose = float(np.linalg.norm(case.signal)) * (case.fit.residual + refit.residual) / (1 + abs(before))
     if not error <= max(SHIFT_AGREEMENT, min(10 * loose, AGREEMENT)):
-        raise Broken(
+        raise Fault(
             f"when everyone is shifted together the query's loss goes from {before:.6g} to {after:.6g}.",
             "Do not claim equivariant=True; or give the model a free intercept, and penalise only what no shift moves.",
         )

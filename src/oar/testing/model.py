@@ -14,7 +14,7 @@ from oar.estimators.twin import Twin
 from oar.models.autodiff.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
-from oar.testing.checks import CHECKS, Broken, Case
+from oar.testing.checks import CHECKS, Case, Fault
 from oar.testing.report import Check, ConformanceError, Report
 
 PEOPLE = 40
@@ -138,7 +138,7 @@ def _target_rows(model: Differentiable, targets: Any) -> Array:
 def _run(name: str, check: Callable[[Case], str], case: Case) -> Check:
     try:
         return Check(name, True, check(case))
-    except Broken as reason:
+    except Fault as reason:
         return Check(name, False, reason.detail, reason.advice)
     except OARError as reason:  # these say themselves what to do
         return Check(name, False, str(reason), "Change what the message names.")

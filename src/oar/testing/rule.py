@@ -12,7 +12,7 @@ from oar.models import SoftmaxRegression
 from oar.online import Rule, Stream
 from oar.people import Population
 from oar.problem import Query
-from oar.testing.checks import Broken
+from oar.testing.checks import Fault
 from oar.testing.report import Check, ConformanceError, Report
 from oar.testing.rule_case import ROUNDS, RuleCase
 from oar.testing.rule_checks import CHECKS
@@ -77,7 +77,7 @@ def _case(rule: Rule, model: Any, dimensions: int, seed: int) -> RuleCase:
 def _run(name: str, check: Callable[[RuleCase], str], case: RuleCase) -> Check:
     try:
         return Check(name, True, check(case))
-    except Broken as reason:
+    except Fault as reason:
         return Check(name, False, reason.detail, reason.advice)
     except OARError as reason:  # these say what was wrong, and in which round
         where = "pull_back" if "pull_back" in str(reason) else "update"

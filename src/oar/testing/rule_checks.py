@@ -1,6 +1,6 @@
 """The checks of an update rule: each measures one promise on a few rounds of a few people.
 
-A check returns what it measured, or raises `Broken` with what went wrong and what to do.
+A check returns what it measured, or raises `Fault` with what went wrong and what to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oar.errors import OARError
 from oar.models import NearestCentroid
 from oar.online import Rollout, centroid_weights
 from oar.online.rules.refits import moved_by
-from oar.testing.checks import Broken
+from oar.testing.checks import Fault
 from oar.testing.rule_case import ROUNDS, Array, RuleCase
 
 STEPS = 1e-4, 1e-5  # of finite differences, in the spread of what is changed
@@ -30,16 +30,16 @@ def _differ(first: Array, second: Array) -> float:
 def interface(case: RuleCase) -> str:
     """It has a name, says what it reads, and can go there and back."""
     if not isinstance(getattr(case.rule, "name", None), str):
-        raise Broken("it has no name.", "Give it a name: a short text for reports.")
+        raise Fault("it has no name.", "Give it a name: a short text for reports.")
     reads = getattr(case.rule, "reads", "nothing")
     whole = isinstance(reads, int | np.integer) and not isinstance(reads, bool) and reads >= 1
     if reads is not None and not whole:
-        raise Broken(
+        raise Fault(
             f"reads is {reads!r}.", "Say how many of the newest batches it reads, at least 1; None means all so far."
         )
     for part in ("update", "pull_back"):
         if not callable(getattr(case.rule, part, None)):
-            raise Broken(f"it has no method {part}.", "Give it update(update) and pull_back(update, after, adjoint).")
+            raise Fault(f"it has no method {part}.", "Give it update(update) and pull_back(update, after, adjoint).")
     return f"reads {'everything so far' if reads is None else f'the newest {reads} batch(es)'}."
 
 
@@ -53,7 +53,7 @@ def repeatable(case: RuleCase) -> str:
     again = [case.rule.update(case.update(number)) for number in reversed(range(ROUNDS))]
     gap = max(_differ(one, other) for one, other in zip(case.path.parameters, reversed(again), strict=True))
     if not gap <= SAME:
-        raise Broken(
+        raise Fault(
             f"the same update led to parameters that differ by {gap:.1e} of their size.",
             "Keep nothing from call to call, and draw nothing at random: θ_t is a function of the update alone.",
         )
@@ -79,7 +79,7 @@ def unchanged(case: RuleCase) -> str:
         case.rule.pull_back(update, after, adjoint)
         for name, value in handed.items():
             if not np.array_equal(kept[name], np.array(_plain(value)), equal_nan=True):
-                raise Broken(f"it changed {name} in round {number}.", "Copy an array before you write into it.")
+                raise Fault(f"it changed {name} in round {number}.", "Copy an array before you write into it.")
     return "nothing that it was handed changed."
 
 
@@ -96,7 +96,7 @@ def order(case: RuleCase) -> str:
         mixed = np.random.default_rng([case.seed, number]).permutation(size)
         gap = max(gap, _differ(case.path.parameters[number], case.rule.update(case.update(number, mixed))))
     if not gap <= SAME:
-        raise Broken(
+        raise Fault(
             f"with the same people in another order, parameters differ by {gap:.1e} of their size.",
             "Treat people alike; who is new is told by update.newest, which comes in the same order as the people.",
         )
@@ -113,7 +113,7 @@ def forgets(case: RuleCase) -> str:
     other = before + 0.1 * (1 + np.abs(before)) * case.draw(before.shape)
     gap = _differ(case.path.parameters[number], case.rule.update(case.update(number, before=other)))
     if not gap <= SAME:
-        raise Broken(
+        raise Fault(
             f"from another θ before, parameters differ by {gap:.1e} of their size.", "Leave out remembers = False."
         )
     return f"θ before makes no difference, to {gap:.0e}."
@@ -123,7 +123,7 @@ def shapes(case: RuleCase) -> str:
     """What is pulled back is finite, one number for each parameter and one for each feature of each who is read."""
     back = case.walk.gradient(case.path, case.moves)  # the walk itself checks what comes back
     if not back.gradient.any():
-        raise Broken("no move changes anything.", "Return dL/dδ in PulledBack.moves, for everybody who is read.")
+        raise Fault("no move changes anything.", "Return dL/dδ in PulledBack.moves, for everybody who is read.")
     return f"{back.gradient.shape[0]} people by {back.gradient.shape[1]} features, and λ for every round."
 
 
@@ -182,7 +182,7 @@ def _agree(
         error = abs(derivative - differences) / max(abs(derivative), abs(differences), scale, 1e-300)
         if error <= AGREEMENT:  # NaN fails too
             return f"agrees with finite differences to {error:.0e}."
-    raise Broken(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
+    raise Fault(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
 
 
 def signals(case: RuleCase) -> str:
@@ -196,7 +196,7 @@ def signals(case: RuleCase) -> str:
         made = sum(moved_by(update, parameters, signal) for parameters, signal in pulled.signals)
         gap = float(np.abs(made - pulled.moves).max() / max(np.abs(pulled.moves).max(), 1e-300))
         if not gap <= SAME:
-            raise Broken(
+            raise Fault(
                 f"Σ −w̄_i ∇_x s_i(θ; v) of its signals differs from its moves by {gap:.1e} of them in round {number}.",
                 "Return pairs (θ, v) that make the moves, or no signals at all.",
             )
@@ -225,7 +225,7 @@ def missing_class(case: RuleCase) -> str:
         lacking.walk.gradient(lacking.path, lacking.moves)
     except OARError as reason:
         if "NaN" in str(reason) or "finite" in str(reason):
-            raise Broken(
+            raise Fault(
                 f"a batch without one class led to {_sentence(reason)}",
                 "Leave what the class has learnt as it was, or raise an oar.DataError that names the round.",
             ) from None
@@ -237,8 +237,8 @@ def _also(where: str, case: RuleCase) -> str:
     """Check slopes on other rounds; say where they are wrong."""
     try:
         return by_moves(case)
-    except Broken as reason:
-        raise Broken(f"{where}, {reason.detail}", reason.advice) from None
+    except Fault as reason:
+        raise Fault(f"{where}, {reason.detail}", reason.advice) from None
 
 
 def _sentence(reason: OARError) -> str:
@@ -262,7 +262,7 @@ def kept_share(case: RuleCase) -> str:
                 raise
             continue  # it says itself what it needs
         if not gap <= SAME:
-            raise Broken(
+            raise Fault(
                 f"centroids move otherwise than kept_share says{where}, by {gap:.1e}.",
                 "Return κ (k,) of μ_c ← κ_c μ_c + (1 − κ_c) mean_c, or leave kept_share out; a class that weighs "
                 "nothing in a round may keep its centroid (κ_c = 1), and with nothing before nothing is kept.",

@@ -161,7 +161,7 @@ def is_policy(value: Any) -> bool:
     return not isinstance(value, type) and (callable(value) or hasattr(value, "begin"))
 
 
-class Acting:
+class CollectiveActor:
     """A collective that follows a policy: an actor of the world."""
 
     def __init__(self, collective: Collective, policy: Any, setting: Mapping[str, Any]) -> None:

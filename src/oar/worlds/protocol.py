@@ -4,8 +4,8 @@ A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for
 world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
 the world's label policy; the operator retrains; the world writes down what happened.
 
-Where outcomes depend on decisions (`Deciding`) the deployed model decides about those who arrived before actors look,
-and what they see is what is on record then. Actors with `before_decision` act first, and the decision sees their moves.
+Where outcomes depend on decisions (`DecisionArrivals`) the deployed model decides about those who arrived before actors
+look, and what they see is what is on record then. Actors with `before_decision` act first, and the decision sees them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Arrivals(Protocol):
         ...
 
 
-class Deciding(Arrivals, Protocol):
+class DecisionArrivals(Arrivals, Protocol):
     """Arrivals of whom it depends on the deployed model's decisions what is on record."""
 
     def decided(self, crowd: Crowd, predicted: Rows, number: int, rng: np.random.Generator) -> Crowd:
@@ -207,8 +207,8 @@ class Caps:
 class Actor(Protocol):
     """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners.
 
-    One with an attribute `before_decision` that is true acts before the deployed model decides (`Deciding`), which
-    then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+    One with an attribute `before_decision` that is true acts before the deployed model decides (`DecisionArrivals`),
+    which then sees its people where they have moved to. It hands in no labels: there are none on record yet.
 
     One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
     "arrivals" and "labels", and how many "rounds" there are.

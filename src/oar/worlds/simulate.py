@@ -10,7 +10,7 @@ import numpy as np
 from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
-from oar.worlds.collective import Acting, is_policy
+from oar.worlds.collective import CollectiveActor, is_policy
 from oar.worlds.deployed.predictions import WorldQuery, reading_model
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
@@ -89,7 +89,7 @@ class Simulation:
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
             *(_in_world(one, setting) for one in world.others if before_decision(one)),
-            *(Acting(one, policies[one.name], setting) for one in world.collectives),
+            *(CollectiveActor(one, policies[one.name], setting) for one in world.collectives),
             *(_in_world(one, setting) for one in world.others if not before_decision(one)),
         )
         self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later

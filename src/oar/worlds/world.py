@@ -32,7 +32,7 @@ class World:
         query: an oar.Query whose outcome is followed where there is no collective.
 
     Who is a member of several actors is so of the first alone: collectives come before others, each in their order, and
-    before all of them who acts before a decision (`oar.worlds.protocol.Deciding`).
+    before all of them who acts before a decision (`oar.worlds.protocol.DecisionArrivals`).
     """
 
     arrivals: Any

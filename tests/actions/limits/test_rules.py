@@ -16,7 +16,7 @@ from oar.actions.limits.rules import Comparison, parse_rule
 from oar.actions.sets.cost_region import measure
 from oar.actions.sets.norms import Norm
 from oar.errors import OptionError
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 
 RULES = (
     *COMMON,
@@ -157,7 +157,7 @@ def test_whole_moves_that_fit_are_those_that_keep_rules(norm):
     """All rows that whole moves reach from each of a few people, one by one, against the oracle."""
     frame = frame_of(6, seed=3)
     people = people_of(frame)
-    whole = Whole(measured(people, RULES, norm, 100.0))  # a budget that binds nobody
+    whole = Lattice(measured(people, RULES, norm, 100.0))  # a budget that binds nobody
     before, costs = np.asarray(people.features), whole.measured.costs
     refused = 0
     grid = itertools.product((20, 22, 23, 24), (False, True), GRADES, ("none", "part", "full"))

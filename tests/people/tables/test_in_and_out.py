@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oar
 from oar import models
-from oar.models.wrap.cost_units import InCost
+from oar.models.wrap.cost_units import CostUnits
 from oar.signals import as_signal
 
 GRADES = ["low", "middle", "high"]
@@ -145,7 +145,7 @@ def test_gradients_in_cost_are_those_of_true_refits(norm, frozen, values, weight
     measured = problem.measured(query=True)
     costs, columns = measured.costs, measured.columns
     assert 0 < columns.size < people.dimensions
-    training = InCost(model.training(people), columns, costs, problem.query_features)
+    training = CostUnits(model.training(people), columns, costs, problem.query_features)
     maker, _ = as_signal("implicit", training)
     moves = 0.3 * rng.normal(size=(people.size, columns.size))
     own = 0.3 * rng.normal(size=columns.size)

@@ -13,7 +13,7 @@ from oar.models.serialize import parameter_count
 from oar.plans.cards import digits as rounding
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
-from oar.plans.cards.parameter_layout import Sent, in_units
+from oar.plans.cards.parameter_layout import CardSignal, in_units
 from oar.plans.cards.table.score import Scaler, TableScore
 from oar.report.member.page import member_page
 from oar.report.plan.deliver import publish
@@ -137,7 +137,9 @@ def test_other_units_say_the_same(model, outputs):
     if isinstance(model, PrototypeNetwork):
         theta = np.zeros(0)
     by = Scaler(*draw.normal(size=(1, 4)), draw.uniform(0.1, 5, 4), *draw.normal(size=(2, 4)))
-    other = in_units(model, Sent(theta, signal, by), np.round(draw.normal(0, 9, 4)), np.array([0.1, 1, 10, 100.0]))
+    other = in_units(
+        model, CardSignal(theta, signal, by), np.round(draw.normal(0, 9, 4)), np.array([0.1, 1, 10, 100.0])
+    )
     rows, targets = draw.normal(0, 3, (20, 4)), np.eye(outputs)[draw.integers(0, outputs, 20)]
     values, slopes = TableScore(model, theta, signal, by)(rows, targets)
     again, same = TableScore(model, *other)(rows, targets)

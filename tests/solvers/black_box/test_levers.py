@@ -10,18 +10,18 @@ from sklearn.tree import DecisionTreeRegressor
 from support.black_boxes import CountedTree, crowd, problem
 
 import oar
-from oar.black_boxes.refits import Asking, BlackBoxContribution
+from oar.black_boxes.refits import BlackBoxContribution, BlackBoxRefits
 from oar.errors import OptionError
 from oar.solvers import DirectSearch, Surrogate
 from oar.solvers.black_box.levers import _best
-from oar.solvers.discrete.ground import LEAVE, Open
+from oar.solvers.discrete.ground import LEAVE, OpenChanges
 
 QUICK = Surrogate(models=[oar.SoftmaxRegression(0.05)])
 
 
 def best_single(asked, relabel):
     """Return the least loss of any single flip, or of any single leaver, by trying all of them."""
-    asking, rows = Asking(asked), asked.people.class_rows()
+    asking, rows = BlackBoxRefits(asked), asked.people.class_rows()
     size = asked.people.size
     still = np.zeros((size, asked.people.dimensions))
     losses = [asking.verdict(asking.unmoved(0), still)[0]]
@@ -51,7 +51,7 @@ def test_two_flips_are_close_to_the_best_pair():
     asked = problem(
         oar.BlackBox(KNeighborsClassifier(5, weights="distance")), oar.Relabel(most=2), people, (-0.2, -0.1)
     )
-    asking, rows = Asking(asked), people.class_rows()
+    asking, rows = BlackBoxRefits(asked), people.class_rows()
     still, losses = np.zeros((12, 2)), []
     for pair in itertools.combinations(range(12), 2):
         changed = rows.copy()
@@ -165,7 +165,7 @@ def test_more_trainings_go_on_exchanging_many_changes_and_never_do_worse():
 def test_first_sets_of_leavers_leave_somebody_of_each_class(most):
     people = crowd(12, seed=0)
     asked = problem(oar.BlackBox(KNeighborsClassifier(3)), oar.Withhold(most), people, (0.0, 0.0))
-    open_ = Open(asked.levers, people.class_rows(), np.ones(12), False)
+    open_ = OpenChanges(asked.levers, people.class_rows(), np.ones(12), False)
     ranked = np.where(open_.rows[:, [0]] > 0, 0.0, 1.0) + np.zeros((12, 3))  # the whole first class ranks first
     found = _best(ranked, open_, most)
     assert set(found.values()) == {LEAVE}

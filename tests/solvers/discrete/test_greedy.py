@@ -12,7 +12,7 @@ import oar
 from oar.models import SoftmaxRegression
 from oar.solvers.discrete import greedy as levers_greedy
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Open, applied, given_rows, given_weights
+from oar.solvers.discrete.ground import LEAVE, OpenChanges, applied, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
 from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 
@@ -26,7 +26,7 @@ def ground_of(problem):
 
 
 def open_of(problem):
-    return Open(problem.levers, given_rows(problem), given_weights(problem), problem.regresses)
+    return OpenChanges(problem.levers, given_rows(problem), given_weights(problem), problem.regresses)
 
 
 def brute_force(problem, ground, most):

@@ -11,7 +11,7 @@ from oar.actions.limits.limit import Limit, Limits
 from oar.actions.sets.cost_region import measure
 from oar.actions.sets.norms import Norm
 from oar.people.tables.schema import Column, Schema
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 
 SCHEMA = Schema(
     (
@@ -52,7 +52,7 @@ LIMITS = Limits({"income": Limit(immutable=True), "months": Limit(step=2, lower=
 def test_responses_are_close_to_the_best_of_all_whole_moves(norm, radius):
     members = people()
     measured = whole_moves(LIMITS, norm, radius, members)
-    whole = Whole(measured)
+    whole = Lattice(measured)
     rng = np.random.default_rng(1)
     slopes = rng.normal(size=(members.size, measured.costs.size))
     found = whole.response(slopes)
@@ -107,7 +107,7 @@ def test_rounded_moves_are_whole_and_allowed(norm):
     members = people()
     limits = Limits({"months": Limit(step=2, direction="up")}, links=["change(months) <= change(income) / 100 + 3"])
     measured = whole_moves(limits, norm, 1.5, members)
-    whole = Whole(measured)
+    whole = Lattice(measured)
     rng = np.random.default_rng(2)
     relaxed = measured.region.project(2 * rng.normal(size=(members.size, measured.costs.size)))
     rounded = whole.rounded(relaxed)

@@ -10,7 +10,7 @@ from support.study_problems import QUERIES, QUICK, problem, run_small
 
 import oar
 from oar.studies.cells import Cell
-from oar.studies.executors.executors import OnDask
+from oar.studies.executors.executors import DaskExecutor
 from oar.studies.work import Work
 
 distributed = pytest.importorskip("distributed")
@@ -51,7 +51,7 @@ def test_arrays_are_aligned_on_workers_too(cluster):
     work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=LONG)
-        hands = OnDask(work, client)
+        hands = DaskExecutor(work, client)
         (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
         assert hands.start(unit).result(LONG)[0]["loss"] > 0
         assert [each for held in client.run(aligned_there).values() for each in held] == [True]
@@ -80,7 +80,7 @@ def test_a_problem_that_its_only_holder_took_along_is_sent_again(cluster):
     (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=LONG)
-        hands = OnDask(work, client)
+        hands = DaskExecutor(work, client)
         client.cancel([hands._work], force=True)  # what the scheduler does with data that nobody has any more
         assert hands.start(unit).result(LONG)[0]["loss"] > 0
         hands.stop()

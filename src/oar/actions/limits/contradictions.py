@@ -12,7 +12,7 @@ Statement = tuple[Mapping[str, float], float]
 """Factors α by column, and a constant c, of α·x + c ≤ 0."""
 
 
-class Possible:
+class PossibleValues:
     """The values that a table's columns can have: whole numbers where they are, and few where levels are few."""
 
     def __init__(self, schema: Schema) -> None:

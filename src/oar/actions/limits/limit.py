@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import bound_of, column_of, is_number, listing, said
-from oar.actions.limits.contradictions import Possible
+from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
-from oar.actions.limits.rules import IfThenRule, Range, Ruled, parse_rules
+from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rules
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -253,7 +253,7 @@ class Limits:
                 found[:, at] = np.isin(rows[:, place], limit.missing)
         return found
 
-    def ruled(self, schema: Schema) -> tuple[Ruled, ...]:
+    def ruled(self, schema: Schema) -> tuple[EncodedRule, ...]:
         """Return the rules as a table's coordinates know them."""
         return tuple(rule.within(schema) for rule in self.parsed_rules)
 
@@ -306,7 +306,7 @@ class Limits:
                     if bound is not None:
                         here = sign * bound, person
                         tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
-        possible = Possible(schema)
+        possible = PossibleValues(schema)
         for (name, setting), (bound, person) in tightest.items():
             sign = -1.0 if setting == "lower" else 1.0
             for link in self.parsed:
@@ -361,7 +361,7 @@ class Limits:
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
     def _check_rules_links(self, rule: IfThenRule, schema: Schema) -> None:
-        possible = Possible(schema)
+        possible = PossibleValues(schema)
         assert isinstance(rule.consequence, tuple)
         for link in rule.consequence:
             for text, factors, constant in self._bounds(schema):
@@ -384,7 +384,7 @@ class Limits:
         statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
         statements = [each for each in statements if each[1]]
         statements += self._bounds(schema)
-        possible = Possible(schema)
+        possible = PossibleValues(schema)
         for place, (text, factors, constant) in enumerate(statements):
             for other_text, other_factors, other_constant in statements[:place]:
                 both = (factors, constant), (other_factors, other_constant)

@@ -64,7 +64,7 @@ HEAVY = 2.0  # from so many times the standard deviation within the range on, th
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedLimit:
     """A column's limit, and why it is so.
 
     Attributes:
@@ -100,7 +100,7 @@ def _merged(found: Mapping[str, Limit], own: Limits) -> Limits:
     return replace(own, columns={**found, **own.columns}, as_observed=seen)
 
 
-def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
+def observations(people: Any, schema: Schema | None = None) -> list[ObservedLimit]:
     """Return what was observed of each column, in the table's order; what was missing was not observed."""
     if isinstance(people, Population):
         if people.encoding is None:
@@ -127,14 +127,14 @@ def observations(people: Any, schema: Schema | None = None) -> list[Observed]:
     ]
 
 
-def _observe(column: Column, values: Array) -> Observed:
+def _observe(column: Column, values: Array) -> ObservedLimit:
     named = why_still(column)
     if named is not None and column.kind not in ("number", "integer"):
-        return Observed(column, Limit(immutable=True), f"{named}, and stays as it is")
+        return ObservedLimit(column, Limit(immutable=True), f"{named}, and stays as it is")
     if column.kind == "boolean":
-        return Observed(column, None, "yes or no: a flip")
+        return ObservedLimit(column, None, "yes or no: a flip")
     if column.kind in ("ordinal", "category"):
-        return Observed(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
+        return ObservedLimit(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
     why = _moments(column.name, values) or named or _untouched(column.name, values)
     if why is not None:
         return _still(column, values, why, coded=why == named)
@@ -149,16 +149,16 @@ def _observe(column: Column, values: Array) -> Observed:
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
     kept = tuple(_typed(code, column) for code in missing) or None
-    return Observed(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
+    return ObservedLimit(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
 
 
-def _still(column: Column, values: Array, why: str, coded: bool) -> Observed:
+def _still(column: Column, values: Array, why: str, coded: bool) -> ObservedLimit:
     """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
     missing = codes(values) if coded else ()
     known = values[~np.isin(values, missing)]
     told = f"{why}, and stays as it is; observed: {_short(known.min())} to {_short(known.max())}"
     kept = tuple(_typed(code, column) for code in missing) or None
-    return Observed(column, Limit(immutable=True, missing=kept), told + _coded(missing, len(values) - len(known)))
+    return ObservedLimit(column, Limit(immutable=True, missing=kept), told + _coded(missing, len(values) - len(known)))
 
 
 def _coded(missing: tuple[float, ...], people: int) -> str:

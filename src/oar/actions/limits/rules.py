@@ -90,7 +90,7 @@ class IfThenRule:
             return frozenset(found | {self.consequence.name})
         return frozenset(found.union(*(link.expression.names for link in self.consequence)))
 
-    def within(self, schema: Schema) -> Ruled:
+    def within(self, schema: Schema) -> EncodedRule:
         """Check the rule against a table's columns.
 
         Raises:
@@ -113,11 +113,11 @@ class IfThenRule:
         for each in self.conditions:
             _ranges(each, schema[each.name], self.text)  # what is written is checked, not only its opposite
             ways += [(way,) for way in _ranges(each.opposite, schema[each.name], self.text)]
-        return Ruled(self.text, tuple(name for name in schema.names if name in self.names), tuple(ways))
+        return EncodedRule(self.text, tuple(name for name in schema.names if name in self.names), tuple(ways))
 
 
 @dataclass(frozen=True)
-class Ruled:
+class EncodedRule:
     """A rule as coordinates know it: its text, its columns, and the ways in which it is kept."""
 
     text: str

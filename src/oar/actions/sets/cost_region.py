@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.plausible import Neighbourhood
-from oar.actions.limits.rules import Ruled, Way, edges, holds
+from oar.actions.limits.rules import EncodedRule, Way, edges, holds
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
 from oar.errors import DataError
@@ -108,7 +108,7 @@ class CostRegion:
 class TableRules:
     """Rules of a table, and everyone's region without them."""
 
-    rules: tuple[Ruled, ...]
+    rules: tuple[EncodedRule, ...]
     encoding: Encoding
     costs: Array
     region: Region

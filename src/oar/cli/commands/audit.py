@@ -12,7 +12,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.card_limits import BUDGET, TERMS, limits_of
-from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, check_data
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
@@ -66,7 +66,7 @@ def audit(
     weights: given.Weights = None,
     out: Out = None,
     force: given.Force = False,
-    written: Writing = given.WRITTEN,
+    written: FileDialect = given.WRITTEN,
 ) -> None:
     """Check a plan's folder, have its moves made and its card answered, refit from scratch, and tell what comes of it.
 
@@ -186,9 +186,9 @@ def _differs(card: Path, moves: Path | None) -> tuple[str, ...]:
 
 def _single(card: Card) -> Any:
     """Return a card's goal as a query has it; None where it is in words alone."""
-    from oar.goals import Wanted
+    from oar.goals import GoalText
 
-    if isinstance(card.goal, Wanted):
+    if isinstance(card.goal, GoalText):
         return None
     return list(card.goal) if card.classes is None and isinstance(card.goal, tuple) else card.goal
 
@@ -227,9 +227,9 @@ def _problem(asked: ProblemArguments, card: Card) -> Problem:
 
 def _in_words(goal: Any) -> str:
     """Return a published goal as a sentence has it."""
-    from oar.goals import Wanted
+    from oar.goals import GoalText
 
-    return str(goal) if isinstance(goal, Wanted) else repr(goal)
+    return str(goal) if isinstance(goal, GoalText) else repr(goal)
 
 
 def _answered(problem: Problem) -> str:

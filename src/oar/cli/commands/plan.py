@@ -22,8 +22,8 @@ from oar.errors import NumericsError
 if TYPE_CHECKING:
     from oar.cli.inputs.people import Source
     from oar.plans import Result
-    from oar.report.plan.deliver import Published
-    from oar.report.plan.small_groups import Pooled
+    from oar.report.plan.deliver import PublishedCard
+    from oar.report.plan.small_groups import PooledGroups
 
 FOLDER = Path("oar-plan")
 DRAWS = 20  # refits in which some do nothing
@@ -151,7 +151,7 @@ def _unless_needless(result: Result) -> Result:
     return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
 
 
-def _groups(source: Source, column: str) -> Pooled:
+def _groups(source: Source, column: str) -> PooledGroups:
     """Return everyone's value of a column; numbers are cut into quarters, and small groups are put together."""
     from oar.people.groups import grouped
     from oar.report.plan.small_groups import pooled
@@ -220,7 +220,7 @@ def _effects(facts: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def _robustness(result: Result, published: Published, seed: int) -> Any:
+def _robustness(result: Result, published: PublishedCard, seed: int) -> Any:
     """Return what becomes of a plan of which a random fifth do nothing; nothing where it fails, or refits take long.
 
     What is tried are members' answers to the card, where they reach the goal: a card is what members get.

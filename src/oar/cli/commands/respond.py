@@ -11,7 +11,7 @@ import typer
 
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
-from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, column_of, word
 from oar.cli.tables import check_file
 from oar.errors import DataError, OptionError
@@ -59,7 +59,7 @@ def respond(
     name: given.Name = None,
     out: Answers = None,
     force: given.Force = False,
-    written: Writing = given.WRITTEN,
+    written: FileDialect = given.WRITTEN,
 ) -> None:
     """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
 

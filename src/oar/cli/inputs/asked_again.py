@@ -9,13 +9,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout
 from oar.cli.inputs.problem import NO_LIMITS, ProblemArguments
 from oar.errors import DataError, StorageError
 from oar.opening.fields import Fields
 
-PARTS: dict[str, Any] = {"layout": Layout, "written": Writing}
+PARTS: dict[str, Any] = {"layout": Layout, "written": FileDialect}
 LEFT_OUT = ("data", "card_goal", "left_out_if_there")  # people are handed to the auditor by another way
 
 READ: dict[str, Callable[[Fields, str], Any]] = {  # by how dataclasses say it

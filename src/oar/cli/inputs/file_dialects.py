@@ -18,7 +18,7 @@ BOOKS = (".xlsx", ".xlsm")
 
 
 @dataclass(frozen=True)
-class Writing:
+class FileDialect:
     """How a file is written.
 
     Attributes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.cli.inputs.file_dialects import Writing
+from oar.cli.inputs.file_dialects import FileDialect
 from oar.errors import DataError, OptionError, choose
 from oar.people.wording import nearest, shown
 
@@ -34,7 +34,7 @@ class Layout:
             that are left out, as a copy may that was made for an auditor.
     """
 
-    written: Writing = Writing()
+    written: FileDialect = FileDialect()
     target: str | None = None
     name: str | None = None
     left_out: tuple[str, ...] = ()

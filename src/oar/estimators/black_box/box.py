@@ -22,7 +22,7 @@ from oar.estimators.black_box.calls import Calls
 from oar.estimators.black_box.seeding import seed_names, takes
 from oar.estimators.black_box.success_rate import Rate
 from oar.estimators.fitting import last_step, weight_argument
-from oar.estimators.rows_for_estimators import Array, Handed, Handing
+from oar.estimators.rows_for_estimators import Array, EstimatorData, RowConversion
 from oar.interrupts import check_interrupted
 from oar.models.protocol import Capabilities
 from oar.models.settings import check_flag, check_seed
@@ -38,7 +38,7 @@ NO_PROBABILITIES = (
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class BoxOutputs:
     """What a black box says of m people: log-probabilities (m, k), or else class codes (m,), or values (m, o)."""
 
     logits: Array | None = None
@@ -200,12 +200,12 @@ class BlackBox(Capabilities):
         """Whether there is a seed to be set."""
         return takes(self.estimator, "seed") if self._function else bool(seed_names(self.estimator))
 
-    def handing(self, people: Population) -> Handing:
+    def handing(self, people: Population) -> RowConversion:
         """Return how people are handed to it."""
         table = self.sees == "table" or (self.sees == "auto" and (self._function or hasattr(self.estimator, "steps")))
         known = type(last_step(self.estimator)).__module__.split(".")[0]
         codes = self.labels == "codes" or (self.labels == "auto" and known == "xgboost")
-        return Handing(people, table=table, codes=codes and not self.regresses, regresses=self.regresses)
+        return RowConversion(people, table=table, codes=codes and not self.regresses, regresses=self.regresses)
 
     def train(self, people: Population, features: Array, seed: int) -> Box:
         """Train it once on people with these features (n, d), their labels and weights; counted.
@@ -239,7 +239,7 @@ class BlackBox(Capabilities):
             self.note(CHANGES)
         return Box(self, fitted, handing)
 
-    def _trained(self, handed: Handed, seed: int) -> Any:
+    def _trained(self, handed: EstimatorData, seed: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it has to say is between it and its owner
             weights = {} if handed.weights is None else self._weight_argument(handed.weights)
@@ -277,7 +277,7 @@ WAYS = ("predict_proba", "predict")
 class Box:
     """A black box after one training: it can be asked about people, and every question counts."""
 
-    def __init__(self, black_box: BlackBox, fitted: Any, handing: Handing) -> None:
+    def __init__(self, black_box: BlackBox, fitted: Any, handing: RowConversion) -> None:
         self.black_box, self.fitted, self._handing = black_box, fitted, handing
         way = next((way for way in WAYS if callable(getattr(fitted, way, None))), None)
         if way is None and not callable(fitted):
@@ -287,7 +287,7 @@ class Box:
             )
         self._way = "predict" if black_box.regresses and way is not None else way
 
-    def says(self, features: Array) -> Said:
+    def says(self, features: Array) -> BoxOutputs:
         """Ask about people (m, d): for probabilities where it has them, else for labels; or for values."""
         return self._read(self._asked(self._way, features))
 
@@ -328,16 +328,16 @@ class Box:
         assert found is not None
         return found
 
-    def _read(self, told: NDArray[Any]) -> Said:
+    def _read(self, told: NDArray[Any]) -> BoxOutputs:
         if self.black_box.regresses:
             values = told.reshape(len(told), -1).astype(np.float64)
             if not np.isfinite(values).all():
                 raise EstimatorError(f"estimator: {self.black_box.name} must predict finite numbers, got others.")
-            return Said(values=values)
+            return BoxOutputs(values=values)
         if told.ndim == 2 and (told.shape[1] > 1 or self._way == "predict_proba"):
-            return Said(logits=self._log_probabilities(told))
+            return BoxOutputs(logits=self._log_probabilities(told))
         self.black_box.note(NO_PROBABILITIES)
-        return Said(codes=self._codes(told))
+        return BoxOutputs(codes=self._codes(told))
 
     def _codes(self, told: NDArray[Any]) -> NDArray[np.intp]:
         """Return labels (m,) as codes."""

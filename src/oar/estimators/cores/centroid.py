@@ -12,7 +12,7 @@ from oar.errors import OptionError
 from oar.estimators.cores.protocol import Array, Core
 from oar.estimators.fitting import trained, up_to_last, weight_argument
 from oar.estimators.refusals import refused
-from oar.estimators.rows_for_estimators import Handing
+from oar.estimators.rows_for_estimators import RowConversion
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.people import Population
@@ -40,7 +40,7 @@ class CentroidTwin(NearestCentroid):
 
     def original(self, people: Population, features: Array) -> OriginalCentroids:
         """Train the estimator itself on people with these features (n, d) and their labels."""
-        handing = Handing(people, table=False)
+        handing = RowConversion(people, table=False)
         fitted = trained(self.estimator, handing.handed(people, features)).estimator
         places = handing.class_places(fitted.classes_)
         return OriginalCentroids(fitted, handing, places)
@@ -58,7 +58,7 @@ class OriginalCentroids(NamedTuple):
     """The estimator itself, fitted, with how people are handed to it and where its classes are among theirs."""
 
     estimator: Any
-    handing: Handing
+    handing: RowConversion
     places: NDArray[np.intp]
 
     @property

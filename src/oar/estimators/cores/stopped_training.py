@@ -18,7 +18,7 @@ from oar.estimators.cores.protocol import Array, Core
 from oar.estimators.cores.stopped_curvature import SMALL, compiled, solved_by_products, solved_densely
 from oar.estimators.cores.stopped_model import TrainedModel
 from oar.estimators.fitting import trained
-from oar.estimators.rows_for_estimators import Handed, Handing
+from oar.estimators.rows_for_estimators import EstimatorData, RowConversion
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.differentiable import need_jax
 from oar.models.training import Fit
@@ -74,7 +74,7 @@ class TrainedTraining(AutodiffTraining):
     def _take(self, people: Population) -> None:
         """Keep what is handed over beside rows, and what follows from it."""
         self._people = people
-        self._handing = Handing(people, regresses=self.core.regresses)
+        self._handing = RowConversion(people, regresses=self.core.regresses)
         self._present, self._labels, self._given = self._handing.told(people)
         weights = np.ones(len(self._labels)) if self._given is None else self._given
         self._constants = self.core.constants(people, self._labels, weights)
@@ -110,7 +110,7 @@ class TrainedTraining(AutodiffTraining):
             from scipy.sparse import csr_matrix
 
             handed = csr_matrix(handed)
-        fitted = trained(self.core.estimator, Handed(handed, self._labels, self._given)).estimator
+        fitted = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given)).estimator
         self.passes += int(np.max(getattr(fitted, "n_iter_", 1)))
         places = None if self.core.regresses else self._handing.class_places(fitted.classes_)
         if places is not None and places.size < len(self._people.classes):

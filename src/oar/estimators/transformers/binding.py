@@ -36,7 +36,7 @@ class BoundTransformer(NamedTuple):
     learned: Learned | None
 
 
-class Incoming(NamedTuple):
+class NodeInput(NamedTuple):
     """What a transformer is given: columns, and how the people who are present stand in them (n, w)."""
 
     flow: Flow
@@ -53,7 +53,7 @@ class TransformerKind(NamedTuple):
         table: whether it tells columns apart, so that of people with a schema it must be given the table.
     """
 
-    bind: Callable[[Any, Any, Incoming], BoundTransformer]
+    bind: Callable[[Any, Any, NodeInput], BoundTransformer]
     shift: Callable[[Any, int], int]
     smooth: bool = True
     table: bool = False
@@ -69,12 +69,12 @@ def kind_of(transformer: Any) -> TransformerKind:
     return KNOWN[kind.__name__]
 
 
-def bind(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def bind(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     """Bind one transformer."""
     return kind_of(transformer).bind(transformer, fitted, incoming)
 
 
-def bind_all(steps: list[tuple[Any, Any]], incoming: Incoming) -> BoundTransformer:
+def bind_all(steps: list[tuple[Any, Any]], incoming: NodeInput) -> BoundTransformer:
     """Bind several, one after the other: pairs of the transformer and its fitted self, or None."""
     nodes: list[Node] = []
     learned: list[Learned] = []
@@ -82,7 +82,7 @@ def bind_all(steps: list[tuple[Any, Any]], incoming: Incoming) -> BoundTransform
         found = bind(transformer, fitted, incoming)
         nodes.append(found.node)
         learned.append(found.learned)
-        incoming = Incoming(found.flow, _after(found, incoming.rows))
+        incoming = NodeInput(found.flow, _after(found, incoming.rows))
     read = tuple(learned) if all(one is not None for one in learned) else None
     return BoundTransformer(Chain(tuple(nodes)), incoming.flow, read)
 
@@ -109,13 +109,13 @@ def refused(name: str, why: str) -> OptionError:
     )
 
 
-def _numeric(incoming: Incoming, make: Callable[[Incoming], tuple[Node, Any, int]]) -> BoundTransformer:
+def _numeric(incoming: NodeInput, make: Callable[[NodeInput], tuple[Node, Any, int]]) -> BoundTransformer:
     """Bind what is for numbers, after levels that are numbers have become them."""
     flow, first = incoming.flow, None
     if any(field.kind != "number" for field in flow.fields):
         parts, width = plainly(flow)
         first = Encode(parts)
-        seen = Incoming(numbers(width, flow.sparse), _after(BoundTransformer(first, flow, ()), incoming.rows))
+        seen = NodeInput(numbers(width, flow.sparse), _after(BoundTransformer(first, flow, ()), incoming.rows))
     else:
         seen = incoming
     node, learned, width = make(seen)
@@ -125,13 +125,13 @@ def _numeric(incoming: Incoming, make: Callable[[Incoming], tuple[Node, Any, int
     return BoundTransformer(Chain((first, node)), out, None if learned is None else ((), learned))
 
 
-def as_numbers(incoming: Incoming) -> BoundTransformer:
+def as_numbers(incoming: NodeInput) -> BoundTransformer:
     """Bind what the estimator itself does with columns: it takes them for numbers."""
     return _numeric(incoming, lambda seen: (Node(), (), seen.flow.width))
 
 
-def _standard(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
-    def make(seen: Incoming) -> tuple[Node, Any, int]:
+def _standard(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+    def make(seen: NodeInput) -> tuple[Node, Any, int]:
         width, learned = seen.flow.width, None
         if fitted is not None:
             mean = np.zeros(width) if fitted.mean_ is None else fitted.mean_
@@ -141,7 +141,7 @@ def _standard(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     return _numeric(incoming, make)
 
 
-def _min_max(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _min_max(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     if scaler.clip:
         raise refused("MinMaxScaler(clip=True)", "has no slope beyond the ends")
     low, high = (float(end) for end in scaler.feature_range)
@@ -149,21 +149,21 @@ def _min_max(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     return _numeric(incoming, lambda seen: (MinMax(low, high), learned, seen.flow.width))
 
 
-def _max_abs(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _max_abs(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(scaler, "clip", False):
         raise refused("MaxAbsScaler(clip=True)", "has no slope beyond the ends")
     learned = None if fitted is None else (fitted.max_abs_,)
     return _numeric(incoming, lambda seen: (MaxAbs(), learned, seen.flow.width))
 
 
-def _robust(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _robust(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     from scipy.stats import norm
 
     low, high = (float(share) / 100 for share in scaler.quantile_range)
     normal = float(norm.ppf(high) - norm.ppf(low)) if scaler.unit_variance else 1.0
     node = Robust(bool(scaler.with_centering), bool(scaler.with_scaling), low, high, normal)
 
-    def make(seen: Incoming) -> tuple[Node, Any, int]:
+    def make(seen: NodeInput) -> tuple[Node, Any, int]:
         width, learned = seen.flow.width, None
         if fitted is not None:
             centre = np.zeros(width) if fitted.center_ is None else fitted.center_
@@ -173,11 +173,11 @@ def _robust(scaler: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     return _numeric(incoming, make)
 
 
-def _normalizer(normalizer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _normalizer(normalizer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     return _numeric(incoming, lambda seen: (UnitLength(str(normalizer.norm)), (), seen.flow.width))
 
 
-def _pca(pca: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _pca(pca: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     wanted = pca.n_components
     if isinstance(wanted, str):
         raise refused(f"PCA(n_components={wanted!r})", "chooses by itself how many components there are")
@@ -185,7 +185,7 @@ def _pca(pca: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
         raise refused(f"PCA(svd_solver={pca.svd_solver!r})", "approximates ('full' and 'covariance_eigh' are exact)")
     whiten = bool(pca.whiten)
 
-    def make(seen: Incoming) -> tuple[Node, Any, int]:
+    def make(seen: NodeInput) -> tuple[Node, Any, int]:
         if fitted is not None:
             learned = (fitted.mean_, fitted.components_, fitted.explained_variance_)
             return Principal(int(fitted.n_components_), whiten), learned, int(fitted.n_components_)
@@ -215,21 +215,21 @@ def _check_pca(pca: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def _one_hot(encoder: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _one_hot(encoder: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise refused("OneHotEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
     parts, width = one_hot(encoder, fitted, incoming.flow)
     return BoundTransformer(Encode(parts), numbers(width, (lambda: True) if encoder.sparse_output else None), ())
 
 
-def _ordinal(encoder: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _ordinal(encoder: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise refused("OrdinalEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
     parts, width = codes(encoder, fitted, incoming.flow)
     return BoundTransformer(Encode(parts), numbers(width), ())
 
 
-def _imputer(imputer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _imputer(imputer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     """Bind an imputer: nobody here has missing values (a Population has none), so that it changes nothing."""
     missing = imputer.missing_values
     absent = missing is None or type(missing).__name__ == "NAType" or missing != missing
@@ -238,18 +238,18 @@ def _imputer(imputer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
     return BoundTransformer(Node(), incoming.flow.nameless(), ())
 
 
-def _function(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _function(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(transformer, "func", None) is not None:
         raise refused("FunctionTransformer(func=…)", "is a function of its own")
     return BoundTransformer(Node(), incoming.flow, ())
 
 
-def _pipeline(pipeline: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _pipeline(pipeline: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     own = [None] * len(pipeline.steps) if fitted is None else [step for _, step in fitted.steps]
     return bind_all([(step, done) for (_, step), done in zip(pipeline.steps, own, strict=True)], incoming)
 
 
-def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransformer:
+def _columns(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     """Bind a ColumnTransformer: each for its columns, then the remainder."""
     if transformer.transformer_weights:
         raise refused("ColumnTransformer(transformer_weights=…)", "weighs its parts")
@@ -266,7 +266,7 @@ def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransfor
             continue
         places, own = flow.some(which)
         done = None if fitted is None or isinstance(part, str) else fitted.named_transformers_[name]
-        branches.append((places, bind(part, done, Incoming(own, _at(places, incoming.rows)))))
+        branches.append((places, bind(part, done, NodeInput(own, _at(places, incoming.rows)))))
     if not branches:
         raise OptionError("model: its ColumnTransformer drops every column; there is nothing to train on.")
     learned = tuple(bound.learned for _, bound in branches)
@@ -278,7 +278,7 @@ def _columns(transformer: Any, fitted: Any, incoming: Incoming) -> BoundTransfor
 
 
 def _stacked(
-    transformer: Any, branches: list[tuple[tuple[int, ...], BoundTransformer]], incoming: Incoming
+    transformer: Any, branches: list[tuple[tuple[int, ...], BoundTransformer]], incoming: NodeInput
 ) -> Callable[[], bool] | None:
     """Return what reports whether a ColumnTransformer makes a sparse matrix: if few entries are not 0."""
     if all(bound.flow.sparse is None for _, bound in branches):

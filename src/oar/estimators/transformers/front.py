@@ -10,12 +10,12 @@ import numpy as np
 
 from oar.errors import OptionError
 from oar.estimators.cores.protocol import Core
-from oar.estimators.rows_for_estimators import Handing
+from oar.estimators.rows_for_estimators import RowConversion
 from oar.estimators.transformers.binding import (
     SHIFTS,
     STAYS,
     BoundTransformer,
-    Incoming,
+    NodeInput,
     as_numbers,
     bind_all,
     everything,
@@ -125,12 +125,12 @@ class Front:
         need_jax(self.name)
         features = np.asarray(people.features, dtype=np.float64)
         present = features if people.weights is None else features[people.weights > 0]
-        frame = Handing(people, table=self.table).rows(present[:FEW])
+        frame = RowConversion(people, table=self.table).rows(present[:FEW])
         steps = self._steps(self.pipeline)
         own = [None] * len(steps) if fitted is None else self._steps(fitted)
-        incoming = Incoming(flow_of(people, self.table, frame), lambda: present)
+        incoming = NodeInput(flow_of(people, self.table, frame), lambda: present)
         bound = bind_all(list(zip(steps, own, strict=True)), incoming)
-        last: BoundTransformer = as_numbers(Incoming(bound.flow, incoming.rows))
+        last: BoundTransformer = as_numbers(NodeInput(bound.flow, incoming.rows))
         learned = None if bound.learned is None else (bound.learned, last.learned)
         return BoundFront(Chain((bound.node, last.node)), last.flow.sparse, learned)
 

@@ -20,7 +20,7 @@ def in_range(numbers: Array | float) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class Solution:
     """Where conjugate gradients stopped.
 
     Attributes:
@@ -43,7 +43,7 @@ def conjugate_gradients(
     most: int,
     start: Array | None = None,
     precondition: Linear | None = None,
-) -> Solved:
+) -> Solution:
     """Solve H v = right to ‖right − H v‖ ≤ enough, with `most` products at most.
 
     Stops at a direction of no positive curvature: there the quadratic has no minimum.
@@ -61,14 +61,14 @@ def conjugate_gradients(
             break
         image = product(direction)
         if not in_range(image):
-            return Solved(solution, float("nan"), (least, largest), None)
+            return Solution(solution, float("nan"), (least, largest), None)
         bend, length_squared = float(direction @ image), float(direction @ direction)
         least, largest = min(least, bend / length_squared), max(largest, bend / length_squared)
         if bend <= FLAT * largest * length_squared:
-            return Solved(solution, float(np.linalg.norm(residual)), (least, largest), direction)
+            return Solution(solution, float(np.linalg.norm(residual)), (least, largest), direction)
         step = energy / bend
         solution, residual = solution + step * direction, residual - step * image
         scaled = residual if precondition is None else precondition(residual)
         energy, last = float(residual @ scaled), energy
         direction = scaled + (energy / last) * direction
-    return Solved(solution, float(np.linalg.norm(residual)), (least, largest), None)
+    return Solution(solution, float(np.linalg.norm(residual)), (least, largest), None)

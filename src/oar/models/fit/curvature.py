@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.fit.conjugate_gradients import Solved, conjugate_gradients
+from oar.models.fit.conjugate_gradients import Solution, conjugate_gradients
 from oar.models.fit.spectrum import FLAT, Spectrum, spectrum
 from oar.models.training import Array, Fit
 
@@ -86,7 +86,7 @@ class Curvature:
             return np.zeros_like(right)
         return (self._solve_small if self._count <= SMALL else self._solve_large)(fit, right, start, tolerance)
 
-    def _search(self, fit: Fit, right: Array, enough: float, most: int, damping: float = 0.0, **extra: Any) -> Solved:
+    def _search(self, fit: Fit, right: Array, enough: float, most: int, damping: float = 0.0, **extra: Any) -> Solution:
         solved = conjugate_gradients(
             lambda direction: self._product(fit.parameters, fit.features, direction) + damping * direction,
             right,

@@ -12,7 +12,7 @@ from oar.models.training import ByColumns, Columns
 Array = NDArray[np.float64]
 
 
-class InCost:
+class CostUnits:
     """Implements `Training` around another one; only what speaks of features changes.
 
     Args:
@@ -44,10 +44,10 @@ class InCost:
             moves = self._made if moves is None else moves + self._made
         return self._training.moved(None if moves is None else moves / self._costs, self._columns)
 
-    def from_there(self, made: Array) -> InCost:
+    def from_there(self, made: Array) -> CostUnits:
         """Return the same training, with everybody's moves counted from these (n, r), in cost."""
         made = made if self._made is None else self._made + made
-        return InCost(self._training, self._columns, self._costs, self._query, made)
+        return CostUnits(self._training, self._columns, self._costs, self._query, made)
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
         """Return ∇_u s_i for everyone."""

@@ -11,8 +11,8 @@ from oar.errors import DataError
 from oar.models import Centroids, Scaled
 from oar.models.linear.losses import Linear
 from oar.online.rules.protocol import Update
-from oar.online.training.given_units import GivenUnits
-from oar.online.training.padding import Padded, gains, padded
+from oar.online.training.given_units import FeatureUnits
+from oar.online.training.padding import PaddedTraining, gains, padded
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -24,13 +24,13 @@ def bind(model: Any, people: Population) -> Any:
     Only `Scaled` models keep the units of the people that they are bound to (`shares_units` says so).
     """
     if gains(model, people.size):
-        return Padded(_bound(model, padded(people)), people.size)
+        return PaddedTraining(_bound(model, padded(people)), people.size)
     return _bound(model, people)
 
 
 def _bound(model: Any, people: Population) -> Any:
     if isinstance(model, Linear):
-        return GivenUnits.of(model, people)
+        return FeatureUnits.of(model, people)
     return model.training(people)
 
 

@@ -30,7 +30,7 @@ BESIDE = 1e-6  # the gradient norm of a fit, beside its risk
 LEAST = 1e-17  # which digits do not tell from 0
 
 
-class GivenUnits:
+class FeatureUnits:
     """Implements `Training` around a `LinearTraining`."""
 
     def __init__(self, training: LinearTraining, units: tuple[Array, Array]) -> None:
@@ -38,7 +38,7 @@ class GivenUnits:
         self._training, self._units = training, units
 
     @classmethod
-    def of(cls, model: Linear, people: Population) -> GivenUnits:
+    def of(cls, model: Linear, people: Population) -> FeatureUnits:
         """Bind a linear model to people."""
         need_jax(model.name)
         given = people.row_weights
@@ -117,9 +117,9 @@ class GivenUnits:
         """Return ∇_x s_i for everyone, (n, d)."""
         return self._training.score_gradients(self._inwards(parameters), features, self._inwards(signal))
 
-    def contributing(self, targets: Array, weights: Array) -> GivenUnits:
+    def contributing(self, targets: Array, weights: Array) -> FeatureUnits:
         """Return the same training for other targets and weights."""
-        return GivenUnits(self._training.contributing(targets, weights), self._units)
+        return FeatureUnits(self._training.contributing(targets, weights), self._units)
 
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return everyone's s_i (n,), if its target were that row of `targets`."""

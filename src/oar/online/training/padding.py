@@ -51,7 +51,7 @@ def padded(people: Population) -> Population:
     return every
 
 
-class Padded:
+class PaddedTraining:
     """Implements `Training` around one of more people, the last of whom weigh nothing."""
 
     def __init__(self, training: Any, size: int) -> None:
@@ -78,7 +78,7 @@ class Padded:
         """Return everyone's s_i (n,), if its target were that row of `targets`."""
         return self._training.scores(parameters, features, signal, self._filled(targets))[: self.size]
 
-    def contributing(self, targets: Array, weights: Array) -> Padded:
+    def contributing(self, targets: Array, weights: Array) -> PaddedTraining:
         """Return the same training for other targets and weights."""
         zeros = np.zeros(self._training.size - self.size)
-        return Padded(self._training.contributing(self._filled(targets), np.append(weights, zeros)), self.size)
+        return PaddedTraining(self._training.contributing(self._filled(targets), np.append(weights, zeros)), self.size)

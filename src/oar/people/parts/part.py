@@ -98,7 +98,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True)
-class Noting:
+class ContentCheck:
     """A function of a part that also returns what the part's content is; another content than is known is refused.
 
     The content is looked at first, so that what follows is of nobody else, and reads from where the system keeps it.

@@ -17,7 +17,7 @@ from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
 from oar.people.parts.engine import Engine, Threads
-from oar.people.parts.part import Noting, Part, Rows, sliced
+from oar.people.parts.part import ContentCheck, Part, Rows, sliced
 from oar.people.population import Chunk, Population
 from oar.people.tables.arrays import CHUNK_ROWS
 
@@ -183,7 +183,7 @@ class StreamedPopulation(Population):
     def _noting(self, function: Any, arguments: Any, stamps: Any, contents: Any) -> Iterator[Any]:
         known = contents or (None,) * len(self.parts)
         parts, found = [part.known_as(one) for part, one in zip(self.parts, known, strict=True)], []
-        for content, result in self.engine.map(Noting(function), parts, self.starts, *arguments):
+        for content, result in self.engine.map(ContentCheck(function), parts, self.starts, *arguments):
             found.append(content)
             yield result
         self._contents = stamps, tuple(found)

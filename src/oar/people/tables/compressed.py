@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oar.errors import StorageError
-from oar.opening import Bounded
+from oar.opening import BoundedReader
 
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -27,7 +27,7 @@ def unpacked(path: Path, options: dict[str, Any]) -> Iterator[tuple[Any, dict[st
         return
     with (
         _zipped(path) if ending == ".zip" else OPENERS[ending](path, "rb") as content,
-        io.BufferedReader(Bounded(content, str(path), path.stat().st_size)) as source,
+        io.BufferedReader(BoundedReader(content, str(path), path.stat().st_size)) as source,
     ):
         yield source, options | {"compression": None}
 

@@ -18,7 +18,7 @@ from oar.people.tables.schema import Schema
 from oar.people.wording import nearest, repeated, shown
 
 
-class Framed(NamedTuple):
+class EncodedFrame(NamedTuple):
     """Coordinates as a frame with the caller's index, labels and weights as Series, the encoding, what was imputed."""
 
     features: Any
@@ -28,7 +28,7 @@ class Framed(NamedTuple):
     imputed: Any
 
 
-def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missing: str) -> Framed:
+def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missing: str) -> EncodedFrame:
     """Check a table and encode it."""
     import pandas
 
@@ -59,7 +59,7 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
         encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
     )
     given = None if weights is None else frame[weights]
-    return Framed(coordinates, frame[target], given, encoding, gaps if gaps is not None and gaps.any() else None)
+    return EncodedFrame(coordinates, frame[target], given, encoding, gaps if gaps is not None and gaps.any() else None)
 
 
 def with_column(frame: Any, given: Any, argument: str) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 DROWNS = 100.0  # times the median column's standard deviation
 
 
-class Drowning(NamedTuple):
+class DominantColumn(NamedTuple):
     """A column whose standard deviation is so many times that of the median column."""
 
     name: Any
@@ -17,7 +17,7 @@ class Drowning(NamedTuple):
     times: float
 
 
-def drowning(people: Any) -> Drowning | None:
+def drowning(people: Any) -> DominantColumn | None:
     """Return the column that drowns the others, or None; those that never vary do not count. One pass, in chunks."""
     total = squares = np.zeros(people.dimensions)
     first = np.asarray(people.features[:1], dtype=np.float64)[0]  # so that squares of large numbers lose no digits
@@ -35,4 +35,4 @@ def drowning(people: Any) -> Drowning | None:
     if not DROWNS < times < np.inf:
         return None
     name = widest if people.names is None else people.names[widest]
-    return Drowning(name, float(deviations[widest]), times)
+    return DominantColumn(name, float(deviations[widest]), times)

@@ -54,7 +54,7 @@ class Card:
         model: the model family that the plan was made for.
         norm: the norm that bounds a move.
         budget: the common budget, or None where members have budgets of their own.
-        goal: the prediction that the plan works towards; `oar.goals.Wanted`, in words, where it is no single one.
+        goal: the prediction that the plan works towards; `oar.goals.GoalText`, in words, where it is no single one.
         participants: "everyone", or "selected": then the plan was audited with chosen members moving and all
             others staying where they are, and only those who were asked should respond.
         classes: the labels, in the order of `directions`; None where values are predicted.

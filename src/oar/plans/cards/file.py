@@ -25,7 +25,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OARError, StorageError, choose
 from oar.files import replace_atomically
-from oar.goals import Wanted
+from oar.goals import GoalText
 from oar.models import Differentiable
 from oar.models.serialize import drawn_count, parameter_count
 from oar.opening import Fields, read_json
@@ -196,7 +196,7 @@ def _is_range(one: Any) -> bool:
 
 
 def _goal_to_json(goal: Any) -> Any:
-    return {"wanted": goal.text} if isinstance(goal, Wanted) else label_to_json(goal)
+    return {"wanted": goal.text} if isinstance(goal, GoalText) else label_to_json(goal)
 
 
 def _goal_from_json(goal: Any) -> Any:
@@ -204,7 +204,7 @@ def _goal_from_json(goal: Any) -> Any:
         return label_from_json(goal)
     if not isinstance(goal["wanted"], str):
         raise ValueError("a goal in words must be text")
-    return Wanted(goal["wanted"])
+    return GoalText(goal["wanted"])
 
 
 def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | None, int]:
@@ -212,8 +212,8 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
     if with_signal and content.any("classes") is None:
         outputs = content.any("outputs")
         values = goal if isinstance(goal, tuple) else (goal,)
-        known = isinstance(goal, Wanted) or all(map(is_number, values))
-        if type(outputs) is not int or outputs < 1 or not (isinstance(goal, Wanted) or len(values) == outputs):
+        known = isinstance(goal, GoalText) or all(map(is_number, values))
+        if type(outputs) is not int or outputs < 1 or not (isinstance(goal, GoalText) or len(values) == outputs):
             raise ValueError(f"outputs must be as many as the goal's values, got {said(outputs)} for {len(values)}")
         if not known:
             raise ValueError("a goal must be a number, or several, where values are predicted")
@@ -223,7 +223,7 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
         raise ValueError("there must be classes")
     if len(set(classes)) != len(classes):
         raise ValueError("a class is named twice")
-    if not isinstance(goal, Wanted) and goal not in classes:
+    if not isinstance(goal, GoalText) and goal not in classes:
         raise ValueError(f"goal {said(goal)} is not one of the classes")
     return classes, 0
 

@@ -48,7 +48,7 @@ def parts(model: Any, vector: Array, dimensions: int) -> Parts:
     return Parts(vector.reshape(-1, dimensions), vector[:0])
 
 
-class Sent(NamedTuple):
+class CardSignal(NamedTuple):
     """What members answer: θ and v of a model, and the scaler by which it sees them."""
 
     parameters: Array
@@ -56,7 +56,7 @@ class Sent(NamedTuple):
     scaler: Scaler
 
 
-def in_units(model: Any, sent: Sent, centres: Array, scales: Array) -> Sent:
+def in_units(model: Any, sent: CardSignal, centres: Array, scales: Array) -> CardSignal:
     """Return the same for members who are seen by other centres and scales (d,); the model is laid out."""
     old, size = sent.scaler, centres.size
     a, t = scales / old.scales, (centres - old.centres) / old.scales
@@ -73,7 +73,7 @@ def in_units(model: Any, sent: Sent, centres: Array, scales: Array) -> Sent:
                 rest += rows @ t
             rows *= a
     scaler = Scaler(centres, scales, a * (old.shift + 2 * old.spread * t), old.spread * a**2)
-    return Sent(parameters, signal, scaler)
+    return CardSignal(parameters, signal, scaler)
 
 
 def kept(model: Any, vector: Array, dimensions: int, places: NDArray[np.intp]) -> Array:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.round_steps import below, bound_step
-from oar.actions.limits.rules import Ruled
+from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import spreads_of
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models import Scaled
@@ -29,9 +29,9 @@ from oar.people import Population
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Array, Broadcast, Card
 from oar.plans.cards.digits import averages
-from oar.plans.cards.parameter_layout import Sent, in_units, is_laid_out, kept
+from oar.plans.cards.parameter_layout import CardSignal, in_units, is_laid_out, kept
 from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, table_model
-from oar.plans.cards.rare_levels import Named, named, rare_levels, without_rare
+from oar.plans.cards.rare_levels import CardColumns, named, rare_levels, without_rare
 from oar.plans.cards.table.score import Scaler, linear_in_features
 from oar.plans.cards.table.terms import ColumnTerms, Room, TableTerms
 from oar.problem import Problem
@@ -110,7 +110,7 @@ def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> 
         scaler = Scaler(*rest)
     scaler = _with_smoothing(training, parameters, signal, scaler)
     inner, rare = unscaled(model), rare_levels(people)
-    sent = Sent(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
+    sent = CardSignal(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
     if is_laid_out(inner):
         sent = in_units(inner, sent, *_round_units(people))
     theta, along = (without_rare(inner, vector, people.dimensions, rare) for vector in sent[:2])
@@ -157,7 +157,7 @@ def _round_units(people: Population) -> tuple[Array, Array]:
     return np.where(numbers, centres, 0.0), np.where(numbers, [float(f"1e{place}") for place in places], 1.0)
 
 
-def terms_of(problem: Problem, names: Named, scaler: Scaler) -> TableTerms:
+def terms_of(problem: Problem, names: CardColumns, scaler: Scaler) -> TableTerms:
     """Return what everybody may do to a table's columns."""
     people, limits = problem.people, problem.limits
     assert people.encoding is not None
@@ -223,7 +223,7 @@ def _shared_bound(values: Array, upper: float, step: float) -> float:
     return below(min(upper, float(np.sort(values)[-FEWEST:][0])), step)
 
 
-def _rules(limits: Limits, names: Named) -> tuple[Ruled, ...]:
+def _rules(limits: Limits, names: CardColumns) -> tuple[EncodedRule, ...]:
     """Return the rules for columns as the card names them; raise where one names what the card must not."""
     try:
         return limits.ruled(Schema(names.columns))

@@ -27,7 +27,7 @@ from oar.plans.cards.table.terms import ANOTHER
 Array = NDArray[np.float64]
 
 
-class Rare(NamedTuple):
+class RareLevels(NamedTuple):
     """Coordinates of rare levels (r,), those that they are pooled with (m,), and how many people have each (m,).
 
     None of the latter where a boolean is left out.
@@ -38,7 +38,7 @@ class Rare(NamedTuple):
     counts: Array
 
 
-def rare_levels(people: Population) -> list[Rare]:
+def rare_levels(people: Population) -> list[RareLevels]:
     """Return what too few people of a table have in common, column by column."""
     assert people.encoding is not None
     features = np.asarray(people.features, dtype=np.float64)
@@ -50,23 +50,23 @@ def rare_levels(people: Population) -> list[Rare]:
         coordinates = np.arange(place.start, place.stop)
         counts = features[:, place].sum(axis=0)
         if column.kind == "boolean" and 0 < min(counts[0], len(features) - counts[0]) < FEWEST:
-            found.append(Rare(coordinates, coordinates[:0], counts[:0]))
+            found.append(RareLevels(coordinates, coordinates[:0], counts[:0]))
         elif column.kind == "category":
             few = counts < FEWEST  # nobody, too: or it would show when the only one who has it comes or goes
             pool = few if counts[few].sum() >= FEWEST else counts > 0
             if few.any():
-                found.append(Rare(coordinates[few], coordinates[pool], counts[pool]))
+                found.append(RareLevels(coordinates[few], coordinates[pool], counts[pool]))
     return found
 
 
-class Named(NamedTuple):
+class CardColumns(NamedTuple):
     """A table's columns as a card names them, and of which of the table's coordinates each of the card's is."""
 
     columns: tuple[Column, ...]
     coordinates: NDArray[np.intp]
 
 
-def named(people: Population, rare: list[Rare]) -> Named:
+def named(people: Population, rare: list[RareLevels]) -> CardColumns:
     """Return the columns with rare levels called another, which is the last one."""
     assert people.encoding is not None
     pooled = {int(place): one for one in rare if one.pool.size for place in one.coordinates}
@@ -83,10 +83,10 @@ def named(people: Population, rare: list[Rare]) -> Named:
                 name = f"{name} {ANOTHER}"
             column = Column(column.name, column.kind, (*levels, name))
         columns.append(column)
-    return Named(tuple(columns), np.array(coordinates, dtype=np.intp))
+    return CardColumns(tuple(columns), np.array(coordinates, dtype=np.intp))
 
 
-def without_rare(model: Any, vector: Array, dimensions: int, rare: list[Rare]) -> Array:
+def without_rare(model: Any, vector: Array, dimensions: int, rare: list[RareLevels]) -> Array:
     """Return θ or v of a model, flat, with what it holds of rare levels pooled; raise where that is not known."""
     if not rare or not vector.size:
         return vector

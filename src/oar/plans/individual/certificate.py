@@ -31,7 +31,7 @@ COSTS_AGAIN = 1e-11  # share by which a cost may be rounded down where it is add
 
 
 @dataclass(frozen=True, eq=False)
-class Narrowed:
+class RuleAlternative:
     """One way of keeping a rule: tighter bounds (v,), and rows (m, v) with their errors and room."""
 
     low: Array
@@ -66,7 +66,7 @@ class Statement:
     rows: Array
     errors: Array
     room: Array
-    rules: tuple[tuple[Narrowed, ...], ...] = ()
+    rules: tuple[tuple[RuleAlternative, ...], ...] = ()
     waste: float = 0.0
 
 
@@ -141,7 +141,7 @@ class CertificateRegion:
         )
         return stays, replace(self, paid=self.paid | {column})
 
-    def narrowed(self, way: Narrowed) -> CertificateRegion:
+    def narrowed(self, way: RuleAlternative) -> CertificateRegion:
         """Return where a rule is kept in one way."""
         return replace(
             self,

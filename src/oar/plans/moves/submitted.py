@@ -21,7 +21,7 @@ from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
 from oar.plans.moves.parquet import position_beside
-from oar.plans.moves.submitted_parts import ArrayMoves, HandedPlan, check_moves, file_moves
+from oar.plans.moves.submitted_parts import ArrayMoves, SubmittedPlan, check_moves, file_moves
 from oar.plans.plan import MemberPlan, Plan
 from oar.problem import Problem
 
@@ -293,7 +293,7 @@ def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: 
         if given is not None:
             raise OptionError(f"{name}: people in parts are audited for moves alone; leave it out, or load them first.")
     if isinstance(moves, str | PathLike):
-        return HandedPlan(problem, query_move, file_moves(people, moves))
+        return SubmittedPlan(problem, query_move, file_moves(people, moves))
     if moves is not None and is_frame(moves):
         if is_long(moves.columns):
             raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
@@ -308,4 +308,4 @@ def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: 
             f"moves: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {np.shape(moves)}; a "
             "row of zeros is somebody who stays."
         )
-    return HandedPlan(problem, query_move, ArrayMoves(moves))
+    return SubmittedPlan(problem, query_move, ArrayMoves(moves))

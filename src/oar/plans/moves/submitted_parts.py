@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HandedPlan(Plan):
+class SubmittedPlan(Plan):
     """Moves by whoever hands them out, `of_chunk(chunk)`."""
 
     handed: Any

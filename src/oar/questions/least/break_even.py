@@ -20,7 +20,7 @@ from oar.progress import Progress, step_line
 from oar.questions.answers import ShareAnswer
 from oar.questions.least.centroids import exact_break_even
 from oar.questions.least.coalition import no_best
-from oar.questions.least.trials import Trying, check_tolerance, has_closed_form, no_idle_options
+from oar.questions.least.trials import CountedSolves, check_tolerance, has_closed_form, no_idle_options
 from oar.recourse import individual
 
 Mask = NDArray[np.bool_]
@@ -70,14 +70,14 @@ def break_even(
         raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
     alone = individual(problem, solver=solver)
     with step_line("break-even", progress) as on_step:
-        draw = Draw(Trying(problem, collective_solver, signal, on_step), 0 if seed is None else int(seed))
+        draw = Draw(CountedSolves(problem, collective_solver, signal, on_step), 0 if seed is None else int(seed))
         return _searched(draw, alone, close)
 
 
 class Draw:
     """The collective's results by share of each class's eligible members, drawn in a fixed random order."""
 
-    def __init__(self, trying: Trying, seed: int) -> None:
+    def __init__(self, trying: CountedSolves, seed: int) -> None:
         self._trying, problem = trying, trying.problem
         self.model, people = problem.model, problem.people
         able = problem.allowance.everyones(people.size) > 0

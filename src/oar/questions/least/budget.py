@@ -20,7 +20,7 @@ from oar.questions.answers import BudgetAnswer
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.centroids import exact_budget, proved_scale
 from oar.questions.least.trials import (
-    Trying,
+    CountedSolves,
     check_tolerance,
     has_closed_form,
     lengths_of,
@@ -72,10 +72,10 @@ def minimal_budget(
         return exact_budget(problem)
     close = check_tolerance(tolerance, USUAL)
     with step_line("minimal budget", progress) as on_step:
-        return _searched(Trying(problem, solver, signal, on_step), close, most)
+        return _searched(CountedSolves(problem, solver, signal, on_step), close, most)
 
 
-def _searched(trying: Trying, close: float, most: float | None) -> BudgetAnswer:
+def _searched(trying: CountedSolves, close: float, most: float | None) -> BudgetAnswer:
     problem = trying.problem
     still, what = trying.still(), what_is_scaled(problem)
     if still.success:
@@ -131,7 +131,7 @@ def _proved(least: float, what: str) -> str:
     return f"It takes at least {least:.4g} (proved)." if least > 0 else f"No least {what} is proved here."
 
 
-def _first_that_does(trying: Trying, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
+def _first_that_does(trying: CountedSolves, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
     """Return the first scale that does with its result, the largest that did not, and the last result."""
     problem = trying.problem
     own = own_scale(problem)
@@ -145,7 +145,7 @@ def _first_that_does(trying: Trying, farthest: float) -> tuple[tuple[float, Resu
         failed, scale = scale, min(2 * scale, farthest)
 
 
-def _tried(trying: Trying, scale: float, best: Result) -> tuple[float, Result] | None:
+def _tried(trying: CountedSolves, scale: float, best: Result) -> tuple[float, Result] | None:
     """Return a smaller scale that does, with its result, no larger than the one asked for; None if none was found."""
     problem = scaled(trying.problem, scale)
     if problem.limits is None:
@@ -159,7 +159,7 @@ def _tried(trying: Trying, scale: float, best: Result) -> tuple[float, Result] |
     return _tightened(trying, result, scale) if result.success else None
 
 
-def _tightened(trying: Trying, result: Result, scale: float) -> tuple[float, Result]:
+def _tightened(trying: CountedSolves, result: Result, scale: float) -> tuple[float, Result]:
     """Return the scale that a plan truly needs, and the plan audited at it."""
     units = unit_budgets(trying.problem)
     moves = moves_of(result)

@@ -28,7 +28,7 @@ from oar.progress import Progress, step_line
 from oar.questions.answers import CoalitionAnswer
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.centroids import exact_coalition
-from oar.questions.least.trials import Trying, has_closed_form, moves_of, no_idle_options, with_moves
+from oar.questions.least.trials import CountedSolves, has_closed_form, moves_of, no_idle_options, with_moves
 from oar.solvers.outer.best_members import Ranking
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ def minimal_coalition(
     if has_closed_form(problem):
         return exact_coalition(problem)
     with step_line("minimal coalition", progress) as on_step:
-        return _searched(Trying(problem, solver, signal, on_step))
+        return _searched(CountedSolves(problem, solver, signal, on_step))
 
 
 def fewest_in(result: Result) -> CoalitionAnswer:
@@ -72,7 +72,7 @@ def fewest_in(result: Result) -> CoalitionAnswer:
         problem = problem.with_action(participants=np.asarray(moves_of(result).any(axis=1)), seed=None)
     if has_closed_form(problem):
         return exact_coalition(problem)
-    return _searched(Trying(problem, "auto", "auto", None), result)
+    return _searched(CountedSolves(problem, "auto", "auto", None), result)
 
 
 def no_best(problem: Problem, why: str) -> None:
@@ -83,7 +83,7 @@ def no_best(problem: Problem, why: str) -> None:
         )
 
 
-def _searched(trying: Trying, known: Result | None = None) -> CoalitionAnswer:
+def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAnswer:
     problem, people = trying.problem, trying.problem.people
     still, nobody = trying.still(), np.zeros(people.size, dtype=bool)
     if still.success:
@@ -104,14 +104,14 @@ def _searched(trying: Trying, known: Result | None = None) -> CoalitionAnswer:
             return CoalitionAnswer(None, {}, people.column(nobody), Status.IMPOSSIBLE, said, None, exact=True)
         said = f"Not even all {able:,} eligible members were found to reach the goal, which proves nothing."
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, everyone, at_least=1)
-    search = Fewer(trying, Ranking.of(problem, trying.signal, False), everyone)
+    search = CoalitionSearch(trying, Ranking.of(problem, trying.signal, False), everyone)
     search.left_out()
     least = 1 if proof is None else proof.least_members(budgets, search.size)
     search.fewer(least)
     return _answer(problem, search, least, able)
 
 
-def _answer(problem: Problem, search: Fewer, least: int, able: int) -> CoalitionAnswer:
+def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) -> CoalitionAnswer:
     result, size = search.best, search.size
     members = result.problem.allowance.mask
     assert members is not None
@@ -137,10 +137,10 @@ def _by_class(problem: Problem, members: Mask) -> dict[Any, int]:
 
 
 @dataclass(eq=False)
-class Fewer:
+class CoalitionSearch:
     """The search for ever smaller coalitions; `best` is the smallest whose plan succeeded, audited."""
 
-    trying: Trying
+    trying: CountedSolves
     ranking: Ranking
     best: Result
     made: int = 0  # plans for fewer members

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class Trying:
+class CountedSolves:
     """Solves the same question with other budgets and members, and keeps count."""
 
     def __init__(self, problem: Problem, solver: Any, signal: Any, on_step: OnStep | None) -> None:

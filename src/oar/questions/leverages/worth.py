@@ -12,7 +12,7 @@ from oar.defences import Defence, as_defence
 from oar.defences.base import weights_of
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError, with_near_names
-from oar.goals.held_out import HeldOut, held_out_people
+from oar.goals.held_out import HeldOutData, held_out_people
 from oar.models.settings import check_seed
 from oar.people.wording import lined_up
 from oar.pictures.notebook import ShownAsText
@@ -176,7 +176,7 @@ def _losses(found: Any, point: Array) -> Any:
     return lambda target: found.testify(point, target).loss
 
 
-def _scored(problem: Problem, defence: Defence, others: HeldOut) -> float:
+def _scored(problem: Problem, defence: Defence, others: HeldOutData) -> float:
     trained = defended_refit(problem.people, problem.model, defence)
     predicted = trained.model.predict(trained.fit(), others.features)
     return _average(problem, predicted, others.rows, others.weights)

@@ -28,7 +28,7 @@ Rows = NDArray[np.intp]
 AVERAGES = "class averages of the rows as handed in (numpy)"
 
 
-class Replayed(NamedTuple):
+class ReplayRound(NamedTuple):
     """What is said after one round: of everybody who asks, by whom, how tightly it was fitted, and if at all."""
 
     judged: list[Verdict]
@@ -38,7 +38,7 @@ class Replayed(NamedTuple):
     independence: Independence
 
 
-def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
+def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
     """Yield what queries at `points` (q, d) are told after each round, had everyone moved by `moves` (n, d)."""
     rule, model = problem.rule, problem.model
     kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
@@ -51,7 +51,7 @@ def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Repl
         yield from _by_the_rule(problem, moves, points)
 
 
-def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
+def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
     """Average rows class by class, in every round afresh or as a running mean.
 
     Of running means a class that a batch lacks keeps its centroid.
@@ -86,10 +86,10 @@ def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[
         else:
             running = newest
         heard = heard_by_centroids(problem.everyone, running, points, scales)
-        yield Replayed(heard, AVERAGES, 0.0, True, Independence.IMPLEMENTATION)
+        yield ReplayRound(heard, AVERAGES, 0.0, True, Independence.IMPLEMENTATION)
 
 
-def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
+def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
     """Refit from scratch in every round, to those whom the rule reads."""
     assert isinstance(problem.model, Differentiable)
     everyone, stream = problem.everyone, problem.stream
@@ -99,10 +99,10 @@ def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Rep
         fitted = refit(problem.model, stream.people.some(rows), features)
         said = fitted.testify(points[0], everyone.wishes[0].target)
         heard = heard_by_refit(everyone, fitted, points)
-        yield Replayed(heard, said.witness, said.residual, said.converged, said.independence)
+        yield ReplayRound(heard, said.witness, said.residual, said.converged, said.independence)
 
 
-def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Replayed]:
+def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
     """Run the rule again, on trainings that nobody has used before."""
     stream, rule, model = problem.stream, problem.rule, problem.model
     before = Rollout(problem).first
@@ -114,7 +114,7 @@ def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterato
         fitted = _as_refit(update.training, before, f"{rule.name} itself, on the data as handed in")
         judged = heard_by_refit(problem.everyone, fitted, points)
         witness, sound = f"{rule.name} itself, on the data as handed in", bool(np.isfinite(before).all())
-        yield Replayed(judged, witness, 0.0, sound, Independence.REPEATED)
+        yield ReplayRound(judged, witness, 0.0, sound, Independence.REPEATED)
 
 
 def _as_refit(training: object, parameters: Array, witness: str) -> WitnessRefit:

@@ -37,7 +37,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True)
-class Checked:
+class ManifestCheck:
     """What became of a plan's files: its id, None without a manifest, and what differs, in words."""
 
     plan: str | None
@@ -62,7 +62,7 @@ def _text(listed: dict[str, Any], plan: str) -> bytes:
     return json_text({"plan": plan, **listed}).encode()
 
 
-def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
+def check(folder: Path, only: tuple[str, ...] | None = None) -> ManifestCheck:
     """Compare a folder with its manifest; `only` names the files that matter, where not all do."""
     try:
         text = regular(folder / MANIFEST).read_bytes()
@@ -74,7 +74,7 @@ def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
             raise ValueError
     except (StorageError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         what = "damaged" if os.path.lexists(folder / MANIFEST) else "missing"
-        return Checked(None, (f"{MANIFEST} is {what}",))
+        return ManifestCheck(None, (f"{MANIFEST} is {what}",))
     told = [] if text == _text(content, plan) and content.get("version") == VERSION else [f"{MANIFEST} is altered"]
     key = _key(folder)
     for name, entry in entries.items():
@@ -85,7 +85,7 @@ def check(folder: Path, only: tuple[str, ...] | None = None) -> Checked:
             each.name for each in os.scandir(folder) if not (is_ours(each.name) and each.is_dir(follow_symlinks=False))
         }
         told += [f"{name} is no file of this plan" for name in sorted(there - {*entries, MANIFEST})]
-    return Checked(plan, tuple(told))
+    return ManifestCheck(plan, tuple(told))
 
 
 def _differs(path: Path, entry: dict[str, Any], key: bytes | None, plan: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oar.goals import Wanted
+from oar.goals import GoalText
 from oar.people.wording import counted
 from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
@@ -39,7 +39,7 @@ def words_for_members(card: Card, facts: Facts | None = None, whom: str | None =
 
 
 def _whom(card: Card, facts: Facts | None, whom: str | None) -> list[str]:
-    goal = card.goal.text if isinstance(card.goal, Wanted) else f"“{_label(card.goal)}”"
+    goal = card.goal.text if isinstance(card.goal, GoalText) else f"“{_label(card.goal)}”"
     asking = 1 if facts is None else facts["asked"]["asking"]
     who = "somebody who asks" if asking == 1 else f"{asking:,} people who ask"
     said = f"For {who} for another decision: the retrained model is to predict {goal}."

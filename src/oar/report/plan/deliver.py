@@ -37,7 +37,7 @@ FILES = (CARD, MOVES_PARQUET, MOVES_CSV, AUDIT, REPORT, MEMBER, PRIVATE, MANIFES
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedCard:
     """The card of a plan and what a refit says of it, or why there is none."""
 
     card: Card | None
@@ -111,16 +111,16 @@ def _achieved(success: bool, loss: float) -> str:
     return f"goal {'reached' if success else 'missed'}, goal loss {loss:.4g}, by a refit"
 
 
-def publish(result: Result) -> Published:
+def publish(result: Result) -> PublishedCard:
     """Return a plan's card, and what it is worth; where there is none, or none that can be written, why."""
     if result.status is Status.ALREADY:  # moves would cost people something, and others perhaps a good decision
-        return Published(None, "the goal is reached before anybody moves, so nobody is asked to move.")
+        return PublishedCard(None, "the goal is reached before anybody moves, so nobody is asked to move.")
     try:
         card, verdict = result.plan.published()
         as_json(card)
     except OARError as error:
-        return Published(None, in_command_words(str(error)))
-    return Published(
+        return PublishedCard(None, in_command_words(str(error)))
+    return PublishedCard(
         card,
         loss=float(verdict.loss),
         success=bool(verdict.success),
@@ -183,7 +183,7 @@ def write_all(
     folder: Path,
     result: Result,
     facts: Mapping[str, Any],
-    published: Published,
+    published: PublishedCard,
     *,
     asked: dict[str, Any],
     sha256: str,
@@ -223,7 +223,7 @@ def write_all(
     return seal(folder, key), names
 
 
-def _note(result: Result, published: Published) -> str | None:
+def _note(result: Result, published: PublishedCard) -> str | None:
     """Say to members what the audit found where their moves would be in vain, without a word on who asks."""
     if published.success:
         return None

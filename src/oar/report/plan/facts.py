@@ -32,7 +32,7 @@ from oar.questions.least.coalition import fewest_in
 from oar.questions.least.trials import has_closed_form
 from oar.report.plan.answer import answer, fall_words, told
 from oar.report.plan.command_words import in_command_words
-from oar.report.plan.small_groups import Pooled, pooled, withheld
+from oar.report.plan.small_groups import PooledGroups, pooled, withheld
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
@@ -276,7 +276,7 @@ def _columns(efforts: Efforts) -> list[dict[str, Any]]:
     return [row | {"effort": None} if hide else row for row, hide in zip(rows, hidden, strict=True)]
 
 
-def _burden(efforts: Efforts, pool: Pooled) -> list[dict[str, Any]]:
+def _burden(efforts: Efforts, pool: PooledGroups) -> list[dict[str, Any]]:
     """Return what is asked of groups; what it costs few people is not told."""
     found = {row["group"]: row for row in efforts.by_group(pool.values)}
     rows = [found[name] for name in pool.order]
@@ -287,7 +287,7 @@ def _burden(efforts: Efforts, pool: Pooled) -> list[dict[str, Any]]:
     ]
 
 
-def _collateral(found: Collateral, pools: Mapping[str, Pooled]) -> dict[str, Any]:
+def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[str, Any]:
     """Return what becomes of people who do not ask, and how good the model is before and after.
 
     What happens to few of those who act, or of those who do nothing, is not told; nor is that of both together, of
@@ -332,13 +332,13 @@ def _limits_kept(found: Collateral) -> dict[str, float]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _answered(found: Collateral | None, pools: Mapping[str, Pooled]) -> dict[str, Any] | None:
+def _answered(found: Collateral | None, pools: Mapping[str, PooledGroups]) -> dict[str, Any] | None:
     """Return what becomes of people who do not ask where everyone answers the card; of few nothing is told."""
     kept = ("actors", "bystanders", "by_outcome", "prediction", "harm", "effects")
     return None if found is None else {name: part for name, part in _collateral(found, pools).items() if name in kept}
 
 
-def _by_outcome(found: Collateral, pool: Pooled) -> list[dict[str, Any]]:
+def _by_outcome(found: Collateral, pool: PooledGroups) -> list[dict[str, Any]]:
     """Return how many actors of each outcome lose and gain the goal; what happens to few of them is not told."""
     values, codes = pool.values.to_numpy(dtype=object), {name: place for place, name in enumerate(EFFECTS)}
     rows: list[dict[str, Any]] = []
@@ -380,7 +380,7 @@ def _limited(others: Mapping[str, Any]) -> str:
     return "; ".join(said)
 
 
-def _groups(found: Collateral, name: str, pools: Mapping[str, Pooled]) -> dict[str, list[dict[str, Any]]]:
+def _groups(found: Collateral, name: str, pools: Mapping[str, PooledGroups]) -> dict[str, list[dict[str, Any]]]:
     """Return what happens to groups of bystanders, of actors, and of both; what happens to few of them is not told."""
     if name not in pools:
         raise OptionError(f"groups: must have {name!r}, by which the side effects are grouped.")

@@ -18,7 +18,7 @@ SMALL, OTHERS, LEFT_OUT = f"groups of fewer than {FEW} people", "all others", "l
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class PooledGroups:
     """Everyone's group after small ones were put together.
 
     Attributes:
@@ -31,7 +31,7 @@ class Pooled:
     note: str = ""
 
 
-def pooled(groups: Any) -> Pooled:
+def pooled(groups: Any) -> PooledGroups:
     """Put groups of fewer than five people together, and those that a table has no room for.
 
     Ordered groups stay in their order; others come by size. Those who were put together come last, and are left out if
@@ -43,7 +43,7 @@ def pooled(groups: Any) -> Pooled:
     """
     import pandas
 
-    if isinstance(groups, Pooled):
+    if isinstance(groups, PooledGroups):
         return groups
     words, codes = unique_words(groups)
     sizes = np.bincount(codes, minlength=len(words))
@@ -62,7 +62,7 @@ def pooled(groups: Any) -> Pooled:
     order = [*names[shown], *([others] if rest else []), *([small] if few >= FEW else [])]
     note = "" if few >= FEW or not few else f"Groups of fewer than {FEW} people, fewer than {FEW} in all, are left out."
     named: dict[str, Any] = {"index": groups.index, "name": groups.name} if isinstance(groups, pandas.Series) else {}
-    return Pooled(pandas.Series(names[codes], **named), tuple(map(str, order)), note)
+    return PooledGroups(pandas.Series(names[codes], **named), tuple(map(str, order)), note)
 
 
 def _unlike(taken: set[str], name: str) -> str:

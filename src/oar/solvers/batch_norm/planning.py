@@ -46,7 +46,7 @@ FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch 
 
 
 @dataclass(frozen=True, eq=False)
-class Pushed:
+class UnitExtremes:
     """Every unit's extremes.
 
     Attributes:
@@ -128,7 +128,7 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
     )
 
 
-def _pushed(problem: Problem) -> Pushed | None:
+def _pushed(problem: Problem) -> UnitExtremes | None:
     """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
     model, people = problem.model, problem.people
     assert isinstance(model, TestTimeBatchNorm)
@@ -160,7 +160,7 @@ def _pushed(problem: Problem) -> Pushed | None:
         high.append(highest(room))
     apart = bool(((sides.weights[matters] != 0).sum(axis=0) <= 1).all())  # no feature has a part in two units
     independent = matters.sum() <= 1 or (problem.allowance.norm.p == np.inf and apart)
-    return Pushed(sides, units, low, high, matters, bool(independent))
+    return UnitExtremes(sides, units, low, high, matters, bool(independent))
 
 
 def _signs(problem: Problem, sides: Sides) -> Array:
@@ -168,7 +168,7 @@ def _signs(problem: Problem, sides: Sides) -> Array:
     return np.sign((sides.head[problem.goal] - sides.head) * sides.norm.scale)
 
 
-def _moves(problem: Problem, pushed: Pushed, rival: int) -> Array:
+def _moves(problem: Problem, pushed: UnitExtremes, rival: int) -> Array:
     """Return everyone's moves (n, d) that put every unit at its extreme for the lead over one rival."""
     sides, norm = pushed.sides, problem.allowance.norm
     signs = _signs(problem, sides)[rival]
@@ -181,7 +181,7 @@ def _moves(problem: Problem, pushed: Pushed, rival: int) -> Array:
     return norm.project(moves, radii) + 0.0  # rounding alone
 
 
-def _most_leads(problem: Problem, pushed: Pushed) -> Array:
+def _most_leads(problem: Problem, pushed: UnitExtremes) -> Array:
     """Return what the goal's lead over each class can be at the most (k,); infinite over itself."""
     sides = pushed.sides
     lows, highs = pushed.bounds()
@@ -193,13 +193,13 @@ def _most_leads(problem: Problem, pushed: Pushed) -> Array:
     return leads
 
 
-def _least_loss(problem: Problem, pushed: Pushed) -> float:
+def _least_loss(problem: Problem, pushed: UnitExtremes) -> float:
     """Return a loss that no moves within the limits are below, less what may be rounding."""
     least = float(np.logaddexp.reduce([0.0, *-np.delete(_most_leads(problem, pushed), problem.goal)]))
     return (1 - MET) * least
 
 
-def _never(problem: Problem, pushed: Pushed) -> bool:
+def _never(problem: Problem, pushed: UnitExtremes) -> bool:
     """Report whether it is proved that no moves within the limits reach the goal."""
     if problem.query.probability is not None:  # which can be had where another class is always the likelier
         return _least_loss(problem, pushed) > -np.log(problem.query.probability) + PROBABLE

@@ -28,10 +28,10 @@ from oar.progress import OnStep
 from oar.solvers.black_box.direct_search import FRESH, DirectSearchResult, search
 from oar.solvers.black_box.settings import DirectSearch
 from oar.solvers.black_box.surrogate.planning import Outlook
-from oar.solvers.black_box.surrogate.signals import Heard, signals_at
+from oar.solvers.black_box.surrogate.signals import ProxySignal, signals_at
 from oar.solvers.black_box.trials import NoTrainingsLeft, TrialContribution, Trials, best_of, kept_for_finals
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Changes, Open, applied, given_rows, given_weights
+from oar.solvers.discrete.ground import LEAVE, Changes, OpenChanges, applied, given_rows, given_weights
 
 Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
@@ -109,7 +109,7 @@ class TrueGround:
         largest = np.abs(effects).max()
         return now + effects * (max(abs(now), 1.0) / largest if largest > 0 else 1.0)
 
-    def _signals(self, changes: Changes, rows: Array, weights: Array) -> tuple[Heard, ...]:
+    def _signals(self, changes: Changes, rows: Array, weights: Array) -> tuple[ProxySignal, ...]:
         outlook = self._outlook
         if outlook is None or outlook.asked is None:
             return ()
@@ -122,7 +122,7 @@ class TrueGround:
         return outlook.still
 
     @staticmethod
-    def _scores(signals: tuple[Heard, ...], features: Array, rows: Array) -> Array:
+    def _scores(signals: tuple[ProxySignal, ...], features: Array, rows: Array) -> Array:
         return np.sum([one(features, rows)[0] for one in signals], axis=0)
 
 
@@ -176,7 +176,7 @@ def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on
     assert levers is not None
     quota = sum(0 if one is None else one.most for one in (levers.relabel, levers.withhold))
     shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
-    open_ = Open(levers, given_rows(problem), given_weights(problem), problem.regresses)
+    open_ = OpenChanges(levers, given_rows(problem), given_weights(problem), problem.regresses)
     run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
     rankings = [ground.promised({}), *_near(problem, open_)]
     openings = [{}, *([planned] if planned else [])]
@@ -186,7 +186,7 @@ def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on
     _exchange_blocks(ground, open_, found.changes, rankings, on_step)
 
 
-def _near(problem: Problem, open_: Open) -> list[Array]:
+def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
     """Return a ranking (n, k + 1) of changes by how near the query they are made, where there is one.
 
     Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
@@ -206,7 +206,7 @@ def _near(problem: Problem, open_: Open) -> list[Array]:
     return [np.where(useful, near[:, None], np.inf)]
 
 
-def _best(ranked: Array, open_: Open, most: int, beside: Changes | None = None) -> Changes:
+def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None = None) -> Changes:
     """Return others and so many changes that rank lowest, one a person, that are open beside each other."""
     beside = beside or {}
     allowed, columns = open_.now(beside), ranked.shape[1]
@@ -233,7 +233,7 @@ def _best(ranked: Array, open_: Open, most: int, beside: Changes | None = None) 
 
 
 def _exchange_blocks(
-    ground: TrueGround, open_: Open, changes: Changes, rankings: list[Array], on_step: OnStep | None
+    ground: TrueGround, open_: OpenChanges, changes: Changes, rankings: list[Array], on_step: OnStep | None
 ) -> None:
     """Give up some changes at once for as many that rank next, while trainings last; smaller blocks when none helps.
 

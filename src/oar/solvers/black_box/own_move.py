@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.black_boxes.label_distance import NOWHERE, PLACES, LabelDistance
-from oar.black_boxes.refits import Asking, loss_of
+from oar.black_boxes.refits import BlackBoxRefits, loss_of
 from oar.estimators.black_box.box import Box
 from oar.goals import ClassWish
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.black_box.direct_search import asked_of_cma
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
 TRAININGS = 5  # where training is random
@@ -39,7 +39,7 @@ ENDED = "It looked in many places, and proves nothing about others."
 
 def solve(problem: Problem, seed: int = 0) -> Proposal:
     """Move the query alone."""
-    asking = Asking(problem)
+    asking = BlackBoxRefits(problem)
     before = asking.box.calls.copy()
     boxes = [asking.unmoved(number) for number in range(TRAININGS if asking.is_random() else 1)]
 
@@ -74,7 +74,7 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     )
 
 
-def _losses(asking: Asking, box: Box, moves: Array, alone: bool) -> Array:
+def _losses(asking: BlackBoxRefits, box: Box, moves: Array, alone: bool) -> Array:
     """Return the query's loss (m,) after each of some moves (m, d): one question, and one more for labels alone."""
     problem = asking.problem
     points = problem.query_features + moves
@@ -86,7 +86,7 @@ def _losses(asking: Asking, box: Box, moves: Array, alone: bool) -> Array:
     return np.array([loss_of(problem.wishes[0], row) for row in outputs])
 
 
-def _by_labels(asking: Asking, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
+def _by_labels(asking: BlackBoxRefits, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
     """Return label distances (m,) of points (m, d) with these labels, by few places.
 
     Where a box stands alone, a point that has the goal cannot be beaten, and no other is looked at more closely.
@@ -125,7 +125,7 @@ def _towards(problem: Problem, rng: np.random.Generator) -> Array:
 
 
 def _plain(
-    problem: Problem, asking: Asking, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
+    problem: Problem, asking: BlackBoxRefits, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
 ) -> tuple[Array, float, int]:
     norm, budget, width = problem.allowance.norm, problem.query_budget, problem.people.dimensions
 
@@ -156,7 +156,7 @@ def _plain(
 
 
 def _whole(
-    problem: Problem, asking: Asking, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
+    problem: Problem, asking: BlackBoxRefits, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
 ) -> tuple[Array, float, int]:
     """Search among whole moves of one person of a table."""
     size = problem.people.size
@@ -165,7 +165,7 @@ def _whole(
     here = np.zeros((1, width))
     if not width:
         return np.zeros(problem.people.dimensions), float(losses(np.zeros((1, problem.people.dimensions)))[0]), 0
-    whole = Whole(measured)
+    whole = Lattice(measured)
 
     def judged(moves: list[Array]) -> tuple[Array, float]:
         found = losses(measured.exactly(np.vstack(moves)))
@@ -193,7 +193,7 @@ def _whole(
     return measured.exactly(here)[0], least, steps
 
 
-def _inside(whole: Whole, fixed: Array, rest: Array) -> Array:
+def _inside(whole: Lattice, fixed: Array, rest: Array) -> Array:
     """Return moves of what need not be whole within its own bounds."""
     region = whole.rest(fixed)
     return np.clip(rest, region.lower, region.upper)

@@ -20,7 +20,7 @@ from oar.models.linear.losses import Linear
 from oar.models.score import LinearScore
 from oar.models.wrap.scaled import unscaled
 from oar.solvers.black_box.surrogate.planning import Outlook
-from oar.solvers.black_box.surrogate.signals import Answers, Heard
+from oar.solvers.black_box.surrogate.signals import Answers, ProxySignal
 
 Array = NDArray[np.float64]
 ENTRIES = 12  # of a linear surrogate's signal, up to which each is searched over
@@ -87,7 +87,7 @@ class SignalAnswers:
         start = np.where(np.arange(sizes.size) < len(outlook.moved), sizes, 0.0)
         self.start = start[felt] / max(start.max(), np.finfo(float).tiny)
 
-    def _slopes(self, signal: Heard, moves: Array | None) -> Array:
+    def _slopes(self, signal: ProxySignal, moves: Array | None) -> Array:
         return self._answers.in_cost(self._answers.scored([signal], moves)[1])
 
     def moves(self, point: Array) -> Array:
@@ -96,12 +96,12 @@ class SignalAnswers:
         return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
 
 
-def _entries(signal: Heard) -> list[Heard] | None:
+def _entries(signal: ProxySignal) -> list[ProxySignal] | None:
     """Return a linear surrogate's score for each entry of v alone: s is linear in v; None for other models."""
     model = unscaled(signal.model)
     if not isinstance(model, Linear) or not isinstance(signal.score, LinearScore):
         return None
-    return [Heard(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
+    return [ProxySignal(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
 
 
 def policies(kind: str, answers: Answers, outlook: Outlook | None) -> Iterator[tuple[str, Policy]]:

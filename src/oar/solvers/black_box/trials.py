@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import Asking, BlackBoxContribution
+from oar.black_boxes.refits import BlackBoxContribution, BlackBoxRefits
 from oar.errors import EstimatorError
 from oar.estimators.black_box.box import Box
 from oar.estimators.black_box.calls import Calls
@@ -67,7 +67,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         """Begin to count."""
-        self.asking = Asking(self.problem)
+        self.asking = BlackBoxRefits(self.problem)
         self.box = self.asking.box
         self._before: Calls = self.box.calls.copy() if self.began is None else self.began
 

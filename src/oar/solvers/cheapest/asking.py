@@ -65,7 +65,7 @@ class ProposedChange:
         return self.space.start if self.change is None else self.space.person(self.change)
 
 
-class Ask(NamedTuple):
+class PersonQuery(NamedTuple):
     """One person's question: the problem, what costs are, and the person's own limits."""
 
     problem: Problem
@@ -77,7 +77,7 @@ Accepts = Callable[[Space], tuple[Array, Array, Array]]
 """From what may be changed to slopes, errors (r, v) and leads (r,): what an audit would accept."""
 
 
-class Ready:
+class AdviceSolver:
     """A model fitted to people once, and limits checked, for any number of queries.
 
     Args:
@@ -128,7 +128,7 @@ class Ready:
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
-    def way(self, ask: Ask, care: float = 1.0) -> ProposedChange:
+    def way(self, ask: PersonQuery, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
         space = self.space(ask.problem.query_features, ask.kind, ask.own)
         if not self.exact:
@@ -139,13 +139,13 @@ class Ready:
             return self._plausibly(space, goal, found)
         return ProposedChange(space, found.change, found.cost)
 
-    def way_at(self, ask: Ask, place: Array, care: float = 1.0) -> ProposedChange | None:
+    def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
         """Return a way that is like a place which a proof could not rule out; None where there is none."""
         space = self.space(ask.problem.query_features, ask.kind, ask.own)
         change = settled(space, self._leads(ask.problem, care), place)
         return None if change is None or not space.allows(change) else ProposedChange(space, change, space.cost(change))
 
-    def proof(self, ask: Ask, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
+    def proof(self, ask: PersonQuery, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
         """Return what proves that nothing is cheaper, and a place that may be cheaper than `most`."""
         return self._proved(self.space(ask.problem.query_features, ask.kind, ask.own), accepts, most)
 
@@ -155,7 +155,7 @@ class Ready:
             return prove(statement_of(space, nothing, nothing, -np.ones(1)))
         return prove(statement_of(space, *accepts(space)), most)
 
-    def can_prove(self, ask: Ask) -> bool:
+    def can_prove(self, ask: PersonQuery) -> bool:
         """Report whether anything can be proved: leads are linear, or nothing may change."""
         return self.exact or not self.space(ask.problem.query_features, ask.kind, ask.own).size
 
@@ -220,7 +220,7 @@ class Ready:
     def _examples(self) -> Array:
         return np.asarray(self.people.features, dtype=np.float64)
 
-    def conflict(self, ask: Ask, accepts: Accepts) -> tuple[str, ...]:
+    def conflict(self, ask: PersonQuery, accepts: Accepts) -> tuple[str, ...]:
         """Return limits that together rule the goal out: one is left out if the others are proved to do so without it.
 
         A deletion filter; what is kept is what nothing proves to be needless.

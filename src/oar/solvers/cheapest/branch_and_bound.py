@@ -21,7 +21,7 @@ from oar.plans.individual.certificate import (
     Choice,
     Either,
     Leaf,
-    Narrowed,
+    RuleAlternative,
     Split,
     Statement,
     Tree,
@@ -186,7 +186,7 @@ def _broken(statement: Statement, node: _Node) -> int | None:
     return None
 
 
-def _keeps(way: Narrowed, point: Array) -> bool:
+def _keeps(way: RuleAlternative, point: Array) -> bool:
     slack = 1e-9 * (1 + np.abs(way.rows) @ np.abs(point))
     near = 1e-9 * (1 + np.abs(point))
     return bool(

@@ -26,7 +26,7 @@ DUST = 1e-11  # of the largest multiplier, in units of rows
 LACKING = 1e-10  # of a row's size: what a programme without costs may lack by rounding
 
 
-class Relaxed(NamedTuple):
+class Relaxation(NamedTuple):
     """Multipliers; and where the programme ends (v,), None where it has no end, with the shares of columns paid for."""
 
     leaf: Leaf
@@ -34,7 +34,7 @@ class Relaxed(NamedTuple):
     shares: dict[int, float]
 
 
-def relaxed(statement: Statement, part: CertificateRegion) -> Relaxed:
+def relaxed(statement: Statement, part: CertificateRegion) -> Relaxation:
     """Return good multipliers for a part."""
     if statement.kind == "l2":
         return _nearest(statement, part)
@@ -63,7 +63,7 @@ class _Programme:
         self.units = np.where(units > 0, units, 1.0)
         self.rows, self.room = rows / self.units[:, None], part.room / self.units
 
-    def cheapest(self) -> Relaxed | None:
+    def cheapest(self) -> Relaxation | None:
         """Return multipliers that bound the cost; None where HiGHS finds no place at all."""
         statement, shares = self.statement, self._shared()
         costs = np.zeros(self.owner.size) if statement.kind == "l0" else statement.prices[self.owner] * self.columns
@@ -84,9 +84,9 @@ class _Programme:
         place, marginals = found
         multipliers = unit * self._clean(marginals[: len(self.rows)]) / self.units
         paid = {column: float(share) for column, share in zip(shares, place[self.owner.size :], strict=True)}
-        return Relaxed(Leaf(multipliers), self._joined(place), paid)
+        return Relaxation(Leaf(multipliers), self._joined(place), paid)
 
-    def lacking(self) -> Relaxed:
+    def lacking(self) -> Relaxation:
         """Return multipliers that show that nothing is in the part, by the least that rows must lack."""
         count = self.owner.size
         bounds = np.column_stack(
@@ -95,11 +95,11 @@ class _Programme:
         rows = np.hstack([self.rows, -np.ones((len(self.rows), 1))])
         found = _asked(np.append(np.zeros(count), 1.0), rows, self.room, bounds)
         if found is None:
-            return Relaxed(Leaf(np.zeros(len(self.rows))), None, {})
+            return Relaxation(Leaf(np.zeros(len(self.rows))), None, {})
         place, marginals = found
         if place[-1] <= LACKING * (1 + np.abs(self.room).max(initial=0.0)):
             marginals = np.where(marginals > 0, marginals, 0.0)
-        return Relaxed(Leaf(self._clean(marginals) / self.units, empty=True), self._joined(place), {})
+        return Relaxation(Leaf(self._clean(marginals) / self.units, empty=True), self._joined(place), {})
 
     def _shared(self) -> list[int]:
         """Return the columns, not yet paid for, whose cost a share of their bounds may stand for."""
@@ -153,7 +153,7 @@ def _asked(costs: Array, rows: Array, room: Array, bounds: Array) -> tuple[Array
     return found.x, -found.ineqlin.marginals
 
 
-def _nearest(statement: Statement, part: CertificateRegion) -> Relaxed:
+def _nearest(statement: Statement, part: CertificateRegion) -> Relaxation:
     """Return multipliers of the least-distance problem (Lawson & Hanson 1974, chapter 23) of entries times prices.
 
     With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its
@@ -170,7 +170,7 @@ def _nearest(statement: Statement, part: CertificateRegion) -> Relaxed:
     lengths = np.where(lengths > 0, lengths, np.where(room != 0, np.abs(room), 1.0))
     rows, room = rows / lengths[:, None], room / lengths
     if (room >= 0).all():
-        return Relaxed(Leaf(np.zeros(count)), fixed, {})
+        return Relaxation(Leaf(np.zeros(count)), fixed, {})
     size = -float(room.min())  # what is lacked most is at least so far away
     stacked = np.vstack([-rows.T, -room / size])
     corner = np.zeros(len(stacked))
@@ -178,10 +178,10 @@ def _nearest(statement: Statement, part: CertificateRegion) -> Relaxed:
     try:
         found = nonnegative_least_squares(stacked, corner)
     except RuntimeError:
-        return Relaxed(Leaf(np.zeros(count)), None, {})
+        return Relaxation(Leaf(np.zeros(count)), None, {})
     residual = stacked @ found - corner
     if np.abs(residual).max() <= 1e-9 or residual[-1] >= 0:
         return _Programme(statement, part).lacking()
     multipliers = 2 * size * found / -residual[-1] / lengths
     place = np.where(free, -size * residual[:-1] / residual[-1] / prices, fixed)
-    return Relaxed(Leaf(multipliers[:count]), np.clip(place, part.low, part.high), {})
+    return Relaxation(Leaf(multipliers[:count]), np.clip(place, part.low, part.high), {})

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
-from oar.actions.limits.rules import Range, Ruled, edges, holds
+from oar.actions.limits.rules import EncodedRule, Range, edges, holds
 from oar.solvers.cheapest.milp import CheapestChange
 from oar.solvers.cheapest.space import NEARLY, Space
 
@@ -56,7 +56,7 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
     return replace(best, finished=finished)
 
 
-def kept_in(space: Space, rule: Ruled) -> Iterator[Space]:
+def kept_in(space: Space, rule: EncodedRule) -> Iterator[Space]:
     """Yield spaces that together hold every change which keeps a rule, each in one way; it is none of their rules."""
     before = space.start[None]
     space = replace(space, rules=tuple(other for other in space.rules if other is not rule))

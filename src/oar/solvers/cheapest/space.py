@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import LinearExpression
-from oar.actions.limits.rules import Ruled
+from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import FREE, measure
 from oar.actions.sets.norms import Norm
 from oar.people.tables.encoding import Encoding
@@ -69,7 +69,7 @@ class Space:
     row_errors: Array
     row_slack: Array
     spread: Array
-    rules: tuple[Ruled, ...] = ()
+    rules: tuple[EncodedRule, ...] = ()
     near: Callable[[Array], NDArray[np.bool_]] | None = None
 
     @property
@@ -109,7 +109,7 @@ class Space:
             and self.is_plausible(change)
         )
 
-    def broken(self, change: Array) -> Ruled | None:
+    def broken(self, change: Array) -> EncodedRule | None:
         """Return a rule that v breaks, or None."""
         before, after = self.start[None], (self.start + self.basis @ change)[None]
         return next((rule for rule in self.rules if not rule.kept(self.encoding, before, after)[0]), None)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
-from oar.actions.limits.rules import Range, Ruled, holds
-from oar.plans.individual.certificate import Narrowed, Statement
+from oar.actions.limits.rules import EncodedRule, Range, holds
+from oar.plans.individual.certificate import RuleAlternative, Statement
 from oar.solvers.cheapest.space import LINK_SLACK, Space, link_row
 
 Array = NDArray[np.float64]
@@ -96,9 +96,9 @@ def _outwards(space: Space, steps: Array) -> tuple[Array, Array]:
     return np.where(whole, np.floor(found[0]), found[0]), np.where(whole, np.ceil(found[1]), found[1])
 
 
-def _ways(space: Space, rule: Ruled, steps: Array) -> tuple[Narrowed, ...]:
+def _ways(space: Space, rule: EncodedRule, steps: Array) -> tuple[RuleAlternative, ...]:
     """Return every way of keeping a rule; who broke it before may leave all of its columns as they are."""
-    free = Narrowed(
+    free = RuleAlternative(
         np.full(space.size, -np.inf),
         np.full(space.size, np.inf),
         np.zeros((0, space.size)),
@@ -107,7 +107,7 @@ def _ways(space: Space, rule: Ruled, steps: Array) -> tuple[Narrowed, ...]:
     )
     found = []
     for way in rule.ways:
-        part: Narrowed | None = free
+        part: RuleAlternative | None = free
         for each in way:
             if part is not None:
                 part = _linked(space, part, each) if isinstance(each, Link) else _within(space, part, each, steps)
@@ -121,14 +121,14 @@ def _ways(space: Space, rule: Ruled, steps: Array) -> tuple[Narrowed, ...]:
     return tuple(found)
 
 
-def _linked(space: Space, part: Narrowed, link: Link) -> Narrowed:
+def _linked(space: Space, part: RuleAlternative, link: Link) -> RuleAlternative:
     said: LinearExpression = link.expression
     row, errors, size = link_row(said, space.encoding, space.start, space.basis)
     room = -said.constant - sum(by * space.start[space.encoding.places[name]][0] for name, by in said.values.items())
     return _more(part, row, RULE_LINK_SLACK * errors, room + RULE_LINK_SLACK * size)
 
 
-def _more(part: Narrowed, row: Array, errors: Array, room: float) -> Narrowed:
+def _more(part: RuleAlternative, row: Array, errors: Array, room: float) -> RuleAlternative:
     return replace(
         part,
         rows=np.vstack([part.rows, row]),
@@ -137,7 +137,7 @@ def _more(part: Narrowed, row: Array, errors: Array, room: float) -> Narrowed:
     )
 
 
-def _within(space: Space, part: Narrowed, each: Range, steps: Array) -> Narrowed | None:
+def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> RuleAlternative | None:
     """Return the changes that end within a range; None where there are none."""
     place = space.encoding.places[each.name]
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
@@ -167,8 +167,8 @@ def _within(space: Space, part: Narrowed, each: Range, steps: Array) -> Narrowed
 
 
 def _at_levels(
-    space: Space, part: Narrowed, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]
-) -> Narrowed | None:
+    space: Space, part: RuleAlternative, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]
+) -> RuleAlternative | None:
     held = int(space.start[place].argmax())
     leads_to = [int(space.basis[place, entry].argmax()) for entry in entries]
     high, row = part.high.copy(), np.zeros(space.size)

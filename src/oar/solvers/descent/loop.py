@@ -64,7 +64,7 @@ class LoopSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class LoopEnd:
     """Where the loop ended: moves, the last step (refit and signal there), its gap, and why it ended."""
 
     moves: Array
@@ -86,7 +86,7 @@ def improve(
     settings: LoopSettings,
     on_step: OnStep | None = None,
     began: Outcome | None = None,
-) -> Reached:
+) -> LoopEnd:
     """Lower the query's loss from `start` until the certificate closes or the settings say stop.
 
     `start` is (n + 1, d): the members' moves, then the query's own. `on_step(number, loss, gap)` is called after
@@ -141,7 +141,7 @@ def improve(
         losses.append(step.loss)
         if on_step is not None:
             on_step(len(losses) - 1, step.loss, gap)
-    return Reached(moves, step, gap, len(losses) - 1, refits, losses, ended)
+    return LoopEnd(moves, step, gap, len(losses) - 1, refits, losses, ended)
 
 
 def _ended(settings: LoopSettings, loss: float, gap: float, steps: int) -> str:

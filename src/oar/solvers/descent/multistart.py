@@ -12,7 +12,7 @@ from oar.models.training import Training
 from oar.progress import OnStep
 from oar.signals import Signal
 from oar.signals.base import Outcome
-from oar.solvers.descent.loop import FAR, LoopSettings, Reached, improve
+from oar.solvers.descent.loop import FAR, LoopEnd, LoopSettings, improve
 from oar.solvers.descent.nonmonotone import wandering_search
 from oar.solvers.descent.open_ball import open_ball_search
 from oar.solvers.feasible.balls import FeasibleBalls
@@ -47,10 +47,10 @@ class Search:
     ) -> None:
         self.asked, self.loop, self.on_step, self.steps = asked, loop, on_step, 0
         self.training, _, _, _, self.limits = asked
-        self.reached: list[Reached] = []
+        self.reached: list[LoopEnd] = []
 
     @property
-    def best(self) -> Reached:
+    def best(self) -> LoopEnd:
         """The best place so far."""
         return self.reached[0]
 
@@ -74,7 +74,7 @@ class Search:
         limits: FeasibleSet | None = None,
         began: Outcome | None = None,
         longest: float = FAR,
-    ) -> Reached:
+    ) -> LoopEnd:
         """Run the loop from one place, within everyone's limits or others."""
         asked, loop = self.asked[:-1], replace(self.loop, max_steps=most, longest=longest)
         found = improve(*asked, limits or self.limits, start, loop, self.on_step, began)
@@ -110,7 +110,7 @@ class Search:
             self.reached.sort(key=lambda reached: reached.step.loss)
             taken += more
 
-    def _further(self, one: Reached, more: int) -> Reached:
+    def _further(self, one: LoopEnd, more: int) -> LoopEnd:
         """Go on from one place; a start that creeps has ended, as it does where the loss has kinks."""
         found = self.improved(one.moves, more)
         gained = one.step.loss - found.step.loss

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.wrap.cost_units import InCost
+from oar.models.wrap.cost_units import CostUnits
 from oar.plans import MemberPlan
 from oar.plans.refits import effects
 from oar.problem import Problem
 from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
 PRECISION = 1e-9
 
 
-class Answering:
+class OneResponse:
     """A problem's training, bound to its people as they stand. The query moves only where `query`."""
 
     def __init__(self, problem: Problem, signal: Any = "auto", query: bool = False) -> None:
@@ -35,7 +35,7 @@ class Answering:
         self.measured = None if problem.limits is None else problem.measured(query)
         self.point = problem.first_query
         if self.measured is not None:
-            training = InCost(training, self.measured.columns, self.measured.costs, self.point)
+            training = CostUnits(training, self.measured.columns, self.measured.costs, self.point)
             self.point = training.point
         self.training = training
         self.weights: Array = training.weights
@@ -80,7 +80,7 @@ class Answering:
             measured = dataclasses.replace(self.measured, region=region)
         else:
             measured = dataclasses.replace(self.measured, ruled=dataclasses.replace(ruled, region=region))
-        whole = Whole(measured)
+        whole = Lattice(measured)
         moves = whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
         return whole.settled(moves, np.zeros_like(moves))[:-1]
 

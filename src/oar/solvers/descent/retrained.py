@@ -32,17 +32,17 @@ from oar.errors import NumericsError
 from oar.goals.keep import Anchors
 from oar.goals.together import Aggregate
 from oar.models.training import Fit, Training
-from oar.models.wrap.cost_units import InCost
+from oar.models.wrap.cost_units import CostUnits
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
-from oar.solvers.descent.loop import BEGIN, FAR, LoopSettings, Reached, reach_of
+from oar.solvers.descent.loop import BEGIN, FAR, LoopEnd, LoopSettings, reach_of
 from oar.solvers.descent.multistart import Search, Start
 from oar.solvers.descent.starts import other_starts
 from oar.solvers.discrete.exchanges import made_whole
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.regions import FeasibleRegions
 from oar.solvers.outer.no_moves import goal_missed
@@ -89,7 +89,7 @@ def solve(
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
     if measured is not None:
-        training = InCost(training, measured.columns, measured.costs, point)
+        training = CostUnits(training, measured.columns, measured.costs, point)
         point = training.point
     convex, smooth = problem.model.convex, problem.model.smooth
     loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
@@ -99,11 +99,11 @@ def solve(
     if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, _name(settings))
     whole_only = (
-        measured is not None and not isinstance(settings, ProjectedGradient) and bool(Whole(measured).discrete.any())
+        measured is not None and not isinstance(settings, ProjectedGradient) and bool(Lattice(measured).discrete.any())
     )
     if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
         step = maker.differentiate(training, unmoved, None)
-        search.reached = [Reached(stay, step, np.inf, 0, 0, [step.loss], "steps")]
+        search.reached = [LoopEnd(stay, step, np.inf, 0, 0, [step.loss], "steps")]
     else:
         search.run(Start(stay, FAR), unmoved)
     known = [start if measured is None else start[:, measured.columns] * measured.costs for start in starts]
@@ -175,7 +175,7 @@ def _limits(
     return FeasibleBalls(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
 
 
-def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reached, Outcome]:
+def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[LoopEnd, Outcome]:
     """Return the best moves and what a tight refit says of them: the loop's own are only as tight as its steps needed.
 
     Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
@@ -188,7 +188,7 @@ def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[Reac
     return min(judged, key=lambda pair: pair[1].loss)
 
 
-def _tightly(search: Search, reached: Reached) -> Outcome:
+def _tightly(search: Search, reached: LoopEnd) -> Outcome:
     training, _, query, target, _ = search.asked
     step, scratch = reached.step, search.loop.from_scratch
     if not scratch and reach_of(step) * step.fit.residual <= CLEAR * abs(step.loss):

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import CostRegion
 from oar.errors import NumericsError
-from oar.models.wrap.cost_units import InCost
+from oar.models.wrap.cost_units import CostUnits
 from oar.problem import Problem
 from oar.signals.base import Outcome, refit
-from oar.solvers.descent.loop import Reached
+from oar.solvers.descent.loop import LoopEnd
 from oar.solvers.descent.multistart import SLOWLY, Search
 from oar.solvers.descent.starts import other_ways
-from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Whole
+from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Lattice
 from oar.solvers.feasible.regions import FeasibleRegions
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ def made_whole(
 
     `known` are more moves (n + 1, d) to start from, in cost.
     """
-    whole = Whole(measured)
+    whole = Lattice(measured)
     if not whole.discrete.any() and measured.where is None:
         return
     if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
@@ -67,7 +67,7 @@ def made_whole(
     search.reached = [_without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)]
 
 
-def _without_trifles(search: Search, whole: Whole, here: Reached, unmoved: Outcome) -> Reached:
+def _without_trifles(search: Search, whole: Lattice, here: LoopEnd, unmoved: Outcome) -> LoopEnd:
     """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
     moves = whole.without_trifles(here.moves) if whole.discrete.any() else here.moves
     if (moves == here.moves).all():
@@ -81,7 +81,7 @@ def _without_trifles(search: Search, whole: Whole, here: Reached, unmoved: Outco
     return here
 
 
-def _other_ways(problem: Problem, search: Search, whole: Whole, best: Reached, unmoved: Outcome) -> Iterator[Array]:
+def _other_ways(problem: Problem, search: Search, whole: Lattice, best: LoopEnd, unmoved: Outcome) -> Iterator[Array]:
     """Yield whole moves the other way that are better than the best; with many people only where nothing else was."""
     training, signal, query, target, _ = search.asked
     stuck = best.step.loss >= unmoved.loss
@@ -95,7 +95,7 @@ def _other_ways(problem: Problem, search: Search, whole: Whole, best: Reached, u
                 yield start
 
 
-def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None = None) -> Reached:
+def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | None = None) -> LoopEnd:
     """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at the start, if it is known.
 
     A start that is known is whole already, and plausible.
@@ -124,7 +124,7 @@ def _exchanged(search: Search, whole: Whole, start: Array, began: Outcome | None
     return replace(here, gap=_gap_bound(search, here), ended=ended)
 
 
-def _one_by_one(search: Search, whole: Whole, here: Reached) -> Reached:
+def _one_by_one(search: Search, whole: Lattice, here: LoopEnd) -> LoopEnd:
     """Let single people change their moves wherever a refit says that it helps: estimates miss what is far from linear.
 
     Only few people, whose refits are quick.
@@ -159,7 +159,7 @@ def _one_by_one(search: Search, whole: Whole, here: Reached) -> Reached:
     return replace(here, gap=_gap_bound(search, here))
 
 
-def _liked(search: Search, whole: Whole, here: Reached, kept: int) -> tuple[Array, Array]:
+def _liked(search: Search, whole: Lattice, here: LoopEnd, kept: int) -> tuple[Array, Array]:
     """Return everyone's other moves with the highest estimated gains: (kept, n + 1), best first, and (kept, n + 1, d).
 
     Where there are fewer, gains are −∞.
@@ -179,7 +179,7 @@ def _liked(search: Search, whole: Whole, here: Reached, kept: int) -> tuple[Arra
     return gains, aims
 
 
-def _changed(whole: Whole, stands: Array) -> Iterator[Array]:
+def _changed(whole: Lattice, stands: Array) -> Iterator[Array]:
     """Yield whole moves that differ in one column and, if these are not many, in two."""
     others = list(whole.others(stands))
     yield from others
@@ -188,7 +188,7 @@ def _changed(whole: Whole, stands: Array) -> Iterator[Array]:
             yield from whole.others(other)
 
 
-def _gap_bound(search: Search, here: Reached) -> float:
+def _gap_bound(search: Search, here: LoopEnd) -> float:
     """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
     limits = search.limits
     assert isinstance(limits, FeasibleRegions)
@@ -197,14 +197,14 @@ def _gap_bound(search: Search, here: Reached) -> float:
     return limits.gap(here.moves, here.step.slopes)
 
 
-def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: Outcome | None = None) -> Reached:
+def _with_rest(search: Search, whole: Lattice, fixed: Array, about: Array, began: Outcome | None = None) -> LoopEnd:
     """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
     training, signal, query, target, everyones = search.asked
     if whole.discrete.all():
         if began is None:
             began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
-        return Reached(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
-    assert isinstance(training, InCost)
+        return LoopEnd(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
+    assert isinstance(training, CostUnits)
     assert isinstance(everyones, FeasibleRegions)
     limits = FeasibleRegions(whole.rest(fixed), everyones.weights)
     asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
@@ -221,7 +221,7 @@ def _with_rest(search: Search, whole: Whole, fixed: Array, about: Array, began: 
     return replace(best, moves=best.moves + fixed)
 
 
-def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
+def _responses(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array, Array]:
     """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
 
     A score is not linear in a whole step. So unless there are many people, there is a second response, to the slopes
@@ -243,7 +243,7 @@ def _responses(search: Search, whole: Whole, here: Reached) -> tuple[Array, Arra
 
 
 def _shared(
-    search: Search, here: Reached, aims: Array, gains: Array, share: float
+    search: Search, here: LoopEnd, aims: Array, gains: Array, share: float
 ) -> tuple[Outcome, Array, float] | None:
     """Return what an exchange leads to that lowers the loss: its outcome, the moves, and the share of the gainers.
 
@@ -271,7 +271,7 @@ def _shared(
     return best
 
 
-def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, Array]:
+def _best_columns(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array, Array]:
     """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
     slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
     gains, aims = np.zeros(len(rest)), here.moves.copy()
@@ -283,7 +283,7 @@ def _best_columns(search: Search, whole: Whole, here: Reached) -> tuple[Array, A
     return aims, gains
 
 
-def _estimated(search: Search, here: Reached, slopes: Array, moves: Array) -> tuple[Array, Array]:
+def _estimated(search: Search, here: LoopEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
     """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
     way = moves - here.moves
     training, signal = search.training, here.step.signal

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.progress import OnStep
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open
+from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges
 
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
@@ -56,7 +56,7 @@ class Effort:
 
 
 @dataclass(frozen=True, eq=False)
-class Pulled:
+class LeverSearchEnd:
     """Where the search ended: the changes, the true loss, and whether it ended because nothing helped any more."""
 
     changes: Changes
@@ -68,7 +68,7 @@ class LeverSearch:
     """Greedy additions and exchanges on one ground."""
 
     def __init__(
-        self, ground: Ground, open_: Open, effort: Effort, on_step: OnStep | None = None, least: float = -np.inf
+        self, ground: Ground, open_: OpenChanges, effort: Effort, on_step: OnStep | None = None, least: float = -np.inf
     ) -> None:
         """Begin to count refits; no loss can be below `least`."""
         self._ground, self._open, self._effort, self._on_step = ground, open_, effort, on_step
@@ -83,7 +83,7 @@ class LeverSearch:
     def _short(self) -> bool:
         return self._left <= 0
 
-    def run(self) -> Pulled:
+    def run(self) -> LeverSearchEnd:
         """Return where the best of the searches from the best first changes ends."""
         best = self._from({}, few=True)
         for first in self._firsts()[0 if not best.changes else 1 : self._effort.starts]:
@@ -92,7 +92,7 @@ class LeverSearch:
             best = min(best, found, key=lambda pulled: pulled.loss)
         return self._from(best.changes, best.loss)
 
-    def refined(self, start: Changes) -> Pulled:
+    def refined(self, start: Changes) -> LeverSearchEnd:
         """Exchange and add from some changes."""
         return self._from(*self._exchanged(dict(start), self._ground.loss(start)))
 
@@ -102,20 +102,20 @@ class LeverSearch:
         singles = [{person: what} for person, what in _shortlist(self._ground.promised({}), open_, many)]
         return sorted(singles, key=self._ground.loss)
 
-    def _from(self, changes: Changes, loss: float | None = None, few: bool = False) -> Pulled:
+    def _from(self, changes: Changes, loss: float | None = None, few: bool = False) -> LeverSearchEnd:
         """Add and exchange from some changes until the limits are reached or nothing helps, or until there are FEW."""
         loss = self._ground.loss(changes) if loss is None else loss
         while not self._short:
             if few and len(changes) >= FEW:
-                return Pulled(changes, loss, False)
+                return LeverSearchEnd(changes, loss, False)
             if loss <= self._enough or not self._open.now(changes).any():
-                return Pulled(changes, loss, True)
+                return LeverSearchEnd(changes, loss, True)
             added = self._added(changes, loss)
             if added is None:
-                return Pulled(changes, loss, True)
+                return LeverSearchEnd(changes, loss, True)
             changes, loss = self._exchanged(*added)
             self._tell(changes, loss)
-        return Pulled(changes, loss, False) if few else self._in_batches(changes, loss)
+        return LeverSearchEnd(changes, loss, False) if few else self._in_batches(changes, loss)
 
     def _tell(self, changes: Changes, loss: float) -> None:
         if self._on_step is not None:
@@ -196,7 +196,7 @@ class LeverSearch:
                 return found, least
         return None
 
-    def _in_batches(self, changes: Changes, loss: float) -> Pulled:
+    def _in_batches(self, changes: Changes, loss: float) -> LeverSearchEnd:
         """Go on with one refit for several changes; a batch that does not help is halved."""
         most = max(1, len(changes) // BATCH)
         while most and loss > self._enough:
@@ -216,7 +216,7 @@ class LeverSearch:
                 most *= 2 if loss - least >= KEPT * hoped else 1
                 changes, loss = changes | batch, least
                 self._tell(changes, loss)
-        return Pulled(changes, loss, loss <= self._enough)
+        return LeverSearchEnd(changes, loss, loss <= self._enough)
 
     def _batch(self, changes: Changes, liked: list[tuple[int, int]], most: int) -> Changes:
         """Return at most so many further changes, those that are liked best, within the quotas."""

@@ -44,7 +44,7 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Open:
+class OpenChanges:
     """Which single changes are open, given people, their labels (n, k) and their weights (n,)."""
 
     levers: Levers

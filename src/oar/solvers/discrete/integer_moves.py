@@ -26,7 +26,7 @@ MOST_FILLED = 4  # rounds
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
 
 
-class Whole:
+class Lattice:
     """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates."""
 
     def __init__(self, measured: CostRegion) -> None:
@@ -41,9 +41,9 @@ class Whole:
         for each in self.region.levels:
             self.plain[each.place] = False
 
-    def of(self, rows: NDArray[np.intp]) -> Whole:
+    def of(self, rows: NDArray[np.intp]) -> Lattice:
         """Return the same of some of the people."""
-        return Whole(self.measured.of(rows))
+        return Lattice(self.measured.of(rows))
 
     def response(self, slopes: Array) -> Array:
         """Return everyone's whole moves (n, d) that gain most by the slopes, all but."""

@@ -28,11 +28,11 @@ from oar.models.wrap.scaled import unscaled
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers.discrete.greedy import Effort, LeverSearch, Pulled
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, Open, applied, given_rows, given_weights
+from oar.solvers.discrete.greedy import Effort, LeverSearch, LeverSearchEnd
+from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, applied, given_rows, given_weights
 from oar.solvers.discrete.ground_centroids import CentroidGround
 from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
-from oar.solvers.discrete.soft_labels import Softly, soften
+from oar.solvers.discrete.soft_labels import SoftLimits, soften
 
 Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
@@ -60,7 +60,7 @@ class LeverProposal:
     steps: int = 0
 
 
-class Levering:
+class LeverSolver:
     """One problem's levers: pulls them on people who have moved, and keeps every state that was judged."""
 
     def __init__(self, problem: Problem, on_step: OnStep | None) -> None:
@@ -121,7 +121,7 @@ class Levering:
         self._count(ground)
         return [self._state(state.moves, self.rows, found)]
 
-    def _anew(self, ground: Ground, effort: Effort) -> list[Pulled]:
+    def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
         each = (Levers(self.levers.relabel, None), Levers(None, self.levers.withhold))
         found = [self._search(ground, some, effort).run() for some in each if some.relabel or some.withhold]
@@ -143,10 +143,10 @@ class Levering:
     def _search(
         self, ground: Ground, levers: Levers, effort: Effort | None = None, rows: Array | None = None
     ) -> LeverSearch:
-        open_ = Open(levers, self.rows if rows is None else rows, self.weights, self.problem.regresses)
+        open_ = OpenChanges(levers, self.rows if rows is None else rows, self.weights, self.problem.regresses)
         return LeverSearch(ground, open_, effort or self.effort, self._on_step, self._least)
 
-    def _state(self, moves: Array | None, rows: Array, pulled: Pulled) -> LeverProposal:
+    def _state(self, moves: Array | None, rows: Array, pulled: LeverSearchEnd) -> LeverProposal:
         changed, weights = applied(pulled.changes, rows, self.weights)
         return LeverProposal(moves, changed, weights, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
 
@@ -162,7 +162,7 @@ class Levering:
         """Soften the labels of a state further."""
         assert self.refitting is not None
         assert self.levers.relabel is not None
-        limits, features = Softly(self.levers.relabel, self.rows), self.refitting.features(state.moves)
+        limits, features = SoftLimits(self.levers.relabel, self.rows), self.refitting.features(state.moves)
         most = max(10, effort.refits // 20)
         found = soften(self.refitting, limits, state.rows, state.weights, features, most, self._on_step)
         return LeverProposal(state.moves, found.rows, state.weights, found.loss, found.gap, found.finished, found.steps)
@@ -177,7 +177,7 @@ class Levering:
 
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
-    levering = Levering(problem, on_step)
+    levering = LeverSolver(problem, on_step)
     if levering.refitting is not None and not levering.unmoved.loss < np.inf:
         levering.refitting.check()  # says why, where that is known
     if not levering.unmoved.loss < np.inf:
@@ -198,7 +198,7 @@ def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_ste
 
 
 def _turns(
-    levering: Levering, start: LeverProposal, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
+    levering: LeverSolver, start: LeverProposal, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
 ) -> list[LeverProposal]:
     """Return the states that moves and levers reach in turns, as long as every turn gains something."""
     found, best = [], start
@@ -213,7 +213,7 @@ def _turns(
     return found
 
 
-def _moved(levering: Levering, state: LeverProposal, propose_moves: Callable[[Problem], Proposal]) -> LeverProposal:
+def _moved(levering: LeverSolver, state: LeverProposal, propose_moves: Callable[[Problem], Proposal]) -> LeverProposal:
     """Return the state with the best moves for its labels and leavers; leavers have no need to move."""
     problem, changed = levering.problem, state.rows is not levering.rows or state.weights is not levering.weights
     people = problem.people
@@ -230,7 +230,7 @@ def _moved(levering: Levering, state: LeverProposal, propose_moves: Callable[[Pr
     return levering.judged(replace(state, moves=moves if moves.any() else None))
 
 
-def _proposal(levering: Levering, state: LeverProposal, note: str) -> Proposal:
+def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposal:
     problem, people = levering.problem, levering.problem.people
     moves = np.zeros((people.size, people.dimensions)) if state.moves is None else state.moves
     relabel = levering.levers.relabel

@@ -32,7 +32,7 @@ ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of
 INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth a refit
 
 
-class Softly(NamedTuple):
+class SoftLimits(NamedTuple):
     """How far labels may go from those that were given (n, k)."""
 
     limits: RelabelLimits
@@ -40,7 +40,7 @@ class Softly(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Softened:
+class SoftLabels:
     """Labels (n, k) or values (n, m), the true loss, the gap, whether it closed, and steps taken."""
 
     rows: Array
@@ -52,32 +52,32 @@ class Softened:
 
 def soften(
     refitting: CountedRefits,
-    softly: Softly,
+    softly: SoftLimits,
     rows: Array,
     weights: Array,
     features: Any,
     most_steps: int,
     on_step: OnStep | None = None,
-) -> Softened:
+) -> SoftLabels:
     """Change labels within their limits, starting from `rows`, until the gap closes or steps run out."""
     (limits, given), steps = softly, 0
     refit = refitting.at(features, rows, weights)
     if refit is None:
-        return Softened(rows, np.inf, np.inf, False, 0)
+        return SoftLabels(rows, np.inf, np.inf, False, 0)
     while True:
         signal = refitting.signal(refit)
         if signal is None:
-            return Softened(rows, refit.loss, np.inf, False, steps)
+            return SoftLabels(rows, refit.loss, np.inf, False, steps)
         slopes = refitting.label_slopes(refit, signal, rows)
         answer = best_labels(given, slopes, limits, refitting.problem.regresses)
         gains = weights / weights.sum() * (slopes * (answer - rows)).sum(axis=1)
         gap = max(0.0, float(gains.sum()))
         closed = gap <= CLOSED * abs(refit.loss)
         if closed or steps >= most_steps:
-            return Softened(rows, refit.loss, gap, closed, steps)
+            return SoftLabels(rows, refit.loss, gap, closed, steps)
         found = _some_of_the_way(refitting, features, weights, (rows, answer), refit, gains)
         if found is None:
-            return Softened(rows, refit.loss, gap, False, steps)
+            return SoftLabels(rows, refit.loss, gap, False, steps)
         rows, refit = found
         steps += 1
         if on_step is not None:

@@ -22,7 +22,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
 from oar.solvers.centroids.reach import Reach, reach_of
-from oar.solvers.descent.one_response import Answering
+from oar.solvers.descent.one_response import OneResponse
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -71,13 +71,13 @@ def _from_there(reach: Reach, found: Proposal) -> Reach:
 class Ranking:
     """Who is most useful: members' gains to first order at true refits, and who can be chosen."""
 
-    answering: Answering
+    answering: OneResponse
     able: Mask
 
     @staticmethod
     def of(problem: Problem, signal: Any, query: bool) -> Ranking:
         """Bind a problem; those can be chosen whose budget and weight are above 0."""
-        answering = Answering(problem, signal, query)
+        answering = OneResponse(problem, signal, query)
         return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
 
     def order(self, plan: MemberPlan | None) -> NDArray[np.intp]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.wrap.cost_units import InCost
+from oar.models.wrap.cost_units import CostUnits
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.spectral import BatchedObjective, minimise
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.regions import FeasibleRegions
 from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import ProjectedGradient
@@ -32,10 +32,10 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     people, size = problem.people, problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
     as_given = problem.training()
-    training = InCost(as_given, measured.columns, measured.costs, problem.query_features)
+    training = CostUnits(as_given, measured.columns, measured.costs, problem.query_features)
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     query, target = training.point, problem.goal_target
-    whole, steps = Whole(measured), 0
+    whole, steps = Lattice(measured), 0
 
     def judged(move: Array) -> tuple[float, Array]:
         """Return the loss at a move (1, d), and its slopes."""

@@ -28,7 +28,7 @@ MOST_TRIALS = 30
 RoundFeasibleSet = FeasibleBalls | SharedBudgets
 
 
-class Walked(NamedTuple):
+class DescentPoint(NamedTuple):
     """Where moves lead: the loss, and the path, from which the way back begins."""
 
     loss: float
@@ -44,8 +44,8 @@ class Landscape:
         back: from moves and where they lead to dL/dδ (n, d).
     """
 
-    forward: Callable[[Array], Walked]
-    back: Callable[[Array, Walked], Array]
+    forward: Callable[[Array], DescentPoint]
+    back: Callable[[Array, DescentPoint], Array]
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class DescentSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class DescentEnd:
     """Where the descent ended: moves, loss, slopes (n, d), the gap, steps, and why it ended."""
 
     moves: Array
-    walked: Walked
+    walked: DescentPoint
     slopes: Array
     gap: float
     steps: int
@@ -82,8 +82,8 @@ def descend(
     settings: DescentSettings,
     longest: float = FAR,
     on_step: OnStep | None = None,
-    began: Walked | None = None,
-) -> Arrived:
+    began: DescentPoint | None = None,
+) -> DescentEnd:
     """Lower the loss from `start` until the certificate closes or the settings say stop.
 
     `longest` is the longest first step, in budgets; from FAR on it is a full response. `began` is where the start
@@ -120,7 +120,7 @@ def descend(
         steps += 1
         if on_step is not None:
             on_step(steps, here.loss, gap)
-    return Arrived(moves, here, slopes, gap, steps, ended)
+    return DescentEnd(moves, here, slopes, gap, steps, ended)
 
 
 def _ended(settings: DescentSettings, loss: float, gap: float, steps: int) -> str:
@@ -134,7 +134,7 @@ def _ended(settings: DescentSettings, loss: float, gap: float, steps: int) -> st
 
 def armijo(
     landscape: Landscape, limits: RoundFeasibleSet, moves: Array, aim: Array, before: float, slope: float
-) -> tuple[Array, Walked] | None:
+) -> tuple[Array, DescentPoint] | None:
     """Shorten the way until the loss falls by SUFFICIENT of what its slope promises; None if it never does."""
     if not slope < 0:
         return None

@@ -20,7 +20,7 @@ from oar.solvers.descent.loop import FAR
 from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.own_move import best_own_move
-from oar.solvers.rounds.descent import Arrived, DescentSettings, Landscape, RoundFeasibleSet, Walked, descend
+from oar.solvers.rounds.descent import DescentEnd, DescentPoint, DescentSettings, Landscape, RoundFeasibleSet, descend
 from oar.solvers.rounds.timing import leverage
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
@@ -61,17 +61,17 @@ class Terrain:
         """What `descend` asks for."""
         return Landscape(self.forward, self.slopes)
 
-    def forward(self, moves: Array) -> Walked:
+    def forward(self, moves: Array) -> DescentPoint:
         """Walk all rounds that matter: the loss is that of the last, or the mean over all."""
         self.walks += 1
         path = self.walk.forward(moves, counted=True)
-        return Walked(float(self.walk.problem.weights @ path.losses), path)
+        return DescentPoint(float(self.walk.problem.weights @ path.losses), path)
 
-    def slopes(self, moves: Array, walked: Walked) -> Array:
+    def slopes(self, moves: Array, walked: DescentPoint) -> Array:
         """Walk back: dL/dδ (n, d)."""
         return self.back(moves, walked).gradient
 
-    def back(self, moves: Array, walked: Walked) -> Back:
+    def back(self, moves: Array, walked: DescentPoint) -> Back:
         """Walk back, and keep what was broadcast."""
         self.walks += 1
         return self.walk.gradient(walked.path, moves)
@@ -81,7 +81,7 @@ class Terrain:
 class RoundSearchResult:
     """What a search found: the best end of all starts, the slopes (n, d) and loss before any move, and its cost."""
 
-    best: Arrived
+    best: DescentEnd
     slopes_before: Array
     loss_before: float
     steps: int
@@ -128,9 +128,9 @@ def _starts(
     settings: ProjectedGradient | FrankWolfe,
     limits: RoundFeasibleSet,
     terrain: Terrain,
-    unmoved: Walked,
+    unmoved: DescentPoint,
     slopes: Array,
-    first: Arrived,
+    first: DescentEnd,
 ) -> Iterator[tuple[Array, float]]:
     """Yield more places to start from, and how long the first step may be there.
 
@@ -161,7 +161,7 @@ def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) 
         yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
-def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: Walked) -> Array | None:
+def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: DescentPoint) -> Array | None:
     """Return everyone by minus the query's own best move; None where that promises nothing.
 
     Where training is translation-equivariant, all who are read move, and nothing else is remembered, everybody's

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oar.errors import OptionError
 from oar.online import Back, OnlineProblem, Path
 from oar.online.rules.refits import moved_by
-from oar.solvers.rounds.descent import Arrived, Walked, armijo
+from oar.solvers.rounds.descent import DescentEnd, DescentPoint, armijo
 from oar.solvers.rounds.gradient import RoundSearchResult, Terrain, limits_of
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ def solve(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     found = armijo(terrain.landscape, limits, stay, aim, unmoved.loss, limits.slope(slopes, stay, aim))
     moves, here = (stay, unmoved) if found is None else found
     left = terrain.slopes(moves, here) if found is not None else slopes
-    arrived = Arrived(moves, Walked(here.loss, here.path), left, limits.gap(moves, left), 1, "steps")
+    arrived = DescentEnd(moves, DescentPoint(here.loss, here.path), left, limits.gap(moves, left), 1, "steps")
     return RoundSearchResult(arrived, slopes, unmoved.loss, 1, terrain.walks, terrain.walk.passes), back.signals
 
 

@@ -34,7 +34,7 @@ RETRIES = 3  # times that Dask may try a unit again whose worker died
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 
 
-class Hands(Protocol):
+class Executor(Protocol):
     """Whoever answers units."""
 
     number: int
@@ -49,7 +49,7 @@ class Hands(Protocol):
         ...
 
 
-class Here:
+class LocalExecutor:
     """This process, one unit after another."""
 
     number = 1
@@ -79,7 +79,7 @@ def _packed(work: Work, argument: str) -> bytes:
         ) from error
 
 
-class Processes:
+class ProcessExecutor:
     """Other processes on this machine."""
 
     def __init__(self, work: Work, number: int) -> None:
@@ -160,7 +160,7 @@ def _searched() -> list[str]:
     return [*folders, os.getcwd()] if "" in sys.path else folders
 
 
-class OnDask:
+class DaskExecutor:
     """The workers of a Dask cluster. The problem is sent to each of them once.
 
     It is sent as bytes, and made of them there. Dask itself would make arrays that lie anywhere in what was received,

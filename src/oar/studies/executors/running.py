@@ -13,7 +13,7 @@ from typing import Any
 from oar.errors import StorageError
 from oar.interrupts import check_interrupted
 from oar.studies.cells import Cell
-from oar.studies.executors.executors import Hands, Here, OnDask, Processes, cores
+from oar.studies.executors.executors import DaskExecutor, Executor, LocalExecutor, ProcessExecutor, cores
 from oar.studies.progress import Pace
 from oar.studies.rows import Row
 from oar.studies.store.database import Store
@@ -30,7 +30,13 @@ class Run:
     """A study while it runs."""
 
     def __init__(
-        self, store: Store, work: Work, cells: Sequence[Cell], hands: Hands, helped: bool, tell: Callable[[str], None]
+        self,
+        store: Store,
+        work: Work,
+        cells: Sequence[Cell],
+        hands: Executor,
+        helped: bool,
+        tell: Callable[[str], None],
     ) -> None:
         """`helped`: other processes may join once that pays."""
         self.store, self.work, self.cells = store, work, list(cells)
@@ -113,18 +119,18 @@ class Run:
             return
         self._helped = False
         if cores() > 1:
-            self.hands = Processes(self.work, cores())
+            self.hands = ProcessExecutor(self.work, cores())
 
 
 def run(
     store: Store, work: Work, cells: Sequence[Cell], workers: int | None, client: Any, tell: Callable[[str], None]
 ) -> None:
     """Run what is left; whatever ends it, what is finished is kept, and what is not is given back."""
-    hands: Hands
+    hands: Executor
     if client is not None:
-        hands = OnDask(work, client)
+        hands = DaskExecutor(work, client)
     else:
-        hands = Here(work) if workers in (None, 1) else Processes(work, workers)
+        hands = LocalExecutor(work) if workers in (None, 1) else ProcessExecutor(work, workers)
     running = Run(store, work, cells, hands, workers is None and client is None, tell)
     try:
         with store.beating():

@@ -20,7 +20,7 @@ from oar.goals.keep import SideEffectLimits
 from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
-from oar.studies.cells import Own
+from oar.studies.cells import Defaults
 from oar.studies.fingerprints.probes import probed, same
 
 KIND = 3  # 1 knew functions by their names alone, 2 goals by words of six digits
@@ -30,7 +30,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(
-    problem: Problem, own: Own, solver: Any, models: Mapping[str, Any], queries: Mapping[str, Problem]
+    problem: Problem, own: Defaults, solver: Any, models: Mapping[str, Any], queries: Mapping[str, Problem]
 ) -> dict[str, Any]:
     """Return a digest of each part, and a few words on each for who is refused.
 
@@ -139,7 +139,7 @@ def _part(value: Any, words: str) -> dict[str, Any]:
     return {"digest": found.digest, "words": said} | {name: one for name, one in more.items() if one}
 
 
-def _acting(problem: Problem, own: Own) -> Any:
+def _acting(problem: Problem, own: Defaults) -> Any:
     """Return what members may do, less what cells say: budgets that all share, and random shares.
 
     The seed of the problem's own draws is not among that: cells without a seed have it.

@@ -19,7 +19,7 @@ from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
 from oar.worlds.actors.common import handed_in_before, handed_in_now, population
-from oar.worlds.collective import Acting, Collective, CollectiveView, is_policy, within
+from oar.worlds.collective import Collective, CollectiveActor, CollectiveView, is_policy, within
 from oar.worlds.policies.planned import Replan
 from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 
@@ -107,12 +107,12 @@ class CompetingCollective:
         """Return who belongs to it."""
         return self.collective.members(crowd, number, rng)
 
-    def in_world(self, setting: Mapping[str, Any]) -> Acting:
+    def in_world(self, setting: Mapping[str, Any]) -> CollectiveActor:
         """Return who acts for it in one simulation, whose policy sees what any collective's does."""
         policy = self.policy
         if policy is None:
             policy = Replan() if isinstance(self.collective.action, Perturb) else PlanAnew()
-        return Acting(self.collective, policy, setting)
+        return CollectiveActor(self.collective, policy, setting)
 
     def act(self, view: View) -> Deed:
         """Raise: without a world there is nothing to see."""

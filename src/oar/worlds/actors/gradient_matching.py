@@ -35,7 +35,7 @@ from oar.worlds.actors.common import (
     handed_in_now,
     settle,
 )
-from oar.worlds.deployed.model import Deployed, deployed
+from oar.worlds.deployed.model import DeployedModel, deployed
 from oar.worlds.protocol import Array, Deed, View
 
 FIRST = 0.5  # of the budget: the first step
@@ -104,7 +104,7 @@ class GradientMatching(Movers):
 class Match:
     """The cosine between what members do to training, and what the query wants. `pull` is g."""
 
-    at: Deployed
+    at: DeployedModel
     members: Data
     pull: Array
 

@@ -51,7 +51,7 @@ class SingleChanges:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class GreedyChoice:
     """Which changes were chosen, what they are foreseen to lead to, and how many refits it took to foresee it."""
 
     changes: list[int]
@@ -84,23 +84,23 @@ class Greedy:
         self._batch, self._left, self._spent = batch, refits, 0
         self._before = handed_in_before(foresight.view)
 
-    def run(self) -> Chosen:
+    def run(self) -> GreedyChoice:
         """Choose until nothing helps, or limits or refits are used up."""
         now = self._after([])
         if now is None:  # not even what people hand in by themselves can be trained on
-            return Chosen([], np.inf, self._spent)
+            return GreedyChoice([], np.inf, self._spent)
         state, loss = now
         chosen: list[int] = []
         while True:
             liked = self._liked(state, chosen)
             if not liked:
-                return Chosen(chosen, loss, self._spent)
+                return GreedyChoice(chosen, loss, self._spent)
             if not state.retrained:  # nothing can be confirmed in this round
                 chosen = [*chosen, liked[0]]
                 continue
             found = self._step(chosen, liked, loss)
             if found is None:
-                return Chosen(chosen, loss, self._spent)
+                return GreedyChoice(chosen, loss, self._spent)
             chosen, state, loss = found
 
     def _after(self, chosen: list[int]) -> tuple[State, float] | None:

@@ -28,7 +28,7 @@ from oar.actions.sets.norms import Norm
 from oar.models import Centroids
 from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.worlds.actors.common import Mask
-from oar.worlds.deployed.model import Deployed, deployed
+from oar.worlds.deployed.model import DeployedModel, deployed
 from oar.worlds.deployed.predictions import predictions
 from oar.worlds.protocol import Array, Rows
 
@@ -160,7 +160,7 @@ def _searched(model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, r
     return best
 
 
-def _lowest(at: Deployed, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
+def _lowest(at: DeployedModel, rows: Array, goal: int, norm: Norm, radii: Array, near: Array) -> Array:
     """Return moves within balls at which the goal loss is as low as a search from earlier moves finds it."""
 
     def evaluate(moves: Array, which: Rows) -> tuple[Array, Array]:
@@ -181,7 +181,7 @@ def _lowest(at: Deployed, rows: Array, goal: int, norm: Norm, radii: Array, near
     return minimise(objective, near, first, STEPS, 1e-3).points
 
 
-def _cut_short(at: Deployed, rows: Array, moves: Array, goal: int) -> Array:
+def _cut_short(at: DeployedModel, rows: Array, moves: Array, goal: int) -> Array:
     """Return each move up to where it first is across, by bisection: across at its end, and not at its beginning."""
     low, high = np.zeros(len(rows)), np.ones(len(rows))
     for _ in range(30 if len(rows) else 0):

@@ -28,7 +28,7 @@ from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
 from oar.worlds.protocol import Array, Rows
 
 
-class Deployed(Protocol):
+class DeployedModel(Protocol):
     """A model with its parameters. Classes are by code."""
 
     def predicted(self, rows: Array) -> Rows:
@@ -56,7 +56,7 @@ class Deployed(Protocol):
         ...
 
 
-def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> Deployed:
+def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> DeployedModel:
     """Return what can be differentiated.
 
     A linear model behind a scaler is deployed as one matrix; `people` are then those whom the scaler was fitted to.
@@ -79,7 +79,7 @@ def deployed(model: Any, parameters: Any, classes: int, people: Data | None = No
 class ScaledDeployed:
     """A model that sees e = (x − centres) / scales: derivatives by x are those by e, divided by the scales."""
 
-    inner: Deployed
+    inner: DeployedModel
     centres: Array
     scales: Array
 

@@ -35,7 +35,7 @@ MOST_STEPS = {"refit": 50, "gradient": 1_000}
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class StableFit:
     """How a round's retraining went.
 
     Attributes:
@@ -98,7 +98,7 @@ class PerformativelyStable:
     def begin(self, history: Population) -> State:
         """Fit the model to what was there."""
         parameters = self.model.fit(history)
-        return State(parameters, flat(parameters), memory=Settled((), True))
+        return State(parameters, flat(parameters), memory=StableFit((), True))
 
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
@@ -115,7 +115,7 @@ class PerformativelyStable:
                     f"parameters: diverge in step {len(moved) + 1} of a round; give a smaller rate, or more l2."
                 )
             moved.append(float(np.linalg.norm(found - state.flat)))
-            settled = Settled(tuple(moved), left <= self.tolerance)
+            settled = StableFit(tuple(moved), left <= self.tolerance)
             state = State(parameters, found, memory=settled, learned_from=people)
             if left <= self.tolerance:
                 break

@@ -39,7 +39,7 @@ ACROSS = 1e-9  # of ε: how far beyond the boundary responses end
 
 
 @dataclass(frozen=True, eq=False)
-class Anticipated:
+class Forecast:
     """What the operator expects.
 
     Attributes:
@@ -128,7 +128,7 @@ class StrategicAware:
             converged = bool(direction.size and np.linalg.norm(unit - direction) <= self.tolerance)
             direction, seen = unit, people.with_features(features + self.responses(shifted, features))
         found = sign * best
-        return State(found, flat(found), memory=Anticipated(highest, plain, steps, converged))
+        return State(found, flat(found), memory=Forecast(highest, plain, steps, converged))
 
     def gets(self, matrix: Array, features: Array) -> NDArray[np.bool_]:
         """Return who is favoured (n,) by (w, b) (1, d + 1), once they have responded; favoured is z > 0."""

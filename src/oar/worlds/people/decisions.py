@@ -1,8 +1,8 @@
 """Outcomes that depend on decisions: what is on record of people once the deployed model has decided about them.
 
 Who is refused a loan has no chance to repay it; who is assigned to a school is on record there. Arrivals that have a
-method `decided` (`oar.worlds.protocol.Deciding`) say what comes of a decision, and a world asks them in every round, of
-whatever model is deployed: its own, the shadow's, or one that an operator only thinks of.
+method `decided` (`oar.worlds.protocol.DecisionArrivals`) say what comes of a decision, and a world asks them in every
+round, of whatever model is deployed: its own, the shadow's, or one that an operator only thinks of.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oar.worlds.deployed.predictions import WorldQuery, predictions, share
 from oar.worlds.protocol import Array, Crowd, Rows, State
 from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
-from oar.worlds.rounds.contributions import Act, HandedIn, RoundContributions
+from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData
 
 
 class Ledger:
@@ -40,7 +40,7 @@ class Ledger:
         return share(np.concatenate(holds)) if holds else float("nan"), tuple(found)
 
 
-def filtered_of(state: State, handed: HandedIn) -> NDArray[np.bool_]:
+def filtered_of(state: State, handed: RoundData) -> NDArray[np.bool_]:
     """Return which rows of what was handed in the operator did not train on."""
     return np.zeros(handed.people.size, dtype=bool) if state.kept is None else ~np.asarray(state.kept, dtype=bool)
 
@@ -129,7 +129,7 @@ def _coded(groups: NDArray[Any]) -> tuple[list[Any], Rows]:
     return names, np.array([names.index(group) for group in known], dtype=np.intp)[first]
 
 
-def _of_actor(act: Act, crowd: Crowd, handed: HandedIn, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
+def _of_actor(act: Act, crowd: Crowd, handed: RoundData, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
     deed, lengths = act.deed, act.lengths
     lost = handed.origin[filtered]
     return ActorRecord(

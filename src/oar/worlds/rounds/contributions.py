@@ -111,7 +111,7 @@ def handed_out(view: View) -> View:
 
 
 @dataclass(frozen=True, eq=False)
-class HandedIn:
+class RoundData:
     """What the operator gets: the people, and which position in the crowd each row comes from (−1: an added point)."""
 
     people: Population
@@ -124,7 +124,7 @@ class RoundContributions:
 
     acts: tuple[Act, ...]
     on_record: Crowd
-    handed: HandedIn
+    handed: RoundData
 
     @property
     def acting(self) -> set[str]:
@@ -132,13 +132,13 @@ class RoundContributions:
         return {act.name for act in self.acts if act.acted(self.on_record)}
 
 
-def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> HandedIn:
+def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> RoundData:
     """Return what everybody hands in together.
 
     `relabel(rows, features)` gives the codes of those who moved, and whose actor hands in no labels.
     """
     if not any(act.acted(crowd) for act in acts):
-        return HandedIn(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
+        return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
     features, codes = crowd.features.copy(), crowd.codes.copy()
     stays, judged = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
     added: list[tuple[Array, Rows]] = []
@@ -167,4 +167,4 @@ def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: An
         origin = np.append(origin, np.full(extra, -1))
     if not len(features):
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
-    return HandedIn(sealed(register.people(features, codes, weights)), sealed(origin))
+    return RoundData(sealed(register.people(features, codes, weights)), sealed(origin))

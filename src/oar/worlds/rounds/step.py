@@ -16,7 +16,7 @@ from oar.worlds.people.labels import labels_after
 from oar.worlds.people.random_streams import stream
 from oar.worlds.protocol import Crowd, Rows, State, View
 from oar.worlds.records.record import MovementLedger
-from oar.worlds.rounds.contributions import Act, HandedIn, RoundContributions, done_by, handed_in, memberships
+from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData, done_by, handed_in, memberships
 from oar.worlds.rounds.read_only import sealed
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class SimulationRound:
             spent_by=copy.copy(self._spent[actor.name]).of,
         )
 
-    def handed_in(self, acts: tuple[Act, ...], state: State) -> HandedIn:
+    def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundData:
         """Return what the operator gets, if this is deployed."""
         world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
         crowd = self.on_record(state, acts)

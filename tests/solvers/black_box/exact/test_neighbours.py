@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import oar
 from oar.actions.sets.norms import Norm
-from oar.black_boxes.refits import Asking
+from oar.black_boxes.refits import BlackBoxRefits
 from oar.plans import MemberPlan
 from oar.solvers import shortest_move
 from oar.solvers.black_box.exact import choice as outside_exact
@@ -273,7 +273,7 @@ def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole
     assert not told.violations
     assert told.loss == pytest.approx(found.claimed_loss)
     moves = grid_of_moves(norm, budget)
-    box = Asking(problem).unmoved(0)
+    box = BlackBoxRefits(problem).unmoved(0)
     logits = box.says(problem.query_features + moves).logits
     goal = problem.goal
     losses = np.logaddexp.reduce(logits, axis=1) - logits[:, goal]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import oar
-from oar.black_boxes.refits import Asking
+from oar.black_boxes.refits import BlackBoxRefits
 from oar.estimators.tree_boxes import last_to_the_left
 from oar.solvers import shortest_move
 from oar.solvers.black_box.exact import choice as outside_exact
@@ -31,7 +31,7 @@ def world(seed, tree, budget, norm=2, classes=3, size=60, dimensions=2, query_bu
 
 
 def fitted(problem):
-    return Asking(problem).unmoved(0)
+    return BlackBoxRefits(problem).unmoved(0)
 
 
 def places(problem, box):

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import DIRECTIONS, Limits
 from oar.actions.limits.links import Link, parse_links
-from oar.actions.limits.rules import Range, Ruled
+from oar.actions.limits.rules import EncodedRule, Range
 from oar.errors import choose
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
@@ -178,7 +178,7 @@ def _link(link: Link) -> dict[str, Any]:
     return {"text": link.text, "values": said.values, "changes": said.changes, "constant": said.constant}
 
 
-def _rule(rule: Ruled) -> dict[str, Any]:
+def _rule(rule: EncodedRule) -> dict[str, Any]:
     return {
         "text": rule.text,
         "columns": list(rule.names),

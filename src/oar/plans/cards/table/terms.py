@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit
 from oar.actions.limits.links import Link
-from oar.actions.limits.rules import Ruled
+from oar.actions.limits.rules import EncodedRule
 from oar.errors import choose
 from oar.people.labels import plain
 from oar.people.tables.arrays import is_frame, is_series
@@ -81,7 +81,7 @@ class TableTerms:
 
     columns: tuple[ColumnTerms, ...]
     links: tuple[Link, ...]
-    rules: tuple[Ruled, ...]
+    rules: tuple[EncodedRule, ...]
     scaler: Scaler
     scaled: str | None
 

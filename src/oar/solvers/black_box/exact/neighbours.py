@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.black_boxes.neighbours import ROUNDED, neighbours_of
-from oar.black_boxes.refits import Asking
+from oar.black_boxes.refits import BlackBoxRefits
 from oar.plans import Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
@@ -177,7 +177,7 @@ def regions_of(problem: Problem) -> Regions | None:
     losses, reached = judged_counts(problem, kinds)
     which = which.reshape(-1)
     blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
-    box = Asking(problem).unmoved(0)
+    box = BlackBoxRefits(problem).unmoved(0)
 
     def said(move: Array) -> tuple[bool, float]:
         logits = box.says((query + move)[None]).logits

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import Asking
+from oar.black_boxes.refits import BlackBoxRefits
 from oar.estimators.black_box.box import BlackBox, Box
 from oar.estimators.tree_boxes import leaf_boxes
 from oar.plans import Proposal
@@ -97,7 +97,7 @@ def leaves_of(problem: Problem) -> Leaves | None:
         return None
     if not _is_tree(model.estimator):
         return None
-    asking = Asking(problem)
+    asking = BlackBoxRefits(problem)
     box = asking.unmoved(0)
     scalers, tree = _parts(box.fitted)
     for number in range(1, 1 if model.randomised is False else SEEDS):

@@ -21,7 +21,7 @@ from oar.problem import Problem
 from oar.solvers.black_box.settings import Surrogate
 from oar.solvers.black_box.surrogate.families import able, ensemble, families
 from oar.solvers.black_box.surrogate.public_people import public_people, public_problem, themselves, with_labels
-from oar.solvers.black_box.surrogate.signals import Answers, Heard, signals_at
+from oar.solvers.black_box.surrogate.signals import Answers, ProxySignal, signals_at
 from oar.solvers.black_box.trials import TrialContribution, Trials
 
 Array = NDArray[np.float64]
@@ -47,8 +47,8 @@ class Outlook:
     deed: TrialContribution
     before: RefitResult
     predicted: RefitResult
-    still: tuple[Heard, ...] = ()
-    moved: tuple[Heard, ...] = ()
+    still: tuple[ProxySignal, ...] = ()
+    moved: tuple[ProxySignal, ...] = ()
     models: Ensemble | None = None
     told: tuple[str, ...] = ()
     asked: Problem | None = None
@@ -111,7 +111,7 @@ def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
     return problem.with_action(participants=mask, seed=None)
 
 
-def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals: tuple[Heard, ...]) -> Problem:
+def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals: tuple[ProxySignal, ...]) -> Problem:
     """Return the problem with the most useful members: the surrogates' own choice, or else by what answers gain."""
     assert problem.best is not None
     if themselves(problem.people, surrogates.people, alike=True):
@@ -125,7 +125,7 @@ def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals
     return _with_members(problem, np.argsort(-gains, kind="stable")[: problem.best.number])
 
 
-def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[Heard, ...]) -> TrialContribution:
+def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[ProxySignal, ...]) -> TrialContribution:
     plan, people = found.plan, problem.people
     own = plan.query_move if plan.query_move.any() else None
     if themselves(people, public, alike=True) or problem.levers is not None:

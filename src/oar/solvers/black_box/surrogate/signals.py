@@ -22,7 +22,7 @@ from oar.models.wrap.scaled import unscaled
 from oar.plans.refits import PlanContribution
 from oar.problem import Problem
 from oar.signals.base import refit
-from oar.solvers.discrete.integer_moves import Whole
+from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
 PRECISION = 1e-7
@@ -34,7 +34,7 @@ SHARES = (1.0, 0.5, 0.25)  # of the way to a response; whole moves are taken who
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class ProxySignal:
     """One surrogate's signal, as it applies to features in the units that people have.
 
     With e = (x − centres) / scales, behind a scaler s(x) = s_model(e) − Σ_j e_j (shift_j + spread_j e_j).
@@ -55,7 +55,7 @@ class Heard:
         return values, (slopes - self.shift - 2 * self.spread * seen) / self.scales
 
 
-def signals_at(problem: Problem, given: PlanContribution | None) -> tuple[Heard, ...]:
+def signals_at(problem: Problem, given: PlanContribution | None) -> tuple[ProxySignal, ...]:
     """Return each surrogate's signal after a refit on what people give (None: as they are)."""
     assert isinstance(problem.model, Ensemble)
     training, moves = problem.training(), None
@@ -72,12 +72,12 @@ def signals_at(problem: Problem, given: PlanContribution | None) -> tuple[Heard,
     return tuple(_heard(*part) for part in parts)
 
 
-def _heard(training: Any, model: Differentiable, parameters: Array, signal: Array) -> Heard:
+def _heard(training: Any, model: Differentiable, parameters: Array, signal: Array) -> ProxySignal:
     if isinstance(model, Scaled):
         theta, along, *scaler = training.published(parameters, signal)
-        return Heard(model, score_of(unscaled(model), theta, along), *scaler)
+        return ProxySignal(model, score_of(unscaled(model), theta, along), *scaler)
     given = getattr(training, "in_given_units", lambda vector: vector)
-    return Heard(model, score_of(model, given(parameters), given(signal)))
+    return ProxySignal(model, score_of(model, given(parameters), given(signal)))
 
 
 class Answers:
@@ -91,7 +91,7 @@ class Answers:
         self.labels = own if rows is None else rows
         self.budgets = problem.allowance.everyones(people.size)
         self.measured = None if problem.limits is None else problem.measured(False)
-        self._whole = None if self.measured is None else Whole(self.measured)
+        self._whole = None if self.measured is None else Lattice(self.measured)
 
     @property
     def width(self) -> int:
@@ -110,13 +110,13 @@ class Answers:
         moves = self._whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
         return self.measured.exactly(self._whole.settled(moves, np.zeros_like(moves)))[:-1]
 
-    def scored(self, signals: Sequence[Heard], moves: Array | None = None) -> tuple[Array, Array]:
+    def scored(self, signals: Sequence[ProxySignal], moves: Array | None = None) -> tuple[Array, Array]:
         """Return everyone's summed score (n,) and its slopes (n, d), after moves."""
         rows = self.features if moves is None else self.features + moves
         values, slopes = zip(*(one(rows, self.labels) for one in signals), strict=True)
         return np.sum(values, axis=0), np.sum(slopes, axis=0)
 
-    def to(self, signals: Sequence[Heard], rounds: int = ROUNDS) -> Array:
+    def to(self, signals: Sequence[ProxySignal], rounds: int = ROUNDS) -> Array:
         """Return everyone's answer (n, d) to the summed scores of some signals."""
         moves = np.zeros_like(self.features)
         values, slopes = self.scored(signals)
