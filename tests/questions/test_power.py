@@ -7,6 +7,7 @@ from support.centroid_problems import random_world, seeds
 from support.question_problems import QUICK, as_centroids, small_table, two_groups
 
 import oar
+from oar.questions.power import RefitCells
 
 MODELS = [
     oar.NearestCentroid(),
