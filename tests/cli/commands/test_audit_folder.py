@@ -244,11 +244,11 @@ def test_other_data_are_told(world, tmp_path):
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_labels_and_leavers_are_audited_from_their_files(tmp_path, plain):
-    numbers(40).to_csv(tmp_path / "points.csv", index=False)
+    numbers(20).to_csv(tmp_path / "points.csv", index=False)
     more = ["--plain"] if plain else []
     done(
         "plan", tmp_path / "points.csv", "--target", "kind", "--query", "2", "--goal", "1", "--budget", "0.2",
-        "--relabel", "3", "--withhold", "2", *more, "--out", tmp_path / "plan",
+        "--relabel", "2", "--withhold", "1", *more, "--out", tmp_path / "plan",
     )  # fmt: skip
     done("audit", tmp_path / "plan", tmp_path / "points.csv", "--out", tmp_path / "found.json")
     ours, theirs = audited(tmp_path / "plan")["outcome"], json.loads((tmp_path / "found.json").read_text())["outcome"]

@@ -11,7 +11,7 @@ from support.commands import done, failed, run
 
 from oar_stories.index import SCENARIOS
 
-SMALL = ("--rounds", 6, "--people", 60, "--repeats", 2)
+SMALL = ("--rounds", 4, "--people", 60, "--repeats", 2)
 FILES = {"school.png", "school.gif", "table.csv", "results.json"}
 
 
@@ -30,16 +30,16 @@ def test_everything_is_written(school):
     out, said = school
     assert names(out) == FILES
     assert "nobody acts" in said
-    assert "In year 6" in said
+    assert "In year 4" in said
     assert f"Done. Files in {out}: school.png, school.gif, table.csv, results.json" in said
     with Image.open(out / "school.png") as still:
         assert still.size[0] >= 1000
         assert len(np.unique(np.asarray(still.convert("RGB")).reshape(-1, 3), axis=0)) > 50
     with Image.open(out / "school.gif") as film:
-        assert film.n_frames == 6
+        assert film.n_frames == 4
         assert film.size[0] >= 800
         first = np.asarray(film.convert("RGB"), dtype=float)
-        film.seek(5)
+        film.seek(3)
         assert np.abs(np.asarray(film.convert("RGB"), dtype=float) - first).max() > 100  # something moves
     assert (out / "school.gif").stat().st_size < 1_500_000
 
@@ -48,10 +48,10 @@ def test_results_are_those_of_the_table(school):
     out, _ = school
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert (results["format"], results["scenario"], results["seed"]) == ("oar-scenario", "school", 3)
-    assert (results["settings"]["people"], results["settings"]["rounds"], results["quick"]) == (60, 6, False)
+    assert (results["settings"]["people"], results["settings"]["rounds"], results["quick"]) == (60, 4, False)
     assert set(results["files"]) == FILES
     rows = list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))
-    assert len(rows) == len(results["arms"]) * 2 * 6
+    assert len(rows) == len(results["arms"]) * 2 * 4
     for arm, told in results["arms"].items():
         for year in told["years"]:
             for what in ("assigned", "accuracy", "per_hour", "acting"):
