@@ -101,7 +101,7 @@ def _check_kinds(model: Any, features: Any, targets: Any) -> None:
             f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; there "
             "is nothing to check of estimators: they are recognised or only called, and audited by their own fit."
         )
-    if not isinstance(model, Differentiable):
+    if not isinstance(model, Differentiable) or model.plain_means:
         raise OptionError(
             f"model: must be one of oar.models, or one of your own (Custom, or a Differentiable), got {model!r}; "
             "nearest centroid is not differentiated, and has nothing to check."

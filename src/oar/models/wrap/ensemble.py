@@ -45,7 +45,9 @@ class Ensemble(Differentiable):
         """Refuse what cannot be trained side by side."""
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
-        if not self.models or not all(isinstance(model, Differentiable) for model in self.models):
+        if not self.models or not all(
+            isinstance(model, Differentiable) and not model.plain_means for model in self.models
+        ):
             raise DataError(f"models: must be one or more of oar.models that are trained, got {self.models!r}.")
         if len({bool(model.regresses) for model in self.models}) > 1:
             raise DataError("models: must all predict classes or all predict values, got both; leave some out.")

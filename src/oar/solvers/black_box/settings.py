@@ -48,7 +48,7 @@ class Surrogate:
         if self.models is not None:
             several = isinstance(self.models, list | tuple)
             models = tuple(self.models) if several else (self.models,)
-            if not models or not all(isinstance(model, Differentiable) for model in models):
+            if not models or not all(isinstance(model, Differentiable) and not model.plain_means for model in models):
                 raise DataError(
                     f"models: must be models of oar.models that are trained, got {self.models!r}; for centroids use "
                     "oar.models.PrototypeNetwork()."
