@@ -81,6 +81,7 @@ class Problem:
     The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`,
     limits what a plan may do to others.
 
+    >>> from oar.models import NearestCentroid
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> Problem(people, NearestCentroid(), Query([1.5], goal="yes"), Perturb(0.5))
     Problem(nearest-centroid, 3 people × 1, goal 'yes', Perturb(budget=0.5, norm=2))

@@ -161,7 +161,7 @@ def test_other_processes_join_once_that_pays(tmp_path, monkeypatch):
             super().__init__(work)
             started.append(number)
 
-    monkeypatch.setattr(running, "Processes", Spied)
+    monkeypatch.setattr(running, "ProcessExecutor", Spied)
     monkeypatch.setattr(running, "cores", lambda: 3)
     run_small(tmp_path / "short.db")
     assert started == []
