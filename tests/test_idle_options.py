@@ -71,7 +71,7 @@ ROOMS |= {
 }
 MADE_BY_OTHERS = {  # results, protocols, and what user code is handed
     "Centroids", "Model", "Sweep", "Memory", "Outcome", "Signal", "Step", "Prepared", "Back", "Path", "PulledBack",
-    "Rule", "Update", "Rollout", "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
+    "Rule", "Update", "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
     "Round", "Simulation", "State", "View", "Differentiable", "Score", "Training",
 }  # fmt: skip
 CLASSES = [getattr(room, name) for room, names in ROOMS.items() for name in names if name not in MADE_BY_OTHERS]
