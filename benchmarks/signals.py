@@ -43,7 +43,9 @@ from oar.signals import (
     Unrolled,
     refit,
 )
-from oar.solvers.descent.loop import Limits, LoopSettings, improve
+from oar.solvers.descent.descent import DescentSettings, descend
+from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.feasible.balls import FeasibleBalls
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10
@@ -139,10 +141,11 @@ class Bench:
     def gain_of_rounds(self, maker: Signal) -> float:
         """Run the outer loop, in which only the members move."""
         members = self.training.weights
-        limits = Limits(Norm(2.0), np.append(np.full(members.size, BUDGET), 0.0), np.append(members, 1.0))
+        limits = FeasibleBalls(Norm(2.0), np.append(np.full(members.size, BUDGET), 0.0), np.append(members, 1.0))
         start = np.zeros((members.size + 1, self.training.dimensions))
-        settings = LoopSettings("spectral", ROUNDS, 1e-8, time.monotonic() + PATIENCE)
-        reached = improve(self.training, maker, self.case.query, self.case.target, limits, start, settings)
+        settings = DescentSettings("spectral", ROUNDS, 1e-8, time.monotonic() + PATIENCE)
+        objective = SingleRefit(self.training, maker, self.case.query, self.case.target)
+        reached = descend(objective, limits, start, settings)
         return self.outcome.loss - min(reached.losses)
 
     def measure(self, maker: Signal) -> Measured:

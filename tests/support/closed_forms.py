@@ -14,7 +14,8 @@ from oar.actions.sets.norms import Norm
 from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.signals import Implicit
-from oar.solvers.descent.loop import LoopSettings
+from oar.solvers.descent.descent import DescentSettings
+from oar.solvers.descent.single_refit import SingleRefit
 from oar.solvers.feasible.balls import FeasibleBalls
 
 TARGET = np.zeros(1)  # of which this loss asks nothing
@@ -40,8 +41,13 @@ def limits_of(norm, radii, weights, query=0.0):
 
 
 def settings_of(response="spectral", steps=500, tolerance=1e-12, **more):
-    """Return settings of a loop without a deadline."""
-    return LoopSettings(response, steps, tolerance, np.inf, **more)
+    """Return settings of a descent without a deadline."""
+    return DescentSettings(response, steps, tolerance, np.inf, **more)
+
+
+def objective_of(training, query):
+    """Return the query's loss as what a descent lowers."""
+    return SingleRefit(training, SIGNAL, query, TARGET)
 
 
 class AverageTraining:

@@ -9,8 +9,9 @@ import oar
 from oar.models import LinearSVM, SoftmaxRegression
 from oar.signals import Implicit
 from oar.solvers.descent.corners import across, one_by_one
-from oar.solvers.descent.loop import LoopSettings
+from oar.solvers.descent.descent import DescentSettings
 from oar.solvers.descent.multistart import Search, Start
+from oar.solvers.descent.single_refit import SingleRefit
 from oar.solvers.feasible.balls import FeasibleBalls
 
 
@@ -27,8 +28,9 @@ def search_from(problem, moves):
     training = problem.model.training(problem.people)
     radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
     limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
-    loop = LoopSettings("spectral", 0, 1e-9, np.inf, tight=True)
-    search = Search((training, Implicit(), problem.query_features, problem.goal_target, limits), loop, None)
+    settings = DescentSettings("spectral", 0, 1e-9, np.inf, tight=True)
+    objective = SingleRefit(training, Implicit(), problem.query_features, problem.goal_target)
+    search = Search(objective, limits, settings)
     search.run(Start(moves))
     return search
 
@@ -63,12 +65,12 @@ def test_one_by_one_ends_where_no_single_member_is_better_off_elsewhere(norm):
     problem = few_people(LinearSVM(0.05), 4, norm)
     start = 0.8 * np.array([[1.0, 0.0]] * 5 + [[0.0, 0.0]])
     search = search_from(problem, start)
-    before = search.best.step.loss
+    before = search.best.loss
     losses = [before]
     for moves in one_by_one(search):
         search.run(Start(moves))
-        losses.append(search.best.step.loss)
-        assert search.limits.norm.length(moves).max() <= 0.8 * (1 + 1e-12)
+        losses.append(search.best.loss)
+        assert search.feasible.norm.length(moves).max() <= 0.8 * (1 + 1e-12)
     assert losses[-1] < before
     assert (np.diff(losses) < 0).all()
 

@@ -9,8 +9,9 @@ import oar
 from oar.models import LinearSVM
 from oar.signals import Implicit
 from oar.solvers.centroids.spectral import BatchedObjective, minimise
-from oar.solvers.descent.loop import LoopSettings, improve
+from oar.solvers.descent.descent import DescentSettings, descend
 from oar.solvers.descent.nonmonotone import wandering_search
+from oar.solvers.descent.single_refit import SingleRefit
 from oar.solvers.feasible.balls import FeasibleBalls
 
 
@@ -25,12 +26,11 @@ def asked(problem):
     training = problem.model.training(problem.people)
     radii = np.append(problem.allowance.everyones(problem.people.size), 0.0)
     limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
-    return training, Implicit(), problem.query_features, problem.goal_target, limits
+    return SingleRefit(training, Implicit(), problem.query_features, problem.goal_target), limits
 
 
 def loss_at(question, moves):
-    training, signal, query, target, _ = question
-    return signal.at(training, moves[:-1], query + moves[-1], target, None, 1e-10).loss
+    return question[0].at(moves, None, 1e-10).loss
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
@@ -47,9 +47,9 @@ def test_it_stays_within_limits_and_ends_below_its_start(norm):
 
 def test_with_respond_it_begins_from_the_full_response():
     question = asked(svm_problem(3, 2))
-    training, signal, query, target, limits = question
+    objective, limits = question
     stay = np.zeros((21, 3))
-    step = signal.at(training, stay[:-1], query, target, None, 1e-10)
+    step = objective.at(stay, None, 1e-10)
     slopes = np.concatenate([step.gradient, step.outcome.query_slope[None]])
     np.testing.assert_allclose(wandering_search(*question, 0, np.inf, stay, respond=True)[0], limits.respond(slopes))
     np.testing.assert_array_equal(wandering_search(*question, 0, np.inf, stay)[0], stay)
@@ -60,7 +60,7 @@ def test_it_passes_by_kinks_at_which_steps_that_never_climb_stop():
     for seed, norm in ((0, np.inf), (4, 2), (4, np.inf), (5, 2), (6, np.inf)):  # on others they end alike, or higher
         question = asked(svm_problem(seed, norm))
         start = question[-1].respond(np.random.default_rng(1).normal(size=(21, 3)))
-        downhill = improve(*question, start, LoopSettings("spectral", 250, 1e-9, np.inf, tight=True)).step.loss
+        downhill = descend(*question, start, DescentSettings("spectral", 250, 1e-9, np.inf, tight=True)).loss
         lower += loss_at(question, wandering_search(*question, 250, np.inf, start)[0]) < downhill * (1 - 1e-4)
     assert lower >= 3
 

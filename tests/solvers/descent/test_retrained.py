@@ -250,6 +250,7 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     """Descent in the opened-up variable is descent in the loss, limits hold, and outsiders stay."""
     from oar.signals import Implicit
     from oar.solvers.descent.open_ball import open_ball_search
+    from oar.solvers.descent.single_refit import SingleRefit
     from oar.solvers.feasible.balls import FeasibleBalls
 
     problem = small_problem(4, norm, budget=np.linspace(0.0, 1.0, 24))
@@ -257,7 +258,7 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     limits = FeasibleBalls(
         problem.allowance.norm, np.append(problem.allowance.everyones(24), 0.0), np.append(training.weights, 1.0)
     )
-    arguments = (training, Implicit(), problem.query_features, problem.goal_target, limits)
+    arguments = (SingleRefit(training, Implicit(), problem.query_features, problem.goal_target), limits)
     moves, steps = open_ball_search(*arguments, max_steps=60, deadline=np.inf)
     assert 0 < steps <= 60
     assert (np.linalg.norm(moves, ord=norm, axis=1) <= limits.radii * (1 + 1e-12)).all()
@@ -280,7 +281,8 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
 @pytest.mark.parametrize("search", ["armijo", "exact"])
 def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
     from oar.signals import Implicit
-    from oar.solvers.descent.loop import LoopSettings, improve
+    from oar.solvers.descent.descent import DescentSettings, descend
+    from oar.solvers.descent.single_refit import SingleRefit
     from oar.solvers.feasible.balls import FeasibleBalls
 
     problem = iris_problem(1.0)
@@ -290,15 +292,8 @@ def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
         problem.allowance.norm, np.append(np.ones(people.size), 0.0), np.append(training.weights, 1.0)
     )
     start = np.zeros((people.size + 1, people.dimensions))
-    reached = improve(
-        training,
-        Implicit(),
-        problem.query_features,
-        problem.goal_target,
-        limits,
-        start,
-        LoopSettings("frank-wolfe", 6, 0.0, np.inf, search),
-    )
+    objective = SingleRefit(training, Implicit(), problem.query_features, problem.goal_target)
+    reached = descend(objective, limits, start, DescentSettings("frank-wolfe", 6, 0.0, np.inf, search))
     assert reached.steps == 6
     assert (np.diff(reached.losses) < 0).all()
     moved = people.features + reached.moves[:-1]

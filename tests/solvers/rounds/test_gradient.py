@@ -8,7 +8,7 @@ from support.online_problems import BUDGET, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream
-from oar.solvers.rounds.gradient import Terrain
+from oar.solvers.rounds.gradient import RolloutObjective
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 
@@ -19,13 +19,13 @@ SOFTMAX = oar.SoftmaxRegression(0.1)
 def test_slopes_are_those_of_differences_through_three_rounds(model, goal_for, stay):
     rule = ExponentialMeans(0.5) if isinstance(model, oar.NearestCentroid) else GradientSteps(0.6, 2)
     problem = three_rounds(model, rule, goal_for=goal_for, query=oar.Members([1], stay=stay))
-    terrain, rng = Terrain.of(problem), np.random.default_rng(0)
+    objective, rng = RolloutObjective.of(problem), np.random.default_rng(0)
     acts = (problem.radii > 0)[:, None]  # neither history nor who asks as it is
     moves = 0.3 * rng.normal(size=(problem.radii.size, 2)) * acts
-    slopes = terrain.slopes(moves, terrain.forward(moves))
+    slopes = objective.differentiate(objective.refit(moves)).gradient
     for _ in range(3):
         way, step = rng.normal(size=moves.shape) * acts, 1e-6
-        ahead, behind = (terrain.forward(moves + sign * step * way).loss for sign in (1, -1))
+        ahead, behind = (objective.refit(moves + sign * step * way).loss for sign in (1, -1))
         assert (ahead - behind) / (2 * step) == pytest.approx((slopes * way).sum(), abs=1e-7)
 
 

@@ -9,7 +9,7 @@ from support.online_problems import BUDGET, four_in_two_rounds, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout
-from oar.solvers.rounds.gradient import Terrain, limits_of
+from oar.solvers.rounds.gradient import RolloutObjective, limits_of
 from oar.solvers.rounds.one_shot import answer
 from oar.solvers.rounds.planning import propose_online
 
@@ -68,11 +68,11 @@ def test_a_one_shot_plan_follows_from_what_is_published(tuned):
     """Each batch's answers come from (θ, v) of its round and its own rows; as many signals as the rule makes."""
     plan = oar.collective(tuned, solver="one-shot").plan
     assert [len(pairs) for pairs in plan.signals] == [1, 1, 1]
-    terrain = Terrain.of(tuned)
+    objective = RolloutObjective.of(tuned)
     stay = np.zeros_like(plan.each)
-    unmoved = terrain.forward(stay)
-    slopes = answer(terrain, unmoved.path, plan.signals)
-    np.testing.assert_allclose(slopes, terrain.slopes(stay, unmoved), atol=1e-14)
+    unmoved = objective.refit(stay)
+    slopes = answer(objective, unmoved.kept, plan.signals)
+    np.testing.assert_allclose(slopes, objective.differentiate(unmoved).gradient, atol=1e-14)
     full = limits_of(tuned).respond(slopes)
     moving = plan.each.any(axis=1)
     share = (plan.each[moving] / full[moving]).ravel()
@@ -83,25 +83,25 @@ def test_a_one_shot_plan_follows_from_what_is_published(tuned):
 def test_members_who_ask_and_move_are_answered_by_their_own_slopes_too():
     for stay in (False, True):
         problem = three_rounds(SOFTMAX, FineTune(0.3), query=oar.Members([1], stay=stay))
-        terrain = Terrain.of(problem)
-        unmoved = terrain.forward(np.zeros((problem.radii.size, 2)))
-        back = terrain.back(np.zeros((problem.radii.size, 2)), unmoved)
-        slopes = answer(terrain, unmoved.path, back.signals)
+        objective = RolloutObjective.of(problem)
+        unmoved = objective.refit(np.zeros((problem.radii.size, 2)))
+        back = objective.back(unmoved)
+        slopes = answer(objective, unmoved.kept, back.signals)
         np.testing.assert_allclose(slopes, back.gradient, atol=1e-14)
 
 
 def test_refits_that_nobody_looks_at_are_left_out():
     """Where nothing is remembered and only the last round counts, one refit a walk is enough."""
     problem = three_rounds(SOFTMAX, FullRefit())
-    terrain, walk = Terrain.of(problem), Rollout(problem)
+    objective, walk = RolloutObjective.of(problem), Rollout(problem)
     moves = 0.2 * np.random.default_rng(0).normal(size=(18, 2))
     for _ in range(2):
-        short, long = terrain.forward(moves), walk.forward(moves)
+        short, long = objective.refit(moves), walk.forward(moves)
         assert short.loss == pytest.approx(long.losses[-1], abs=1e-9)
-        assert not short.path.parameters[:2].any()
+        assert not short.kept.parameters[:2].any()
         slopes = walk.gradient(long, moves).gradient
-        np.testing.assert_allclose(terrain.slopes(moves, short), slopes, atol=1e-8)
-    assert terrain.walk.passes < walk.passes / 2
+        np.testing.assert_allclose(objective.differentiate(short).gradient, slopes, atol=1e-8)
+    assert objective.rollout.passes < walk.passes / 2
 
 
 def test_settings_are_kept_to(tuned):
@@ -195,8 +195,8 @@ def test_what_is_not_acted_in_could_gain_nothing_more():
     """At a stationary plan with shared budgets, a person's acting rows have its steepest slopes."""
     problem = three_rounds(SOFTMAX, ExponentialMeans(0.6), shared=True)
     result = oar.collective(problem)
-    terrain = Terrain.of(problem)
-    slopes = terrain.slopes(result.plan.each, terrain.forward(result.plan.each))
+    objective = RolloutObjective.of(problem)
+    slopes = objective.differentiate(objective.refit(result.plan.each)).gradient
     steep = np.linalg.norm(slopes, axis=1)
     for person in np.unique(problem.stream.who[problem.radii > 0]):
         mine = (problem.stream.who == person) & (problem.radii > 0)

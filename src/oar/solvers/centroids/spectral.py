@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.interrupts import check_interrupted
+from oar.models.fit.spectral_step import spectral_length
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -93,9 +94,8 @@ def minimise(
         accepted, new_values, new_gradients = _line_search(objective, rows, points, moves, slopes, history[rows].max(1))
         change, bend = accepted - points, new_gradients - gradients
         lengths, curvature = objective.inner(change, change, rows), objective.inner(change, bend, rows)
-        # Where curvature is not positive the model says "as far as possible": take a long step.
-        usable = (curvature > 0) & (lengths > 0)
-        alphas[rows] = np.where(usable, lengths / np.where(usable, curvature, 1.0), 10.0 * alphas[rows])
+        spectral = spectral_length(lengths, curvature, np.full(len(rows), np.inf))
+        alphas[rows] = np.where(np.isfinite(spectral), spectral, 10.0 * alphas[rows])  # no curvature: a long step
         alphas[rows] = np.clip(alphas[rows], 1e-12 * first_step[rows], 1e12 * first_step[rows])
         points, values, gradients = accepted, new_values, new_gradients
         history[rows, steps % MEMORY] = values

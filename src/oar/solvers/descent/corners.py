@@ -6,7 +6,6 @@ A gradient sees only the corner next to it. Over the way from δ to δ' a member
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -14,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.signals.base import refit
 from oar.solvers.descent.multistart import Search
-from oar.solvers.feasible.regions import FeasibleSet
+from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
 MOST_ROUNDS = 10
@@ -41,28 +39,28 @@ def across(search: Search) -> Iterator[Array]:
 
 def one_by_one(search: Search) -> Iterator[Array]:
     """Yield the best moves after single members went to another corner wherever a refit says that it helps."""
-    training, _, query, target, _ = search.asked
+    training = search.training
     for _ in range(MOST_ROUNDS):
         best = search.best
         gains, aims = _liked(search)
-        moves, loss = best.moves.copy(), best.step.loss
+        moves, loss = best.moves.copy(), best.loss
         possible = np.isfinite(gains) & (training.weights > 0)
         for place in np.argsort(-np.where(possible, gains, 0.0) * training.weights, axis=None, kind="stable"):
             kept, member = np.unravel_index(place, gains.shape)
             if not possible[kept, member]:
                 continue
-            if time.monotonic() > search.loop.deadline:
+            if search.late:
                 break
             stood = moves[member].copy()
             moves[member] = aims[kept, member]
             with suppress(NumericsError):
-                outcome = refit(training, moves[:-1].copy(), query + moves[-1], target, best.step.memory, PRECISION)
+                outcome = search.judged(moves.copy(), best.step.memory, PRECISION)
                 if outcome.loss < loss - BETTER * abs(loss):
                     loss = outcome.loss
-                    search.steps += 1
+                    search.took(1)
                     continue
             moves[member] = stood
-        if loss == best.step.loss:
+        if loss == best.loss:
             return
         yield moves
         if search.best is best:
@@ -79,9 +77,9 @@ def _liked(search: Search) -> tuple[Array, Array]:
     gains = np.full((KEPT, training.size), -np.inf)
     aims = np.repeat(moves[None, :-1], KEPT, axis=0)
     here = -best.step.gradient
-    if signal is None or time.monotonic() > search.loop.deadline or not np.isfinite(here).all():
+    if signal is None or search.late or not np.isfinite(here).all():
         return gains, aims
-    for corner in _corners(search.limits, moves, here):
+    for corner in _corners(search.feasible, moves, here):
         try:
             there = training.score_gradients(best.step.fit.parameters, training.moved(corner), signal)
         except NumericsError:  # a corner at which somebody's loss is no number

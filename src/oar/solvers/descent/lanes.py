@@ -4,7 +4,7 @@ Twice a dozen projected-gradient searches (`spectral`), whose refits are one com
 from where everybody stands and from random places, then from random places about the best of these. Compiling takes
 about two seconds, so that this pays for those who ask about the same people again and again, as a study does.
 
-Only ends are of interest. They are starts for the loop (`retrained`), which refits by other code, closes the gap and
+Only ends are of interest. They are starts for the descent (`retrained`), which refits by other code, closes the gap and
 decides; what is wrong here can cost gain, but no truth.
 """
 
@@ -31,7 +31,7 @@ from oar.solvers.feasible.balls import FeasibleBalls
 Array = NDArray[np.float64]
 LANES = 12
 STEPS = 120
-TOLERANCE = 1e-8  # a tenth of the loop's: where a search has ended, the loop's gap is closed at once
+TOLERANCE = 1e-8  # a tenth of the descent's: where a search has ended, the descent's gap is closed at once
 KEPT, ALIKE = 3, 1e-6  # ends that are returned, and the share of the loss by which two of them must differ
 MOST_PARAMETERS, MOST_WORK = 50, 500_000  # p, and n·p²: a lane's Hessian; beyond, a refit takes longer than its call
 CONVERGED = 1e-6  # how tight the refit to unmoved people is, which only shows that there is one

@@ -2,7 +2,7 @@
 
 A step is accepted if it ends below the worst of the last few (Grippo, Lampariello & Lucidi 1986), not below the last.
 At a kink of the loss, as hinges have them, steps that must never climb get ever shorter along it; these jump over it.
-The best moves seen are returned, and the loop, which never climbs, finishes what this begins.
+The best moves seen are returned, and the descent, which never climbs, finishes what this begins.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Training
-from oar.signals.base import Memory, Signal
+from oar.signals.base import Memory
 from oar.solvers.centroids.spectral import BatchedObjective, Rows, minimise
-from oar.solvers.feasible.regions import FeasibleSet
+from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
 PRECISION = 1e-10  # of refits: the change of slopes between two steps must not be noise
@@ -22,10 +22,7 @@ ONE = np.zeros(1, dtype=np.intp)  # the only problem, as `minimise` counts them
 
 
 def wandering_search(
-    training: Training,
-    signal: Signal,
-    query: Array,
-    target: Array,
+    objective: SingleRefit,
     limits: FeasibleSet,
     max_steps: int,
     deadline: float,
@@ -41,11 +38,11 @@ def wandering_search(
     def evaluate(points: Array, rows: Rows) -> tuple[Array, Array]:
         nonlocal memory
         moves = points[0]
-        step = signal.at(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
+        step = objective.at(moves, memory, PRECISION)
         memory = step.memory
         return np.array([step.loss]), step.slopes[None]
 
-    objective = BatchedObjective(
+    batch = BatchedObjective(
         evaluate=evaluate,
         project=lambda points, rows: limits.project(points[0])[None],
         inner=lambda left, right, rows: np.array([limits.slope(left[0], np.zeros_like(right[0]), right[0])]),
@@ -57,5 +54,5 @@ def wandering_search(
         moves = limits.respond(slopes[0])
         _, slopes = evaluate(moves[None], ONE)
     first = np.array([FIRST * limits.span(slopes[0])])
-    found = minimise(objective, moves[None], first, max_steps, 0.0, deadline)
+    found = minimise(batch, moves[None], first, max_steps, 0.0, deadline)
     return found.points[0], found.steps

@@ -7,7 +7,7 @@ With δ_i = ε_i u_i / √(1 + ‖u_i‖²) every u is allowed, so a quasi-Newto
 with g_i the gradient in member i's move. A box is a ball of one dimension for every feature. From where everybody
 stands moves grow slowly, which at large budgets ends in better minima than a full response to the first signal does.
 Where the loss has kinks, as with hinges, quasi-Newton steps pass by kinks at which projected gradients stall (Lewis &
-Overton 2013). Members reach the edge of their ball only in the limit, so the loop finishes what this begins.
+Overton 2013). Members reach the edge of their ball only in the limit, so the descent finishes what this begins.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models.training import Training
-from oar.signals.base import Memory, Signal
-from oar.solvers.feasible.regions import FeasibleSet
+from oar.signals.base import Memory
+from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
 PRECISION = 1e-9
@@ -30,10 +30,7 @@ INWARDS = 0.97
 
 
 def open_ball_search(
-    training: Training,
-    signal: Signal,
-    query: Array,
-    target: Array,
+    objective: SingleRefit,
     limits: FeasibleSet,
     max_steps: int,
     deadline: float,
@@ -49,8 +46,8 @@ def open_ball_search(
     radii = limits.radii[movers, None]
     # Measured by Σ w̄ ‖u‖², so that neither the number of members nor unequal weights change the path.
     scale = np.sqrt(limits.weights[movers] * movers.size)[:, None]
-    shape = (movers.size, query.size)
-    everyone = np.zeros((limits.radii.size, query.size))
+    shape = (movers.size, objective.query.size)
+    everyone = np.zeros((limits.radii.size, objective.query.size))
     memory = _Last()
     if not max_steps or not movers.size or time.monotonic() > deadline:
         return everyone, 0
@@ -67,7 +64,7 @@ def open_ball_search(
 
     def evaluate(free: Array) -> tuple[float, Array]:
         moves, opened, length = moves_of(free)
-        step = signal.at(training, moves[:-1].copy(), query + moves[-1], target, memory.last, PRECISION)
+        step = objective.at(moves.copy(), memory.last, PRECISION)
         memory.last = step.memory
         slopes = step.slopes[movers]
         inner = radii / length * (slopes - inner_product(slopes, opened) * opened / length**2)

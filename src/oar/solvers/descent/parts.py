@@ -1,7 +1,6 @@
-"""Collective recourse for people who are not in memory: the one loop, with a walk in place of moves.
+"""Collective recourse for people who are not in memory: the one descent, with a signal path in place of moves.
 
-The steps are those of `loop`: spectral projected gradient on true refits, with Armijo's search. A step of the outer
-loop reads the data
+A step of the descent reads the data
 
     once        to take the step, and to look at the risk where it leads (which the refit would ask for first)
     r times     for what else the refit needs, most often four gradients, seldom a Hessian
@@ -21,15 +20,13 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OptionError
-from oar.interrupts import check_interrupted
 from oar.models.training import Fit
 from oar.plans import Proposal
 from oar.plans.parts_plan import SignalPathPlan
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals.implicit import Implicit
-from oar.solvers.descent.line_search import MOST_TRIALS, SUFFICIENT
-from oar.solvers.descent.loop import BEGIN, FAR, FINEST, ROUNDING
+from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings, Point, descend
 from oar.solvers.descent.retrained import CLEAR, ENDED, TIGHT
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.settings import ProjectedGradient, as_solver
@@ -41,19 +38,95 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """A walk, the refit at its end with the query's loss, and the signal there."""
+class FittedPoint:
+    """What is kept of a refit to people in parts: the fit, ∇_θ of the query's loss, and once it is known v."""
 
-    walk: SignalPath
     fit: Fit
-    loss: float
     pull: np.ndarray
     signal: np.ndarray | None = None
 
-    @property
-    def reach(self) -> float:
-        """‖v‖, by which a loose refit leaves the loss uncertain."""
-        return 1.0 if self.signal is None else max(1.0, float(np.linalg.norm(self.signal)))
+
+class PartsObjective:
+    """Refits as sums over parts: moves are a signal path, gradients a stride of length 0 (θ and v)."""
+
+    def __init__(self, problem: Problem, training: StreamedTraining, tolerance: float) -> None:
+        """`tolerance` is that of the solves with the Hessian."""
+        self._problem, self._training, self._tolerance = problem, training, tolerance
+
+    def refit(self, moves: SignalPath, near: Point | None, precision: float) -> Point:
+        """Return the point of a path."""
+        training, problem = self._training, self._problem
+        start = training.start() if near is None else near.kept.fit.parameters
+        fit = training.fit(training.moved(moves), start, precision)
+        loss, pull, _ = training.goal(fit.parameters, problem.query_features, problem.goal_target)
+        return Point(moves, loss, FittedPoint(fit, pull), fit.converged, fit.residual)
+
+    def tighten(self, point: Point, precision: float) -> Point:
+        """Return the same point, refitted more tightly."""
+        tighter = self.refit(point.moves, point, precision)
+        kept = replace(tighter.kept, signal=point.kept.signal)
+        return replace(tighter, kept=kept, gradient=point.gradient, signal_norm=point.signal_norm)
+
+    def differentiate(self, point: Point, near: Point | None) -> Point:
+        """Return the same point with θ and v, from which everyone's gradient follows."""
+        fit, start = point.kept.fit, None if near is None else near.kept.signal
+        signal = self._training.solve(fit, point.kept.pull, start, self._tolerance)
+        norm = max(1.0, float(np.linalg.norm(signal)))
+        gradient = self._training.stride(fit, signal)
+        return replace(point, kept=replace(point.kept, signal=signal), gradient=gradient, signal_norm=norm)
+
+
+class PathsInBalls:
+    """Everyone's ball, for moves that are a signal path: each question is one pass over the data."""
+
+    def __init__(self, training: StreamedTraining, largest: float) -> None:
+        """`largest` is the largest budget."""
+        self._training, self._largest = training, largest
+        self._seen, self._slope = PathSums(), 0.0
+
+    def project(self, moves: SignalPath) -> SignalPath:
+        """Return the path: each of its steps ends within everyone's ball."""
+        return moves
+
+    def respond(self, gradient: Stride) -> SignalPath:
+        """Return everyone's full response."""
+        return SignalPath((replace(gradient, length=FAR * self.span(gradient)),))
+
+    def ahead(self, moves: SignalPath, gradient: Stride, length: float) -> tuple[SignalPath, float]:
+        """Return the path with a projected step more, and the slope of the way there."""
+        stride = replace(gradient, length=length)
+        self._slope = self._training.advance(moves, stride)
+        return moves.then(stride), self._slope
+
+    def slope(self, gradient: Stride, moves: SignalPath, aim: SignalPath) -> float:
+        """Return the slope of the way to an aim."""
+        return self._training.advance(moves, aim.strides[-1])
+
+    def between(self, moves: SignalPath, aim: SignalPath, share: float) -> SignalPath:
+        """Return the path at this share of its last step."""
+        if share == 1:
+            return aim
+        stride = replace(aim.strides[-1], share=share)
+        self._training.advance(moves, stride)
+        return moves.then(stride)
+
+    def gap(self, moves: SignalPath, gradient: Stride) -> float:
+        """Return the Frank–Wolfe gap."""
+        self._seen = self._training.compare(moves, gradient, None)
+        return self._seen.gap
+
+    def span(self, gradient: Stride) -> float:
+        """Return the step at which the steepest of the gradients that were seen last makes the largest budget."""
+        return self._largest / self._seen.steepest if self._seen.steepest > 0 else 1.0
+
+    def compare(
+        self, before: tuple[SignalPath, Stride], after: tuple[SignalPath, Stride]
+    ) -> tuple[float, float, float]:
+        """Return ⟨s, s⟩, ⟨s, y⟩ and the gap: of y, the change of gradients, the old half is known from the slope."""
+        (last, _), (moves, gradient) = before, after
+        self._seen = self._training.compare(moves, gradient, last)
+        curvature = self._seen.along - moves.strides[-1].share * self._slope
+        return self._seen.squared, curvature, self._seen.gap
 
 
 def solve(problem: Problem, solver: Any, signal: Any, on_step: OnStep | None = None) -> Proposal:
@@ -90,54 +163,64 @@ class _Run:
 
     def __init__(self, problem: Problem, settings: ProjectedGradient, signal: Any, on_step: OnStep | None) -> None:
         self.problem, self.settings, self._on_step = problem, settings, on_step
-        self._tolerance = TOLERANCE if settings.tolerance is None else settings.tolerance
-        self._most = MOST_STEPS if settings.max_steps is None else settings.max_steps
-        self._deadline = time.monotonic() + settings.time_limit
+        tolerance = TOLERANCE if settings.tolerance is None else settings.tolerance
+        most = MOST_STEPS if settings.max_steps is None else settings.max_steps
+        self._settings = DescentSettings("spectral", most, tolerance, time.monotonic() + settings.time_limit)
         self._solved = signal.tolerance if isinstance(signal, Implicit) else Implicit().tolerance
         self._before = replace(problem.people.engine.traffic)  # type: ignore[attr-defined]
         self.training = StreamedTraining(problem)
         radii = problem.allowance
         self._largest = radii.budget if isinstance(radii.budget, float) else float(np.max(radii.budget))
+        self._objective = PartsObjective(problem, self.training, self._solved)
+        self._feasible = PathsInBalls(self.training, self._largest)
         self.steps = 0
 
     def proposal(self) -> Proposal:
         """Search, and say what was found."""
-        problem, training = self.problem, self.training
-        unmoved = self._refitted(SignalPath(), None, BEGIN)
-        best, gap, ended = self._improved(unmoved)
-        shift = self._shift(unmoved.fit, best.loss)
+        problem, training, objective = self.problem, self.training, self._objective
+        unmoved = objective.refit(SignalPath(), None, BEGIN)
+        found = self._descended(unmoved)
+        shift = self._shift(unmoved.kept.fit, found.loss)
         if shift is not None:
-            begun = self._refitted(SignalPath((), shift), unmoved, BEGIN)
-            other, its_gap, why = self._improved(begun)
-            if other.loss < best.loss:
-                best, gap, ended = other, its_gap, why
-        final = best
-        if best.reach * best.fit.residual > CLEAR * abs(best.loss):
-            final = self._refitted(best.walk, best, TIGHT)
-        assert best.signal is not None
+            found = min(found, self._descended(objective.refit(SignalPath((), shift), unmoved, BEGIN)), key=_loss)
+        best = final = found.point
+        if best.signal_norm * best.residual > CLEAR * abs(best.loss):
+            final = objective.refit(best.moves, best, TIGHT)
+        closed = found.ended == "closed"
         return Proposal(
             plan=SignalPathPlan(
                 problem,
                 np.zeros(problem.people.dimensions),
-                best.walk,
+                best.moves,
                 training.spec,
-                training.in_given_units(best.fit.parameters),
-                training.in_given_units(best.signal),
+                training.in_given_units(best.kept.fit.parameters),
+                training.in_given_units(best.kept.signal),
                 training,
             ),
             solver="projected-gradient",
             claimed_loss=final.loss,
-            gap=gap,
+            gap=found.gap,
             bound=problem.model.least_loss,
             exact=False,
             impossible=False,
-            finished=ended == "closed",
-            ended="" if ended == "closed" else ENDED[ended],
+            finished=closed,
+            ended="" if closed else ENDED[found.ended],
             steps=self.steps,
             passes=training.passes,
             note=self._note(),
-            residual=final.fit.residual,
+            residual=final.residual,
         )
+
+    def _descended(self, began: Point) -> DescentEnd:
+        """Descend from a point; steps are counted on from those before."""
+        before = self.steps
+
+        def counted(number: int, loss: float, gap: float) -> None:
+            self.steps = before + number
+            if self._on_step is not None:
+                self._on_step(self.steps, loss, gap)
+
+        return descend(self._objective, self._feasible, began.moves, self._settings, counted, began)
 
     def _note(self) -> str:
         people = self.training.people
@@ -145,82 +228,6 @@ class _Run:
         told = f" Workers were sent a signal and sent sums back: {sent}." if sent.rounds else ""
         parts = "1 part" if len(people.parts) == 1 else f"{len(people.parts):,} parts"
         return f"Read in {parts}. H v = g was solved to {self._solved:.0e} of ‖g‖.{told}"
-
-    def _refitted(self, walk: SignalPath, near: Place | None, precision: float) -> Place:
-        training, problem = self.training, self.problem
-        start = training.start() if near is None else near.fit.parameters
-        fit = training.fit(training.moved(walk), start, precision)
-        loss, pull, _ = training.goal(fit.parameters, problem.query_features, problem.goal_target)
-        return Place(walk, fit, loss, pull)
-
-    def _signalled(self, place: Place, before: Place | None) -> Place:
-        start = None if before is None else before.signal
-        return replace(place, signal=self.training.solve(place.fit, place.pull, start, self._solved))
-
-    def _span(self, seen: PathSums) -> float:
-        """Return the step at which the steepest gradient makes the largest budget: the unit of steps."""
-        return self._largest / seen.steepest if seen.steepest > 0 else 1.0
-
-    def _improved(self, place: Place) -> tuple[Place, float, str]:
-        """Lower the loss until the gap closes or the settings say stop; return where, the gap there, and why."""
-        training = self.training
-        place = self._signalled(place, None)
-        seen = training.compare(place.walk, self._stride(place), None)
-        alpha, careful, taken = FAR * self._span(seen), False, 0
-        while True:
-            check_interrupted()
-            ended = self._ended(place.loss, seen.gap, taken)
-            if ended:
-                return place, seen.gap, ended
-            stride = self._stride(place, alpha)
-            slope = training.advance(place.walk, stride)
-            precision = FINEST if careful else float(np.clip(1e-2 * -slope / place.reach, FINEST, 1e-6))
-            if (careful or place.reach * place.fit.residual > 0.1 * -slope) and place.fit.residual > FINEST:
-                tighter = self._refitted(place.walk, place, precision)
-                place = replace(tighter, signal=place.signal)
-            found = self._searched(place, stride, slope, precision)
-            if found is None or not found.loss < place.loss - ROUNDING * abs(place.loss):
-                if careful:
-                    return place, seen.gap, "stalled"
-                careful, alpha = True, min(alpha, self._span(seen))
-                continue
-            careful, last = False, place
-            place = self._signalled(found, last)
-            seen = training.compare(place.walk, self._stride(place), last.walk)
-            # Barzilai–Borwein, ⟨s, s⟩ / ⟨s, y⟩: of y, the change of gradients, the old half is known from the slope.
-            bend, far = seen.along - place.walk.strides[-1].share * slope, FAR * self._span(seen)
-            alpha = min(seen.squared / bend, far) if bend > 0 else far
-            taken, self.steps = taken + 1, self.steps + 1
-            if self._on_step is not None:
-                self._on_step(self.steps, place.loss, seen.gap)
-
-    def _stride(self, place: Place, length: float = 0.0) -> Stride:
-        assert place.signal is not None
-        return self.training.stride(place.fit, place.signal, length)
-
-    def _searched(self, place: Place, stride: Stride, slope: float, precision: float) -> Place | None:
-        """Shorten the way until the loss falls enough (Armijo); None if it never does."""
-        if not slope < 0:
-            return None
-        share = 1.0
-        for _ in range(MOST_TRIALS):
-            if share < 1:
-                self.training.advance(place.walk, replace(stride, share=share))
-            trial = self._refitted(place.walk.then(replace(stride, share=share)), place, precision)
-            loss = trial.loss if trial.fit.converged and np.isfinite(trial.loss) else np.inf
-            if loss <= place.loss + SUFFICIENT * share * slope:
-                return trial
-            rise = loss - place.loss - share * slope
-            guess = -slope * share**2 / (2 * rise) if 0 < rise < np.inf else 0.5 * share
-            share = float(np.clip(guess, 0.1 * share, 0.5 * share))
-        return None
-
-    def _ended(self, loss: float, gap: float, steps: int) -> str:
-        if gap <= self._tolerance * abs(loss):
-            return "closed"
-        if steps >= self._most:
-            return "steps"
-        return "time" if time.monotonic() > self._deadline else ""
 
     def _shift(self, unmoved: Fit, loss: float) -> np.ndarray | None:
         """Return minus the query's own best move where that does better than what was found, and all may make it."""
@@ -231,3 +238,7 @@ class _Run:
         shared = shared if isinstance(shared, float) else float(np.min(shared))
         own = best_own_move(problem, self.training, shared, unmoved, self.settings)
         return -own.move if own.loss < loss else None
+
+
+def _loss(end: DescentEnd) -> float:
+    return end.loss

@@ -1,12 +1,12 @@
-"""Collective and joint recourse for models that are refitted in the loop.
+"""Collective and joint recourse for models that are refitted in a descent.
 
-The loop starts from where everybody stands, with a full response to the first signal. If it is not done after some
+The descent starts from where everybody stands, with a full response to the first signal. If it is not done after some
 steps, the budget is large (the loss is far from linear in the moves); if it stalls, the loss has kinks. Then there is a
 second start from moves that were grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting
 budgets grow. With networks the second start takes small steps, because their loss is never close to linear.
 
 Where everyone may move and training is translation-equivariant, "all members move by minus the query's best move" gives
-the query exactly what that move of its own would; if the loop ends above that, it starts from there too, so that the
+the query exactly what that move of its own would; if the descent ends above that, it starts from there too, so that the
 collective is never worse than an individual who may move as far as every member may. Where steps are quick, or where
 they are asked for, random starts follow (`starts`). All starts get a few steps, the better half of them goes on for
 twice as many, and so on (`search`).
@@ -38,8 +38,9 @@ from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
-from oar.solvers.descent.loop import BEGIN, FAR, LoopEnd, LoopSettings, reach_of
+from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings
 from oar.solvers.descent.multistart import Search, Start
+from oar.solvers.descent.single_refit import SingleRefit, signalled
 from oar.solvers.descent.starts import other_starts
 from oar.solvers.discrete.exchanges import made_whole
 from oar.solvers.discrete.integer_moves import Lattice
@@ -92,8 +93,8 @@ def solve(
         training = CostUnits(training, measured.columns, measured.costs, point)
         point = training.point
     convex, smooth = problem.model.convex, problem.model.smooth
-    loop = replace(_loop_settings(settings), from_scratch=not convex, tight=not smooth)
-    search = Search((training, maker, point, problem.goal_target, limits), loop, on_step)
+    objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not convex)
+    search = Search(objective, limits, replace(_descent_settings(settings), tight=not smooth), on_step)
     stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
@@ -103,7 +104,7 @@ def solve(
     )
     if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
         step = maker.differentiate(training, unmoved, None)
-        search.reached = [LoopEnd(stay, step, np.inf, 0, 0, [step.loss], "steps")]
+        search.begin(DescentEnd(signalled(stay, step), np.inf, [step.loss], "steps"))
     else:
         search.run(Start(stay, FAR), unmoved)
     known = [start if measured is None else start[:, measured.columns] * measured.costs for start in starts]
@@ -111,12 +112,12 @@ def solve(
     for start in () if whole_only else chain(map(Start, known), others):
         with suppress(NumericsError):  # where it cannot be refitted, other starts stand
             search.run(start)
-        if search.best.step.loss <= problem.model.least_loss:
+        if search.best.loss <= problem.model.least_loss:
             break  # nothing can be better
     if not whole_only:
         search.carried_on()
     if measured is not None:
-        made_whole(problem, search, measured, unmoved, known)
+        search.begin(made_whole(problem, search, measured, unmoved, known))
     best, final = _judged_tightly(search, stay, unmoved)
     # Rules only choose among moves, so what is proved goes by the limits without them.
     stuck = measured is not None and FeasibleRegions(measured.unruled, limits.weights).nobody_moves
@@ -175,27 +176,26 @@ def _limits(
     return FeasibleBalls(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
 
 
-def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[LoopEnd, Outcome]:
-    """Return the best moves and what a tight refit says of them: the loop's own are only as tight as its steps needed.
+def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[DescentEnd, Outcome]:
+    """Return the best moves and what a tight refit says of them: the descent's own are only as tight as its steps needed.
 
     Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
     and staying put.
     """
-    if not search.loop.from_scratch:
+    if not search.objective.from_scratch:
         return search.best, _tightly(search, search.best)
     candidates = [*search.reached[:MOST_JUDGED], search.improved(stay, 0, began=unmoved)]
     judged = [(one, _tightly(search, one)) for one in candidates]
     return min(judged, key=lambda pair: pair[1].loss)
 
 
-def _tightly(search: Search, reached: LoopEnd) -> Outcome:
-    training, _, query, target, _ = search.asked
-    step, scratch = reached.step, search.loop.from_scratch
-    if not scratch and reach_of(step) * step.fit.residual <= CLEAR * abs(step.loss):
+def _tightly(search: Search, reached: DescentEnd) -> Outcome:
+    step, point = reached.step, reached.point
+    scratch = search.objective.from_scratch
+    if not scratch and point.signal_norm * point.residual <= CLEAR * abs(point.loss):
         return step.outcome
     with suppress(NumericsError):
-        memory = None if scratch else step.memory
-        return refit(training, reached.moves[:-1], query + reached.moves[-1], target, memory, TIGHT)
+        return search.judged(reached.moves, None if scratch else step.memory, TIGHT)
     return step.outcome
 
 
@@ -223,15 +223,15 @@ def _trustworthy(maker: Signal, training: Training) -> bool:
     return maker.exact and not getattr(training, "damping", 0.0) and not getattr(training, "inexact", "")
 
 
-def _loop_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> LoopSettings:
+def _descent_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> DescentSettings:
     if isinstance(settings, OneShot):
-        return LoopSettings("frank-wolfe", 1, 0.0, np.inf)
+        return DescentSettings("frank-wolfe", 1, 0.0, np.inf)
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
     assert settings.max_steps is not None
     assert settings.tolerance is not None
     deadline = time.monotonic() + settings.time_limit
     search = getattr(settings, "line_search", "armijo")
-    return LoopSettings(kind, settings.max_steps, settings.tolerance, deadline, search)
+    return DescentSettings(kind, settings.max_steps, settings.tolerance, deadline, search)
 
 
 def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:

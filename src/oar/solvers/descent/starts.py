@@ -1,4 +1,4 @@
-"""Where the loop may start, beside where everybody stands.
+"""Starts of the descent, beside where everybody stands.
 
 Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps and by steps that may climb;
 at random, in several ways; and on the corners across the ball. Which ones depends on how the search went so far.
@@ -6,7 +6,6 @@ at random, in several ways; and on the corners across the ball. Which ones depen
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -20,11 +19,10 @@ from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.people import Population
 from oar.problem import Problem
-from oar.signals.base import refit
 from oar.solvers.descent.corners import across, one_by_one
 from oar.solvers.descent.multistart import PATIENCE, SLOWLY, WORTH_IT, Search, Start
 from oar.solvers.descent.open_ball import opened
-from oar.solvers.feasible.regions import FeasibleRegions, FeasibleSet
+from oar.solvers.feasible.sets import FeasibleSet
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.settings import ProjectedGradient
 
@@ -45,21 +43,22 @@ MOST_ONE_BY_ONE = 500  # numbers: of members' moves
 
 def _grown(search: Search, stay: Array) -> Array:
     """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
-    limits = search.limits
+    limits = search.feasible
     if search.opens:
         return search.open_ball()
     moves = stay
     for share in GROWTH:
-        moves = search.improved(moves, min(GROWTH_STEPS, search.loop.max_steps), limits.smaller(share)).moves
+        moves = search.improved(moves, min(GROWTH_STEPS, search.settings.max_steps), limits.smaller(share)).moves
     return moves
 
 
 def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield more places to start from; which ones depends on how the search went so far."""
-    if not search.loop.max_steps:  # what is promised without any step
+    if not search.settings.max_steps:  # what is promised without any step
         yield from _opposite(problem, settings, search, unmoved)
         return
-    people, loop = problem.people, search.loop
+    people, loop = problem.people, search.settings
+    from_scratch = search.objective.from_scratch
     stay = np.zeros_like(search.best.moves)
     ended, smooth = search.best.ended, problem.model.smooth
     kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
@@ -68,7 +67,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
     if loop.response == "spectral" and (kinked or large or restarts):
         yield Start(_grown(search, stay))
     # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
-    if restarts or (loop.from_scratch and ended != "closed" and loop.response == "spectral"):
+    if restarts or (from_scratch and ended != "closed" and loop.response == "spectral"):
         yield Start(stay)
     yield from _opposite(problem, settings, search, unmoved)
     wanders = restarts and not smooth and loop.response == "spectral"
@@ -79,7 +78,7 @@ def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) 
         yield from _past_kinks(people, search, drawn)
     elif restarts:
         yield from _at_random(problem, search, drawn)
-    if restarts and search.limits.norm.p != 2 and not search.agreed and not loop.from_scratch:
+    if restarts and search.feasible.norm.p != 2 and not search.agreed and not from_scratch:
         yield from _screened(people, search, _drawn(search, SCREENED * restarts, [seed, 3]), max(1, restarts // 3))
     if restarts:
         yield from _other_corners(search)
@@ -92,29 +91,29 @@ def _screened(people: Population, search: Search, drawn: Iterator[Array], kept: 
     """Yield what a few steps made of many random starts, the best of them only: balls with corners have many minima."""
     ends: list[tuple[float, int, Array]] = []
     for number, draw in enumerate(drawn):
-        if time.monotonic() > search.loop.deadline:
+        if search.late:
             break
         with suppress(NumericsError):
-            corners = search.limits.respond(draw[_own_places(people)])
-            reached = search.improved(corners, min(SCREENING, search.loop.max_steps), longest=SLOWLY)
-            ends = sorted([*ends, (reached.step.loss, number, reached.moves)], key=lambda end: end[:2])[:kept]
+            corners = search.feasible.respond(draw[_own_places(people)])
+            reached = search.improved(corners, min(SCREENING, search.settings.max_steps), longest=SLOWLY)
+            ends = sorted([*ends, (reached.loss, number, reached.moves)], key=lambda end: end[:2])[:kept]
     yield from (Start(moves) for _, _, moves in ends)
 
 
 def _other_corners(search: Search) -> Iterator[Start]:
     """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
-    if search.training.dimensions <= MOST_AXES and not isinstance(search.limits, FeasibleRegions):
+    if search.training.dimensions <= MOST_AXES and search.feasible.is_ball:
         yield from map(Start, across(search))
         numbers = search.training.size * search.training.dimensions
-        if numbers <= MOST_ONE_BY_ONE and not search.loop.from_scratch:
+        if numbers <= MOST_ONE_BY_ONE and not search.objective.from_scratch:
             yield from map(Start, one_by_one(search))
 
 
 def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
     """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
-    people, limits = problem.people, search.limits
-    if isinstance(limits, FeasibleRegions):  # where each has limits of its own, few may all move alike
-        if search.loop.max_steps > 1:
+    people, limits = problem.people, search.feasible
+    if not limits.is_ball:  # where each has limits of its own, few may all move alike
+        if search.settings.max_steps > 1:
             yield from _found_better(search, other_ways(problem, search.best.step.slopes, limits.respond))
         return
     # People without weight do not matter.
@@ -124,7 +123,7 @@ def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> 
         return
     starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
     own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))
-    if own.loss < search.best.step.loss or getattr(settings, "restarts", False):
+    if own.loss < search.best.loss or getattr(settings, "restarts", False):
         shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
         yield Start(limits.project(shares[:, None] * own.move))
 
@@ -144,11 +143,10 @@ def other_ways(problem: Problem, slopes: Array, respond: Callable[[Array], Array
 
 def _found_better(search: Search, found: Iterator[Array]) -> Iterator[Start]:
     """Yield moves as starts that are better than the best by a refit of their own."""
-    training, _, query, target, _ = search.asked
     for moves in found:
         with suppress(NumericsError):
-            outcome = refit(training, moves[:-1], query + moves[-1], target, None, PRECISION)
-            if outcome.loss < search.best.step.loss:
+            outcome = search.judged(moves, None, PRECISION)
+            if outcome.loss < search.best.loss:
                 yield Start(moves)
 
 
@@ -158,13 +156,13 @@ def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[A
     From everyone's full response, from moves grown slowly, and from where everybody stands; then by turns from the edge
     of everyone's limits, from near where they stand, and from the edge with everyone on the same side.
     """
-    limits = search.limits
+    limits = search.feasible
     yield from _found(lambda: search.wandered(stay, respond=True))
     if search.opens:
         yield from _found(lambda: search.wandered(search.open_ball()))
     yield from _found(lambda: search.wandered(stay))
     for number, draw in enumerate(drawn):
-        if time.monotonic() > search.loop.deadline:
+        if search.late:
             return
         heading = draw[_own_places(people)]
         kinds = (
@@ -182,9 +180,9 @@ def _shaken(people: Population, search: Search, drawn: Iterator[Array]) -> Itera
     """
     from scipy.special import ndtr
 
-    limits, places = search.limits, _own_places(people)
+    limits, places = search.feasible, _own_places(people)
     for number, (who, where) in enumerate(zip(drawn, drawn, strict=False)):  # two draws for each
-        if time.monotonic() > search.loop.deadline:
+        if search.late:
             return
         best, share = search.best.moves, SHAKEN[number % len(SHAKEN)]
         chances, heading = 2 * ndtr(who[places]) - 1, where[places]
@@ -220,8 +218,8 @@ def _own_places(people: Population) -> NDArray[np.intp]:
 
 def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
     """Yield random starts of several kinds by turns."""
-    for kind in random_kinds(problem, search.limits, drawn):
-        if time.monotonic() > search.loop.deadline or search.agreed:
+    for kind in random_kinds(problem, search.feasible, drawn):
+        if search.late or search.agreed:
             return
         yield Start(kind(search.best.moves))
 
@@ -268,10 +266,10 @@ def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> I
     yield from _reopened(search)
     without = search.best
     for number, draw in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
-        if time.monotonic() > search.loop.deadline:
+        if search.late:
             return
         heading = draw[_own_places(people)]
-        yield Start(search.limits.respond(heading))
+        yield Start(search.feasible.respond(heading))
         yield Start(search.open_ball(WIDTHS[number % len(WIDTHS)] * heading))
     if search.best is not without:
         yield from _reopened(search)
@@ -280,7 +278,7 @@ def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> I
 def _reopened(search: Search) -> Iterator[Start]:
     """Yield what quasi-Newton steps find from the best point, as long as that helps."""
     for _ in range(MOST_REOPENED):
-        before = search.best.step.loss
-        yield from _found(lambda: search.open_ball(opened(search.best.moves, search.limits)))
-        if search.best.step.loss > before - WORTH_IT * abs(before) or time.monotonic() > search.loop.deadline:
+        before = search.best.loss
+        yield from _found(lambda: search.open_ball(opened(search.best.moves, search.feasible)))
+        if search.best.loss > before - WORTH_IT * abs(before) or search.late:
             return

@@ -5,14 +5,13 @@ highest estimated gains, as many as lower the loss most; a refit decides. What n
 between, with what is left of everyone's budget. With few people the same is done column by column at the end, and then
 person by person, each by a refit of its own.
 
-Where the loop has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the level
+Where the descent has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the level
 with the largest share, whole steps towards staying, and what no longer fits is given up), and exchanges go on from
 there; the better of that and of exchanges from where everybody stands counts.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,9 +23,10 @@ from oar.actions.sets.cost_region import CostRegion
 from oar.errors import NumericsError
 from oar.models.wrap.cost_units import CostUnits
 from oar.problem import Problem
-from oar.signals.base import Outcome, refit
-from oar.solvers.descent.loop import LoopEnd
+from oar.signals.base import Outcome
+from oar.solvers.descent.descent import DescentEnd
 from oar.solvers.descent.multistart import SLOWLY, Search
+from oar.solvers.descent.single_refit import signalled
 from oar.solvers.descent.starts import other_ways
 from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Lattice
 from oar.solvers.feasible.regions import FeasibleRegions
@@ -43,59 +43,60 @@ MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 def made_whole(
     problem: Problem, search: Search, measured: CostRegion, unmoved: Outcome, known: Sequence[Array] = ()
-) -> None:
-    """Replace what a search has reached by the best whole moves found from there, from staying, and the other way.
+) -> DescentEnd:
+    """Return the best whole moves found from where a search has led to, from staying, and the other way.
 
     `known` are more moves (n + 1, d) to start from, in cost.
     """
-    whole = Lattice(measured)
+    whole, relaxed = Lattice(measured), search.best
     if not whole.discrete.any() and measured.where is None:
-        return
+        return relaxed
     if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
-        assert isinstance(search.limits, FeasibleRegions)
-        search.limits = replace(search.limits, region=measured.unruled)
-        search.asked = (*search.asked[:-1], search.limits)
-    relaxed = search.best
+        search.go_on_within(FeasibleRegions(measured.unruled, search.feasible.weights))
     ends = [_exchanged(search, whole, np.zeros_like(relaxed.moves), unmoved)]
     if relaxed.moves.any():
         ends.append(_exchanged(search, whole, relaxed.moves))
     ends += [_exchanged(search, whole, start) for start in known if start.any()]
-    best = min(ends, key=lambda reached: reached.step.loss)
+    best = min(ends, key=lambda reached: reached.loss)
     for start in _other_ways(problem, search, whole, best, unmoved):
         with suppress(NumericsError):
-            best = min(best, _exchanged(search, whole, start), key=lambda reached: reached.step.loss)
-    search.reached = [_without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)]
+            best = min(best, _exchanged(search, whole, start), key=lambda reached: reached.loss)
+    return _without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)
 
 
-def _without_trifles(search: Search, whole: Lattice, here: LoopEnd, unmoved: Outcome) -> LoopEnd:
+def _without_trifles(search: Search, whole: Lattice, here: DescentEnd, unmoved: Outcome) -> DescentEnd:
     """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
     moves = whole.without_trifles(here.moves) if whole.discrete.any() else here.moves
     if (moves == here.moves).all():
         return here
-    training, signal, query, target, _ = search.asked
+    objective = search.objective
     with suppress(NumericsError):
-        outcome = refit(training, moves[:-1], query + moves[-1], target, here.step.memory, PRECISION)
-        if outcome.loss - here.step.loss <= TRIFLE * (unmoved.loss - here.step.loss):
-            swept = replace(here, moves=moves, step=signal.differentiate(training, outcome, None))
+        outcome = search.judged(moves, here.step.memory, PRECISION)
+        if outcome.loss - here.loss <= TRIFLE * (unmoved.loss - here.loss):
+            step = objective.signal.differentiate(objective.training, outcome, None)
+            swept = replace(here, point=signalled(moves, step))
             return replace(swept, gap=_gap_bound(search, swept))
     return here
 
 
-def _other_ways(problem: Problem, search: Search, whole: Lattice, best: LoopEnd, unmoved: Outcome) -> Iterator[Array]:
+def _other_ways(
+    problem: Problem, search: Search, whole: Lattice, best: DescentEnd, unmoved: Outcome
+) -> Iterator[Array]:
     """Yield whole moves the other way that are better than the best; with many people only where nothing else was."""
-    training, signal, query, target, _ = search.asked
-    stuck = best.step.loss >= unmoved.loss
-    if search.loop.max_steps <= 1 or (best.moves.size > MANY and not stuck):
+    objective, stuck = search.objective, best.loss >= unmoved.loss
+    if search.settings.max_steps <= 1 or (best.moves.size > MANY and not stuck):
         return
-    slopes = best.step.slopes if stuck else signal.differentiate(training, unmoved, None).slopes
+    slopes = best.step.slopes
+    if not stuck:
+        slopes = objective.signal.differentiate(objective.training, unmoved, None).slopes
     for moves in other_ways(problem, slopes, lambda gradient: whole.response(-gradient)):
         start = whole.settled(moves, np.zeros_like(moves))
         with suppress(NumericsError):
-            if refit(training, start[:-1], query + start[-1], target, None, PRECISION).loss < best.step.loss:
+            if search.judged(start, None, PRECISION).loss < best.loss:
                 yield start
 
 
-def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | None = None) -> LoopEnd:
+def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | None = None) -> DescentEnd:
     """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at the start, if it is known.
 
     A start that is known is whole already, and plausible.
@@ -106,8 +107,8 @@ def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | No
         start = whole.settled(fixed + whole.shrunk(fixed, np.where(whole.discrete, 0.0, start)), fixed)
     here = _with_rest(search, whole, fixed, start, began)
     share, ended = 1.0, "steps"
-    for _ in range(search.loop.max_steps):
-        if time.monotonic() > search.loop.deadline:
+    for _ in range(search.settings.max_steps):
+        if search.late:
             ended = "time"
             break
         found = _shared(search, here, *_responses(search, whole, here), share)
@@ -118,22 +119,21 @@ def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | No
             break
         outcome, moves, share = found
         here = _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, outcome)
-        search.steps += 1
+        search.took(1)
         if search.on_step is not None:
-            search.on_step(search.steps, here.step.loss, here.gap)
+            search.on_step(search.steps, here.loss, here.gap)
     return replace(here, gap=_gap_bound(search, here), ended=ended)
 
 
-def _one_by_one(search: Search, whole: Lattice, here: LoopEnd) -> LoopEnd:
+def _one_by_one(search: Search, whole: Lattice, here: DescentEnd) -> DescentEnd:
     """Let single people change their moves wherever a refit says that it helps: estimates miss what is far from linear.
 
     Only few people, whose refits are quick.
     """
-    training, _, query, target, limits = search.asked
-    movers = int((limits.radii > 0).sum())
-    if not 0 < LEAST_EACH * movers <= TRIED or search.loop.from_scratch or not search.loop.max_steps:
+    movers = int((search.feasible.radii > 0).sum())
+    if not 0 < LEAST_EACH * movers <= TRIED or search.objective.from_scratch or not search.settings.max_steps:
         return here
-    weights = np.append(training.weights, 1.0)
+    weights = np.append(search.training.weights, 1.0)
     for _ in range(MOST_ROUNDS):
         gains, aims = _liked(search, whole, here, min(MOST_EACH, TRIED // movers))
         possible = np.isfinite(gains) & (weights > 0)
@@ -141,25 +141,25 @@ def _one_by_one(search: Search, whole: Lattice, here: LoopEnd) -> LoopEnd:
         moves, last = here.moves.copy(), None
         for place in np.argsort(np.where(possible, -worth, np.inf), axis=None, kind="stable"):
             number, person = np.unravel_index(place, gains.shape)
-            if not possible[number, person] or time.monotonic() > search.loop.deadline:
+            if not possible[number, person] or search.late:
                 break
             trial = moves.copy()
             trial[person] = aims[number, person]
             with suppress(NumericsError):
-                outcome = refit(training, trial[:-1], query + trial[-1], target, here.step.memory, PRECISION)
-                loss = here.step.loss if last is None else last.loss
-                if outcome.loss < loss - search.loop.tolerance * abs(loss):
+                outcome = search.judged(trial, here.step.memory, PRECISION)
+                loss = here.loss if last is None else last.loss
+                if outcome.loss < loss - search.settings.tolerance * abs(loss):
                     moves, last = trial, outcome
         if last is None:
             break
         here = replace(
             _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, last), gap=here.gap, ended=here.ended
         )
-        search.steps += 1
+        search.took(1)
     return replace(here, gap=_gap_bound(search, here))
 
 
-def _liked(search: Search, whole: Lattice, here: LoopEnd, kept: int) -> tuple[Array, Array]:
+def _liked(search: Search, whole: Lattice, here: DescentEnd, kept: int) -> tuple[Array, Array]:
     """Return everyone's other moves with the highest estimated gains: (kept, n + 1), best first, and (kept, n + 1, d).
 
     Where there are fewer, gains are −∞.
@@ -188,40 +188,41 @@ def _changed(whole: Lattice, stands: Array) -> Iterator[Array]:
             yield from whole.others(other)
 
 
-def _gap_bound(search: Search, here: LoopEnd) -> float:
+def _gap_bound(search: Search, here: DescentEnd) -> float:
     """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
-    limits = search.limits
+    limits = search.feasible
     assert isinstance(limits, FeasibleRegions)
     if here.moves.size > MANY:
         limits = replace(limits, region=limits.region.without_links())
     return limits.gap(here.moves, here.step.slopes)
 
 
-def _with_rest(search: Search, whole: Lattice, fixed: Array, about: Array, began: Outcome | None = None) -> LoopEnd:
+def _with_rest(search: Search, whole: Lattice, fixed: Array, about: Array, began: Outcome | None = None) -> DescentEnd:
     """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
-    training, signal, query, target, everyones = search.asked
+    objective = search.objective
+    training, signal = objective.training, objective.signal
     if whole.discrete.all():
         if began is None:
-            began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
-        return LoopEnd(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
+            began = search.judged(fixed, None, PRECISION)
+        point = signalled(fixed, signal.differentiate(training, began, None))
+        return DescentEnd(point, np.inf, [began.loss], "steps")
     assert isinstance(training, CostUnits)
-    assert isinstance(everyones, FeasibleRegions)
-    limits = FeasibleRegions(whole.rest(fixed), everyones.weights)
-    asked = (training.from_there(fixed[:-1]), signal, query + fixed[-1], target, limits)
-    inner = Search(asked, replace(search.loop, response="spectral"), None)
-    found = inner.improved(about - fixed, min(REST_STEPS, search.loop.max_steps), began=began, longest=SLOWLY)
-    found = replace(found, moves=found.moves + fixed)
+    rest = FeasibleRegions(whole.rest(fixed), search.feasible.weights)
+    from_there = replace(objective, training=training.from_there(fixed[:-1]), query=objective.query + fixed[-1])
+    inner = Search(from_there, rest, replace(search.settings, response="spectral"))
+    found = inner.improved(about - fixed, min(REST_STEPS, search.settings.max_steps), began=began, longest=SLOWLY)
+    found = found.counted_from(fixed)
     if whole.measured.where is None:
         return found
     settled = whole.settled(found.moves, about)  # where it began is plausible
     if (settled == found.moves).all():
         return found
     ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
-    best = min(ends, key=lambda end: end.step.loss)
-    return replace(best, moves=best.moves + fixed)
+    best = min(ends, key=lambda end: end.loss)
+    return best.counted_from(fixed)
 
 
-def _responses(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array, Array]:
+def _responses(search: Search, whole: Lattice, here: DescentEnd) -> tuple[Array, Array]:
     """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
 
     A score is not linear in a whole step. So unless there are many people, there is a second response, to the slopes
@@ -243,26 +244,25 @@ def _responses(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array, Ar
 
 
 def _shared(
-    search: Search, here: LoopEnd, aims: Array, gains: Array, share: float
+    search: Search, here: DescentEnd, aims: Array, gains: Array, share: float
 ) -> tuple[Outcome, Array, float] | None:
     """Return what an exchange leads to that lowers the loss: its outcome, the moves, and the share of the gainers.
 
     Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as long
     as that does better. None where no share lowers the loss.
     """
-    training, _, query, target, _ = search.asked
     worth = gains * np.append(search.training.weights, 1.0)
     order = np.argsort(-worth, kind="stable")
     gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
-    memory = None if search.loop.from_scratch else here.step.memory
+    memory = None if search.objective.from_scratch else here.step.memory
     best: tuple[Outcome, Array, float] | None = None
-    part, enough = min(1.0, 2 * share), here.step.loss - search.loop.tolerance * abs(here.step.loss)
-    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and time.monotonic() < search.loop.deadline:
+    part, enough = min(1.0, 2 * share), here.loss - search.settings.tolerance * abs(here.loss)
+    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not search.late:
         some = order[: int(np.ceil(part * gainers))]
         moves = here.moves.copy()
         moves[some] = aims[some]
         with suppress(NumericsError):
-            outcome = refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
+            outcome = search.judged(moves, memory, PRECISION)
             if best is not None and outcome.loss >= best[0].loss:
                 break
             if outcome.loss < enough:
@@ -271,7 +271,7 @@ def _shared(
     return best
 
 
-def _best_columns(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array, Array]:
+def _best_columns(search: Search, whole: Lattice, here: DescentEnd) -> tuple[Array, Array]:
     """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
     slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
     gains, aims = np.zeros(len(rest)), here.moves.copy()
@@ -283,7 +283,7 @@ def _best_columns(search: Search, whole: Lattice, here: LoopEnd) -> tuple[Array,
     return aims, gains
 
 
-def _estimated(search: Search, here: LoopEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
+def _estimated(search: Search, here: DescentEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
     """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
     way = moves - here.moves
     training, signal = search.training, here.step.signal

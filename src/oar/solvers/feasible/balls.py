@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
+from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
 BLOCK = 2_048  # people at a time, so that what is only passed on stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class FeasibleBalls:
+class FeasibleBalls(FeasibleSet):
     """Everyone's ball: radii (n + 1,) around where they stand, zero for those who stay; weights (n + 1,).
 
     The first n are the members, with weights w̄; the last is the query, with weight 1.
@@ -24,6 +25,7 @@ class FeasibleBalls:
     norm: Norm
     radii: Array
     weights: Array
+    is_ball = True
 
     def smaller(self, share: float) -> FeasibleBalls:
         """Return the same with budgets of this share."""
@@ -59,14 +61,14 @@ class FeasibleBalls:
 
         `before` and `after` are moves and gradients. One reading of them, because reading is what takes time.
         """
-        squared = bend = gap = 0.0
+        squared = curvature = gap = 0.0
         for some in self._blocks():
             moves, gradient = (now[some] for now in after)
             change, turn = moves - before[0][some], gradient - before[1][some]
             squared += self._inner(some, change, change)
-            bend += self._inner(some, change, turn)
+            curvature += self._inner(some, change, turn)
             gap += self._gap(some, moves, gradient)
-        return squared, bend, gap
+        return squared, curvature, gap
 
     def _blocks(self) -> Iterator[slice]:
         for first in range(0, self.radii.size, BLOCK):
@@ -79,8 +81,3 @@ class FeasibleBalls:
     def _gap(self, some: slice, moves: Array, gradient: Array) -> float:
         each = self.radii[some] * self.norm.dual.length(gradient) + np.einsum("nd,nd->n", gradient, moves)
         return float(self.weights[some] @ np.maximum(each, 0.0))
-
-    def span(self, gradient: Array) -> float:
-        """Return the step at which the steepest gradient makes the largest budget: the unit of steps."""
-        steepest = float(np.abs(gradient[self.radii > 0]).max(initial=0.0))
-        return float(self.radii.max()) / steepest if steepest > 0 else 1.0

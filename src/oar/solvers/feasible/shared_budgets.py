@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
+from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -36,8 +37,8 @@ FARTHEST = 1e9  # budgets: from farther away lengths are rounding, and the neare
 
 
 @dataclass(frozen=True, eq=False)
-class SharedBudgets:
-    """Everyone's budget over all of its rows; answers to what `oar.solvers.feasible.balls.FeasibleBalls` does.
+class SharedBudgets(FeasibleSet):
+    """Everyone's budget over all of its rows; the metric is the plain one.
 
     Attributes:
         norm: how a row's move is measured.
@@ -92,26 +93,15 @@ class SharedBudgets:
         """Return everyone's best response to a gradient: the budget goes to the rows where it does the most."""
         return self.norm.maximise(-gradient, self._allotted(gradient))
 
-    def ahead(self, moves: Array, gradient: Array, length: float) -> tuple[Array, float]:
-        """Return where a projected step of this length against the gradient leads, and the slope of the way there."""
-        aim = self.project(moves - length * gradient)
-        return aim, self.slope(gradient, moves, aim)
-
-    def slope(self, gradient: Array, moves: Array, aim: Array) -> float:
-        """Return Σ ⟨g_i, δ'_i − δ_i⟩: how fast the loss changes on the way from moves δ to the aim δ'."""
-        return float(np.einsum("nd,nd->", gradient, aim) - np.einsum("nd,nd->", gradient, moves))
+    def inner(self, left: Array, right: Array) -> float:
+        """Return Σ ⟨a_i, b_i⟩."""
+        return float(np.einsum("nd,nd->", left, right))
 
     def gap(self, moves: Array, gradient: Array) -> float:
         """Return the Frank–Wolfe gap."""
         falls = self._allotted(gradient) * self.norm.dual.length(gradient)
         each = self._sums(falls + np.einsum("nd,nd->n", gradient, moves))
         return float(np.maximum(each, 0.0).sum())
-
-    def compare(self, before: tuple[Array, Array], after: tuple[Array, Array]) -> tuple[float, float, float]:
-        """Return ⟨s, s⟩ and ⟨s, y⟩, with s the change of moves and y that of gradients, and the gap afterwards."""
-        change = after[0] - before[0]
-        squared, bend = np.einsum("nd,nd->", change, change), np.einsum("nd,nd->", change, after[1] - before[1])
-        return float(squared), float(bend), self.gap(*after)
 
     def span(self, gradient: Array) -> float:
         """Return the step at which the steepest gradient makes the largest budget: the unit of steps."""

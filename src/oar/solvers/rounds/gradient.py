@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,13 @@ from oar.errors import NumericsError
 from oar.goals.together import Aggregate
 from oar.models import Differentiable
 from oar.models.training import Fit
-from oar.online import Back, OnlineProblem, Path, Rollout
+from oar.online import Back, OnlineProblem, Rollout
 from oar.progress import OnStep
-from oar.solvers.descent.loop import FAR
+from oar.solvers.descent.descent import DescentEnd, DescentSettings, Point, descend
 from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.own_move import best_own_move
-from oar.solvers.rounds.descent import DescentEnd, DescentPoint, DescentSettings, Landscape, RoundFeasibleSet, descend
 from oar.solvers.rounds.timing import leverage
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
@@ -29,7 +29,7 @@ SLOWLY = 1.0  # budgets: the longest first step of a start that grows
 MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 
 
-def limits_of(problem: OnlineProblem) -> RoundFeasibleSet:
+def limits_of(problem: OnlineProblem) -> FeasibleSet:
     """Return everyone's limits: a ball for each row, and where rounds share it one budget for all rows of a person."""
     norm = problem.everyone.allowance.norm
     if not problem.has_totals:
@@ -44,37 +44,35 @@ def persons_of(problem: OnlineProblem) -> NDArray[np.intp]:
 
 
 @dataclass(eq=False)
-class Terrain:
-    """A problem as something to descend on: it counts how often all rounds are walked."""
+class RolloutObjective:
+    """The loss after all rounds as what a descent lowers; it counts how often all rounds are rolled out."""
 
-    walk: Rollout
-    walks: int = 0
-    last: tuple[Path, Back] | None = None
+    rollout: Rollout
+    rollouts: int = 0
 
     @classmethod
-    def of(cls, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> Terrain:
+    def of(cls, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> RolloutObjective:
         """Return it for a problem; several queries' losses become one by `together`."""
         return cls(Rollout(problem, together, by))
 
-    @property
-    def landscape(self) -> Landscape:
-        """What `descend` asks for."""
-        return Landscape(self.forward, self.slopes)
+    def refit(self, moves: Array, near: Point | None = None, precision: float = 0.0) -> Point:
+        """Roll out all rounds that matter: the loss is that of the last, or the mean over all."""
+        self.rollouts += 1
+        path = self.rollout.forward(moves, counted=True)
+        return Point(moves, float(self.rollout.problem.weights @ path.losses), path)
 
-    def forward(self, moves: Array) -> DescentPoint:
-        """Walk all rounds that matter: the loss is that of the last, or the mean over all."""
-        self.walks += 1
-        path = self.walk.forward(moves, counted=True)
-        return DescentPoint(float(self.walk.problem.weights @ path.losses), path)
+    def tighten(self, point: Point, precision: float) -> Point:
+        """Return the point as it is: rules retrain as tightly as they do."""
+        return point
 
-    def slopes(self, moves: Array, walked: DescentPoint) -> Array:
-        """Walk back: dL/dδ (n, d)."""
-        return self.back(moves, walked).gradient
+    def differentiate(self, point: Point, near: Point | None = None) -> Point:
+        """Sweep back: dL/dδ (n, d)."""
+        return replace(point, gradient=self.back(point).gradient)
 
-    def back(self, moves: Array, walked: DescentPoint) -> Back:
-        """Walk back, and keep what was broadcast."""
-        self.walks += 1
-        return self.walk.gradient(walked.path, moves)
+    def back(self, point: Point) -> Back:
+        """Sweep back, and keep what was broadcast."""
+        self.rollouts += 1
+        return self.rollout.gradient(point.kept, point.moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class RoundSearchResult:
     slopes_before: Array
     loss_before: float
     steps: int
-    walks: int
+    rollouts: int
     passes: int
 
 
@@ -97,25 +95,25 @@ def search(
     by: int | None = None,
 ) -> RoundSearchResult:
     """Return the best of several descents."""
-    terrain, limits = Terrain.of(problem, together, by), limits_of(problem)
+    objective, limits = RolloutObjective.of(problem, together, by), limits_of(problem)
     assert settings.max_steps is not None
     assert settings.tolerance is not None
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
     deadline = time.monotonic() + settings.time_limit
     descent = DescentSettings(kind, settings.max_steps, settings.tolerance, deadline)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
-    unmoved = terrain.forward(stay)
-    slopes = terrain.slopes(stay, unmoved)
-    best = descend(terrain.landscape, limits, stay, descent, FAR, on_step, unmoved)
+    unmoved = objective.differentiate(objective.refit(stay))
+    best = descend(objective, limits, stay, descent, on_step, unmoved)
     steps = best.steps
-    for start, longest in _starts(problem, settings, limits, terrain, unmoved, slopes, best):
+    slowly = replace(descent, longest=SLOWLY)
+    for start in _starts(problem, settings, limits, objective, unmoved, best):
         if time.monotonic() > deadline or best.loss <= _least(problem):
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
-            found = descend(terrain.landscape, limits, start, descent, longest, on_step)
+            found = descend(objective, limits, start, slowly, on_step)
             steps += found.steps
             best = min(best, found, key=lambda end: end.loss)
-    return RoundSearchResult(best, slopes, unmoved.loss, steps, terrain.walks, terrain.walk.passes)
+    return RoundSearchResult(best, unmoved.gradient, unmoved.loss, steps, objective.rollouts, objective.rollout.passes)
 
 
 def _least(problem: OnlineProblem) -> float:
@@ -126,13 +124,12 @@ def _least(problem: OnlineProblem) -> float:
 def _starts(
     problem: OnlineProblem,
     settings: ProjectedGradient | FrankWolfe,
-    limits: RoundFeasibleSet,
-    terrain: Terrain,
-    unmoved: DescentPoint,
-    slopes: Array,
+    limits: FeasibleSet,
+    objective: RolloutObjective,
+    unmoved: Point,
     first: DescentEnd,
-) -> Iterator[tuple[Array, float]]:
-    """Yield more places to start from, and how long the first step may be there.
+) -> Iterator[Array]:
+    """Yield more places to start from, from where moves grow slowly.
 
     Grown slowly from where everybody stands; everyone alike, where that gives the query what its own best move would;
     where budgets are shared, all of them spent in one round; and at random.
@@ -140,15 +137,15 @@ def _starts(
     stay = np.zeros_like(first.moves)
     convex = problem.model.convex
     if isinstance(settings, ProjectedGradient) and (settings.restarts or first.ended != "closed") and convex:
-        yield stay, SLOWLY
-    alike = _everyone_alike(problem, terrain, unmoved)
+        yield stay
+    alike = _everyone_alike(problem, objective, unmoved)
     if alike is not None:
-        yield alike, SLOWLY
+        yield alike
     if isinstance(limits, SharedBudgets) and settings.restarts:
-        yield from ((start, SLOWLY) for start in _in_one_round(problem, limits, slopes))
+        yield from _in_one_round(problem, limits, unmoved.gradient)
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
-        yield limits.respond(rng.standard_normal(stay.shape)), SLOWLY
+        yield limits.respond(rng.standard_normal(stay.shape))
 
 
 def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) -> Iterator[Array]:
@@ -161,7 +158,7 @@ def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) 
         yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
-def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: DescentPoint) -> Array | None:
+def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: Point) -> Array | None:
     """Return everyone by minus the query's own best move; None where that promises nothing.
 
     Where training is translation-equivariant, all who are read move, and nothing else is remembered, everybody's
@@ -172,7 +169,7 @@ def _everyone_alike(problem: OnlineProblem, terrain: Terrain, unmoved: DescentPo
     if not dominated or problem.has_totals or problem.remembers or problem.has_history or not problem.radii.min() > 0:
         return None
     last = problem.rounds - 1
-    training = terrain.walk.update(last, None, None).training
-    fit = Fit(unmoved.path.parameters[last], training.moved(None), 0.0, True)
+    training = objective.rollout.update(last, None, None).training
+    fit = Fit(unmoved.kept.parameters[last], training.moved(None), 0.0, True)
     move = best_own_move(everyone, training, float(problem.radii.min()), fit).move
     return np.broadcast_to(-move, (problem.radii.size, move.size)).copy()

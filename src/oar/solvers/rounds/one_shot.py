@@ -6,22 +6,24 @@ against it, and all go the first common share of the way that lowers the loss.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.online import Back, OnlineProblem, Path
 from oar.online.rules.refits import moved_by
-from oar.solvers.rounds.descent import DescentEnd, DescentPoint, armijo
-from oar.solvers.rounds.gradient import RoundSearchResult, Terrain, limits_of
+from oar.solvers.descent.descent import DescentEnd, Way, armijo
+from oar.solvers.rounds.gradient import RolloutObjective, RoundSearchResult, limits_of
 
 Array = NDArray[np.float64]
 Signals = tuple[tuple[tuple[Array, Array], ...], ...]
 
 
-def answer(terrain: Terrain, path: Path, signals: Signals) -> Array:
+def answer(objective: RolloutObjective, path: Path, signals: Signals) -> Array:
     """Return everyone's slope dL/dδ (n, d), as follows from what is published and each one's own row."""
-    problem, walk = terrain.walk.problem, terrain.walk
+    problem, walk = objective.rollout.problem, objective.rollout
     slopes = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     for number, pairs in enumerate(signals):
         if not pairs and not problem.weights[number]:
@@ -38,18 +40,20 @@ def answer(terrain: Terrain, path: Path, signals: Signals) -> Array:
 
 def solve(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     """Return one full response to one set of signals, and the signals."""
-    terrain, limits = Terrain.of(problem), limits_of(problem)
+    objective, limits = RolloutObjective.of(problem), limits_of(problem)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
-    unmoved = terrain.forward(stay)
-    back = terrain.back(stay, unmoved)
+    unmoved = objective.refit(stay)
+    back = objective.back(unmoved)
     _check(problem, back)
-    slopes = answer(terrain, unmoved.path, back.signals)
-    aim = limits.respond(slopes)
-    found = armijo(terrain.landscape, limits, stay, aim, unmoved.loss, limits.slope(slopes, stay, aim))
-    moves, here = (stay, unmoved) if found is None else found
-    left = terrain.slopes(moves, here) if found is not None else slopes
-    arrived = DescentEnd(moves, DescentPoint(here.loss, here.path), left, limits.gap(moves, left), 1, "steps")
-    return RoundSearchResult(arrived, slopes, unmoved.loss, 1, terrain.walks, terrain.walk.passes), back.signals
+    unmoved = replace(unmoved, gradient=answer(objective, unmoved.kept, back.signals))
+    aim = limits.respond(unmoved.gradient)
+    slope = limits.slope(unmoved.gradient, stay, aim)
+    found = armijo(Way(objective, limits, unmoved, aim, slope, 0.0))
+    here = unmoved if found is None else objective.differentiate(found)
+    arrived = DescentEnd(here, limits.gap(here.moves, here.gradient), [unmoved.loss, here.loss], "steps")
+    return RoundSearchResult(
+        arrived, unmoved.gradient, unmoved.loss, 1, objective.rollouts, objective.rollout.passes
+    ), back.signals
 
 
 def _check(problem: OnlineProblem, back: Back) -> None:

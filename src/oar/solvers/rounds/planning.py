@@ -67,8 +67,8 @@ def propose_online(
     found = [search(problem, chosen, on_step, together, by) for together, by in kinds_of_loss]
     best = min(found, key=lambda one: _value(problem, one.best.moves))
     smooth = problem.everyone.undecided
-    steps, walks, passes = (sum(getattr(one, name) for one in found) for name in ("steps", "walks", "passes"))
-    proposal = _proposed(problem, dataclasses.replace(best, steps=steps, walks=walks, passes=passes), chosen)
+    steps, rollouts, passes = (sum(getattr(one, name) for one in found) for name in ("steps", "rollouts", "passes"))
+    proposal = _proposed(problem, dataclasses.replace(best, steps=steps, rollouts=rollouts, passes=passes), chosen)
     claimed = _value(problem, best.best.moves)[0]
     if not smooth:  # slopes and bounds are of the stand-in
         least = 0.0 if problem.everyone.query.several == "share" else proposal.bound
@@ -107,9 +107,9 @@ def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, s
         impossible=impossible,
         finished=finished,
         leverage=levers,
-        leverage_left=leverage(problem, end.slopes),
+        leverage_left=leverage(problem, end.point.gradient),
         steps=found.steps,
-        walks=found.walks,
+        walks=found.rollouts,
         passes=found.passes,
         why=why(plan, levers),
         ended="" if finished else ENDED[end.ended],

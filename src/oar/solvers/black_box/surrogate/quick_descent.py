@@ -11,7 +11,8 @@ import numpy as np
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import as_signal
-from oar.solvers.descent.loop import LoopSettings, improve
+from oar.solvers.descent.descent import DescentSettings, descend
+from oar.solvers.descent.single_refit import SingleRefit
 from oar.solvers.feasible.balls import FeasibleBalls
 
 STEPS, FEWER_STEPS = 12, 8  # with one minimum of training, and where every refit starts from scratch
@@ -32,13 +33,14 @@ def quick_plan(problem: Problem, query: bool) -> Proposal:
     radii = np.append(problem.allowance.everyones(people.size), problem.query_budget if query else 0.0)
     limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
     convex = problem.model.convex
-    settings = LoopSettings("spectral", STEPS if convex else FEWER_STEPS, TOLERANCE, np.inf, from_scratch=not convex)
+    settings = DescentSettings("spectral", STEPS if convex else FEWER_STEPS, TOLERANCE, np.inf)
+    objective = SingleRefit(training, maker, problem.first_query, problem.goal_target, from_scratch=not convex)
     stay = np.zeros((people.size + 1, people.dimensions))
-    reached = improve(training, maker, problem.first_query, problem.goal_target, limits, stay, settings)
+    reached = descend(objective, limits, stay, settings)
     return Proposal(
         plan=MemberPlan(problem, reached.moves[-1] + 0.0, reached.moves[:-1] + 0.0),
         solver="projected-gradient",
-        claimed_loss=reached.step.loss,
+        claimed_loss=reached.loss,
         gap=reached.gap,
         bound=problem.model.least_loss,
         exact=False,
