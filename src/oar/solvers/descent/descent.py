@@ -5,7 +5,7 @@
     step            projected (spectral) or towards the best response (Frank–Wolfe), and of the way there the share
                     that a line search over true refits accepts
 
-What is retrained is an `Objective`: one refit in memory (`single_refit`), a rule rolled out over rounds
+What is retrained is an `RetrainingLoss`: one refit in memory (`single_refit`), a rule rolled out over rounds
 (`rounds.gradient`), or sums over parts of people who are not in memory (`parts`). Where people may go is a feasible
 set (`oar.solvers.feasible`). Moves are whatever the two agree on: an array, or a path of signals.
 
@@ -46,7 +46,7 @@ SHARPNESS = 1e-4  # of the share of the way, in an exact search
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class LossPoint:
     """Moves, and what retraining on the moved data says of them.
 
     Attributes:
@@ -73,18 +73,18 @@ class Point:
         return self.loss if self.converged and np.isfinite(self.loss) else np.inf
 
 
-class Objective(Protocol):
+class RetrainingLoss(Protocol):
     """The query's loss as a function of what people contribute, by retraining."""
 
-    def refit(self, moves: Any, near: Point | None, precision: float) -> Point:
+    def refit(self, moves: Any, near: LossPoint | None, precision: float) -> LossPoint:
         """Return the point of these moves; start from the refit at `near`, or from scratch."""
         ...
 
-    def tighten(self, point: Point, precision: float) -> Point:
+    def tighten(self, point: LossPoint, precision: float) -> LossPoint:
         """Return the same point, refitted more tightly; its gradient is kept."""
         ...
 
-    def differentiate(self, point: Point, near: Point | None) -> Point:
+    def differentiate(self, point: LossPoint, near: LossPoint | None) -> LossPoint:
         """Return the same point with the gradient; start from what was found at `near`."""
         ...
 
@@ -163,7 +163,7 @@ class DescentSettings:
 class DescentEnd:
     """Where a descent ended: the point, its gap, the losses on the way there, and why it ended."""
 
-    point: Point
+    point: LossPoint
     gap: float
     losses: list[float]
     ended: str
@@ -194,12 +194,12 @@ class DescentEnd:
 
 
 def descend(
-    objective: Objective,
+    objective: RetrainingLoss,
     feasible: FeasibleMoves,
     start: Any,
     settings: DescentSettings,
     on_step: OnStep | None = None,
-    began: Point | None = None,
+    began: LossPoint | None = None,
 ) -> DescentEnd:
     """Lower the query's loss from `start` until the certificate closes or the settings say stop.
 
@@ -247,7 +247,7 @@ def descend(
     return DescentEnd(point, gap, losses, ended)
 
 
-def _aimed(feasible: FeasibleMoves, point: Point, length: float, response: str) -> tuple[Any, float]:
+def _aimed(feasible: FeasibleMoves, point: LossPoint, length: float, response: str) -> tuple[Any, float]:
     """Return what a step aims at, and the slope of the way there."""
     if response == "spectral":
         return feasible.ahead(point.moves, point.gradient, length)
@@ -259,23 +259,23 @@ def _aimed(feasible: FeasibleMoves, point: Point, length: float, response: str) 
 class Way:
     """The way from a point to an aim, both feasible; each point on it is judged by a true refit."""
 
-    objective: Objective
+    objective: RetrainingLoss
     feasible: FeasibleMoves
-    point: Point
+    point: LossPoint
     aim: Any
     slope: float
     precision: float
 
-    def at(self, share: float) -> Point:
+    def at(self, share: float) -> LossPoint:
         """Return the point at this share of the way; its loss is infinite where it cannot be refitted."""
         moves = self.feasible.between(self.point.moves, self.aim, share)
         try:
             return self.objective.refit(moves, self.point, self.precision)
         except NumericsError:  # such as: people who have moved so far that no regulariser means no minimum
-            return Point(moves, np.inf, None, converged=False)
+            return LossPoint(moves, np.inf, None, converged=False)
 
 
-def armijo(way: Way) -> Point | None:
+def armijo(way: Way) -> LossPoint | None:
     """Shorten the way until the loss falls by SUFFICIENT of what its slope promises; None if it never does."""
     if not way.slope < 0:
         return None
@@ -291,7 +291,7 @@ def armijo(way: Way) -> Point | None:
     return None
 
 
-def exact(way: Way) -> Point | None:
+def exact(way: Way) -> LossPoint | None:
     """Return the best point on the way (Brent's method), at about ten times the refits; None if none is better.
 
     Where the way falls only within the first steps of a search as fine as Armijo's, it is Armijo's point.
@@ -300,7 +300,7 @@ def exact(way: Way) -> Point | None:
 
     if not way.slope < 0:
         return None
-    tried: list[Point] = []
+    tried: list[LossPoint] = []
 
     def loss(share: float) -> float:
         tried.append(way.at(float(share)))
@@ -312,4 +312,4 @@ def exact(way: Way) -> Point | None:
     return best if best.trial_loss < way.point.loss else armijo(way)
 
 
-SEARCHES: dict[str, Callable[[Way], Point | None]] = {"armijo": armijo, "exact": exact}
+SEARCHES: dict[str, Callable[[Way], LossPoint | None]] = {"armijo": armijo, "exact": exact}

@@ -26,7 +26,7 @@ from oar.plans.parts_plan import SignalPathPlan
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals.implicit import Implicit
-from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings, Point, descend
+from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings, LossPoint, descend
 from oar.solvers.descent.retrained import CLEAR, ENDED, TIGHT
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.settings import ProjectedGradient, as_solver
@@ -53,21 +53,21 @@ class PartsObjective:
         """`tolerance` is that of the solves with the Hessian."""
         self._problem, self._training, self._tolerance = problem, training, tolerance
 
-    def refit(self, moves: SignalPath, near: Point | None, precision: float) -> Point:
+    def refit(self, moves: SignalPath, near: LossPoint | None, precision: float) -> LossPoint:
         """Return the point of a path."""
         training, problem = self._training, self._problem
         start = training.start() if near is None else near.kept.fit.parameters
         fit = training.fit(training.moved(moves), start, precision)
         loss, pull, _ = training.goal(fit.parameters, problem.query_features, problem.goal_target)
-        return Point(moves, loss, FittedPoint(fit, pull), fit.converged, fit.residual)
+        return LossPoint(moves, loss, FittedPoint(fit, pull), fit.converged, fit.residual)
 
-    def tighten(self, point: Point, precision: float) -> Point:
+    def tighten(self, point: LossPoint, precision: float) -> LossPoint:
         """Return the same point, refitted more tightly."""
         tighter = self.refit(point.moves, point, precision)
         kept = replace(tighter.kept, signal=point.kept.signal)
         return replace(tighter, kept=kept, gradient=point.gradient, signal_norm=point.signal_norm)
 
-    def differentiate(self, point: Point, near: Point | None) -> Point:
+    def differentiate(self, point: LossPoint, near: LossPoint | None) -> LossPoint:
         """Return the same point with θ and v, from which everyone's gradient follows."""
         fit, start = point.kept.fit, None if near is None else near.kept.signal
         signal = self._training.solve(fit, point.kept.pull, start, self._tolerance)
@@ -211,7 +211,7 @@ class _Run:
             residual=final.residual,
         )
 
-    def _descended(self, began: Point) -> DescentEnd:
+    def _descended(self, began: LossPoint) -> DescentEnd:
         """Descend from a point; steps are counted on from those before."""
         before = self.steps
 

@@ -177,7 +177,7 @@ def _limits(
 
 
 def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[DescentEnd, Outcome]:
-    """Return the best moves and what a tight refit says of them: the descent's own are only as tight as its steps needed.
+    """Return the best moves and what a tight refit says of them: those on the way are only as tight as steps needed.
 
     Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
     and staying put.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, refit
-from oar.solvers.descent.descent import Point
+from oar.solvers.descent.descent import LossPoint
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class SingleRefit:
         self.refits += 1
         return self.signal.at(self.training, moves[:-1], self.query + moves[-1], self.target, memory, precision)
 
-    def refit(self, moves: Array, near: Point | None, precision: float) -> Point:
+    def refit(self, moves: Array, near: LossPoint | None, precision: float) -> LossPoint:
         """Return the point of these moves."""
         if near is None:
             return point_of(moves, self.outcome(moves, None, precision))
@@ -58,7 +58,7 @@ class SingleRefit:
             found = point_of(moves, self.outcome(moves, None, precision))
         return found
 
-    def tighten(self, point: Point, precision: float) -> Point:
+    def tighten(self, point: LossPoint, precision: float) -> LossPoint:
         """Return the same point, refitted more tightly."""
         memory = None if self.from_scratch else point.kept.memory
         outcome = self.outcome(point.moves, memory, precision)
@@ -70,19 +70,19 @@ class SingleRefit:
             residual=outcome.fit.residual,
         )
 
-    def differentiate(self, point: Point, near: Point | None) -> Point:
+    def differentiate(self, point: LossPoint, near: LossPoint | None) -> LossPoint:
         """Return the same point with its gradient (n + 1, d)."""
         memory = None if near is None else near.kept.memory
         outcome = point.kept if isinstance(point.kept, Outcome) else point.kept.outcome
         return signalled(point.moves, self.signal.differentiate(self.training, outcome, memory))
 
 
-def point_of(moves: Array, outcome: Outcome) -> Point:
+def point_of(moves: Array, outcome: Outcome) -> LossPoint:
     """Return the point that an outcome is about."""
-    return Point(moves, outcome.loss, outcome, outcome.fit.converged, outcome.fit.residual)
+    return LossPoint(moves, outcome.loss, outcome, outcome.fit.converged, outcome.fit.residual)
 
 
-def signalled(moves: Array, step: Step) -> Point:
+def signalled(moves: Array, step: Step) -> LossPoint:
     """Return the point that a step is about, with its gradient."""
     norm = 1.0 if step.signal is None else max(1.0, float(np.linalg.norm(step.signal)))
     return replace(point_of(moves, step.outcome), kept=step, gradient=step.slopes, signal_norm=norm)

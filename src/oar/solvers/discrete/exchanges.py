@@ -5,9 +5,9 @@ highest estimated gains, as many as lower the loss most; a refit decides. What n
 between, with what is left of everyone's budget. With few people the same is done column by column at the end, and then
 person by person, each by a refit of its own.
 
-Where the descent has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the level
-with the largest share, whole steps towards staying, and what no longer fits is given up), and exchanges go on from
-there; the better of that and of exchanges from where everybody stands counts.
+Where the descent has moved people as if categories could be mixed and steps be cut, its moves are rounded first (the
+level with the largest share, whole steps towards staying, and what no longer fits is given up), and exchanges go on
+from there; the better of that and of exchanges from where everybody stands counts.
 """
 
 from __future__ import annotations

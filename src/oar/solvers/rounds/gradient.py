@@ -16,7 +16,7 @@ from oar.models import Differentiable
 from oar.models.training import Fit
 from oar.online import Back, OnlineProblem, Rollout
 from oar.progress import OnStep
-from oar.solvers.descent.descent import DescentEnd, DescentSettings, Point, descend
+from oar.solvers.descent.descent import DescentEnd, DescentSettings, LossPoint, descend
 from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.sets import FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
@@ -55,21 +55,21 @@ class RolloutObjective:
         """Return it for a problem; several queries' losses become one by `together`."""
         return cls(Rollout(problem, together, by))
 
-    def refit(self, moves: Array, near: Point | None = None, precision: float = 0.0) -> Point:
+    def refit(self, moves: Array, near: LossPoint | None = None, precision: float = 0.0) -> LossPoint:
         """Roll out all rounds that matter: the loss is that of the last, or the mean over all."""
         self.rollouts += 1
         path = self.rollout.forward(moves, counted=True)
-        return Point(moves, float(self.rollout.problem.weights @ path.losses), path)
+        return LossPoint(moves, float(self.rollout.problem.weights @ path.losses), path)
 
-    def tighten(self, point: Point, precision: float) -> Point:
+    def tighten(self, point: LossPoint, precision: float) -> LossPoint:
         """Return the point as it is: rules retrain as tightly as they do."""
         return point
 
-    def differentiate(self, point: Point, near: Point | None = None) -> Point:
+    def differentiate(self, point: LossPoint, near: LossPoint | None = None) -> LossPoint:
         """Sweep back: dL/dδ (n, d)."""
         return replace(point, gradient=self.back(point).gradient)
 
-    def back(self, point: Point) -> Back:
+    def back(self, point: LossPoint) -> Back:
         """Sweep back, and keep what was broadcast."""
         self.rollouts += 1
         return self.rollout.gradient(point.kept, point.moves)
@@ -126,7 +126,7 @@ def _starts(
     settings: ProjectedGradient | FrankWolfe,
     limits: FeasibleSet,
     objective: RolloutObjective,
-    unmoved: Point,
+    unmoved: LossPoint,
     first: DescentEnd,
 ) -> Iterator[Array]:
     """Yield more places to start from, from where moves grow slowly.
@@ -158,7 +158,7 @@ def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) 
         yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
-def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: Point) -> Array | None:
+def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: LossPoint) -> Array | None:
     """Return everyone by minus the query's own best move; None where that promises nothing.
 
     Where training is translation-equivariant, all who are read move, and nothing else is remembered, everybody's
