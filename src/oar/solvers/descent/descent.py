@@ -5,7 +5,7 @@
     step            projected (spectral) or towards the best response (Frank–Wolfe), and of the way there the share
                     that a line search over true refits accepts
 
-What is retrained is an `RetrainingLoss`: one refit in memory (`single_refit`), a rule rolled out over rounds
+What is lowered is a `RetrainingLoss`: one refit in memory (`single_refit`), a rule rolled out over rounds
 (`rounds.gradient`), or sums over parts of people who are not in memory (`parts`). Where people may go is a feasible
 set (`oar.solvers.feasible`). Moves are whatever the two agree on: an array, or a path of signals.
 
