@@ -9,7 +9,7 @@ is a column and every reduction runs along memory. Few people are one chunk (`FE
 their units, and gradients are measured by the values' spread.
 
 **Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
-for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
+for most of them (`InverseCurvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
 to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
 (`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.fit.conjugate_gradients import conjugate_gradients, in_range
-from oar.models.fit.inverse_curvature import InverseCurvature
+from oar.models.fit.conjugate_gradients import InverseCurvature, conjugate_gradients, in_range
 from oar.models.fit.one_thread import one_thread
 from oar.models.linear.dependence import DEPENDENT, dependent
 from oar.models.linear.losses import at_once, compiled
