@@ -10,7 +10,7 @@ import numpy as np
 
 from oar.errors import OptionError
 from oar.estimators.cores.protocol import Core
-from oar.estimators.rows_for_estimators import RowConversion
+from oar.estimators.fitting import RowConversion
 from oar.estimators.transformers.binding import (
     SHIFTS,
     STAYS,
