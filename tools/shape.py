@@ -102,7 +102,7 @@ def of_text() -> list[Figure]:
         Figure("`isinstance(` per 1,000 lines", 1000 * count(r"\bisinstance\(") / lines, 13.2, 8),
         Figure("`isinstance(…, NearestCentroid)`", count(NEAREST), 4, 6),
         Figure("public class names with more than one meaning", sum(n > 1 for n in classes.values()), 4, 8),
-        Figure("files with a spectral step of their own", own_steps, 7, 1),
+        Figure("files with a spectral step of their own", own_steps, 5, 1),
     ]
 
 

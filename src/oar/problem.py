@@ -25,7 +25,7 @@ from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, GoalText, ValueWish, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, SideEffectLimits
 from oar.goals.reading import QueryPoints, read_points, read_wishes
-from oar.goals.together import KINDS, Aggregate, mean
+from oar.goals.wishes import KINDS, Aggregate, mean
 from oar.models import Differentiable, Scaled, TestTimeBatchNorm
 from oar.people import Population
 from oar.people.tables.scales import drowning

@@ -148,7 +148,7 @@ def test_one_that_did_not_converge_says_so():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_more_people_than_one_chunk_know_who_left(classes):
     """Passes are compiled once, whatever the penalty."""
-    from oar.models.linear.passes import compiled
+    from oar.models.linear.losses import compiled
 
     people = crowd(24, size=4_500, classes=classes)
     twin = as_model(logistic(class_weight="balanced"))

@@ -27,8 +27,7 @@ from oar.errors import with_near_names
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear.losses import Linear
-from oar.models.wrap.scaled import unscaled
-from oar.models.wrap.scaled_training import ScaledParameters
+from oar.models.wrap.scaled import ScaledParameters, unscaled
 from oar.people import Population
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from oar.errors import OptionError
 from oar.estimators.cores.centroid import CentroidTwin, centroid_core, centroid_twin
 from oar.estimators.cores.gaussian import GaussianCore
-from oar.estimators.cores.linear_kinds import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
+from oar.estimators.cores.linear import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
 from oar.estimators.cores.mlp import mlp
 from oar.estimators.cores.protocol import Core
 from oar.estimators.cores.sgd import sgd

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import FittedEstimator, last_step, trained, weight_argument
-from oar.estimators.rows_for_estimators import RowConversion, one_label_each
+from oar.estimators.fitting import FittedEstimator, RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
-from oar.goals.together import Aggregate, mean
-from oar.goals.wishes import Wish
+from oar.goals.wishes import Aggregate, Wish, mean
 from oar.models.training import Columns, Training, goals
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What one query wants, as a loss of what a fitted model says about it.
+"""What queries want, as a loss of what a fitted model says about them.
 
 **Classes.** With L_c the model's loss for class c and G the classes that will do, g ∈ G leads all that will not by
 
@@ -11,10 +11,20 @@ it is P(G), whose loss is −log Σ_{c∈G} e^{−L_c}. Both are differences of 
     ∇L_S = Σ_{c∈S} ω_c ∇L_c,   ω_c = e^{−L_c} / Σ_S e^{−L}
 
 **Values.** With B the box that is aimed at, L = min_{t∈B} ℓ(z, t), whose gradient is that of ℓ(z, t) at the nearest t.
+
+**Several queries'** losses become one, with how much each of them counts, ∂(one)/∂L_j:
+
+    mean     (1/q) Σ L_j
+    worst    τ log (1/q) Σ e^{L_j/τ}, below the largest by at most τ log q; τ is a share of the losses at first
+    share    (1/q) Σ σ((L_j − ℓ_j)/τ_j), about the share that does not get its goal: who is far from the edge ℓ_j, on
+             either side, counts little
+
+Audits judge by the mean, by the largest, and by the share itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +37,11 @@ from oar.people.labels import plain
 from oar.pictures.numbers import number
 
 Array = NDArray[np.float64]
+Aggregate = Callable[[Array], tuple[float, Array]]
+"""Several queries' losses (q,) as one, and ∂(one)/∂L_j (q,)."""
+KINDS = ("mean", "worst", "share")
+SOFT = 0.05  # of the largest loss at first: τ of the worst case
+WIDE = 0.5  # of a query's edge: τ of a share
 HALF = 0.5
 TIE = 1e-9  # leads in outputs below this share of them are ties: refits are uncertain in about the ninth digit
 
@@ -166,6 +181,36 @@ class ValueWish:
 
 
 Wish = ClassWish | ValueWish
+
+
+def mean(losses: Array) -> tuple[float, Array]:
+    """Return the mean."""
+    return float(losses.mean()), np.full(losses.size, 1 / losses.size)
+
+
+def worst(at_first: Array) -> Aggregate:
+    """Return a smooth largest, for losses that are these (q,) before anybody moves."""
+    width = SOFT * max(float(np.abs(at_first).max()), np.finfo(float).tiny)
+
+    def largest(losses: Array) -> tuple[float, Array]:
+        top = losses.max()
+        kept = np.exp((losses - top) / width)
+        return float(top + width * np.log(kept.mean())), kept / kept.sum()
+
+    return largest
+
+
+def failing(edges: Array) -> Aggregate:
+    """Return a smooth share of the queries whose losses are above their edges (q,)."""
+    from scipy.special import expit
+
+    widths = WIDE * edges
+
+    def share(losses: Array) -> tuple[float, Array]:
+        high = expit((losses - edges) / widths)
+        return float(high.mean()), high * (1 - high) / widths / losses.size
+
+    return share
 
 
 def wish_words(goal: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import Wish
-from oar.goals.together import Aggregate, mean
+from oar.goals.wishes import Aggregate, mean
 from oar.problem import Problem
 
 Array = NDArray[np.float64]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError, with_near_names
-from oar.goals.together import Aggregate
+from oar.goals.wishes import Aggregate
 from oar.online.goal_loss import Aim
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update

@@ -84,7 +84,8 @@ class Population:
             unused = _unused_categories(labels)
             self._labels = label_array(labels)
             self._coding = LabelCoding(self._labels, unused)
-            self._codes = None if self._coding.in_chunks else self._coding.encode(self._labels)
+            stored = len(self._labels) <= CHUNK_ROWS or not self._coding.in_chunks
+            self._codes = self._coding.encode(self._labels) if stored else None
         else:
             self._labels = self._rows.values
             columns: Any = self._rows.names or range(self._labels.shape[1])
@@ -276,13 +277,13 @@ class Population:
     def _share_rows(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return label rows with their columns in the order of the classes."""
         assert self._rows is not None
-        rows, names = self._rows.rows(start, stop), self._rows.names
+        rows, names = np.ascontiguousarray(self._labels[start:stop], dtype=np.float64), self._rows.names
         return rows if names is None else rows[:, [names.index(label) for label in self.classes]]
 
     def value_rows(self) -> NDArray[np.float64]:
         """Return everyone's label as real values (n, m); raise where labels are not numbers."""
         if self._rows is not None:
-            return self._rows.rows(0, self.size)
+            return np.ascontiguousarray(self._labels, dtype=np.float64)
         try:
             values = np.asarray(self._labels, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -471,7 +472,7 @@ class Population:
             stop = min(start + rows, self.size)
             yield Chunk(
                 start,
-                self._table.rows(start, stop),
+                np.ascontiguousarray(self.features[start:stop], dtype=np.float64),
                 self.codes(start, stop),
                 None if self.weights is None else self.weights[start:stop],
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from oar.errors import OptionError, choose
@@ -40,23 +41,25 @@ def as_signal(signal: Any, training: Training) -> tuple[Signal, str]:
 
 def choose_signal(training: Training) -> tuple[Signal, str]:
     """Choose by what the training can do and how many parameters it has; return the signal and one sentence on why."""
-    count, refusals = training.parameter_count, []
-    candidates: list[tuple[Signal, str]] = [
-        (Unrolled(), "it can be run step by step, but H cannot be solved with"),
-        (Hypernetwork(), "training can be refitted, but not differentiated"),
-    ]
-    solved: tuple[Signal, str]
-    if count <= FACTORED:
-        solved = (Implicit(), f"with {count:,} parameters H v = g is cheap to solve, and the gradient is exact")
-    elif count <= SOLVED:
-        why = f"with {count:,} parameters H v = g is solved by conjugate gradients, to 1e-4"
-        solved = (Implicit(tolerance=1e-4), why)
-    else:
-        why = f"with {count:,} parameters a solve is out of reach, and a short series points nearly the same way"
-        solved = (Neumann(terms=20), why)
-    for signal, reason in [solved, *candidates]:
+    refusals = []
+    for kind, settings, reason in _candidates(training.parameter_count):
+        signal = kind(**settings)
         refusal = signal.refusal(training)
-        if refusal is None:
+        if not refusal:
             return signal, f"Signal: {signal.name}, because {reason}."
         refusals.append(f"{signal.name}: {refusal}")
     raise OptionError(f"signal: none applies to this training ({'; '.join(refusals)}).")
+
+
+def _candidates(count: int) -> Iterator[tuple[type[Signal], dict[str, Any], str]]:
+    """Yield kinds of signals for `count` parameters, their settings and what speaks for each, the best first."""
+    if count <= FACTORED:
+        yield Implicit, {}, f"with {count:,} parameters H v = g is cheap to solve, and the gradient is exact"
+    elif count <= SOLVED:
+        why = f"with {count:,} parameters H v = g is solved by conjugate gradients, to 1e-4"
+        yield Implicit, {"tolerance": 1e-4}, why
+    else:
+        why = f"with {count:,} parameters a solve is out of reach, and a short series points nearly the same way"
+        yield Neumann, {"terms": 20}, why
+    yield Unrolled, {}, "it can be run step by step, but H cannot be solved with"
+    yield Hypernetwork, {}, "training can be refitted, but not differentiated"

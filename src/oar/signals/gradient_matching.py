@@ -33,11 +33,11 @@ class GradientMatching(Signal):
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Scale g and turn it into gradients."""
         fit, pull = outcome.fit, outcome.pull
-        bend = float(pull @ training.product(fit.parameters, fit.features, pull))
+        along = float(pull @ training.product(fit.parameters, fit.features, pull))
         square = float(pull @ pull)
-        if bend > 0:
-            length = square / bend
-        else:  # the risk does not bend upwards along g: only the direction of v can be trusted
+        if along > 0:
+            length = square / along
+        else:  # the curvature gᵀH g is not positive: only the direction of v can be trusted
             length = 1.0 / np.sqrt(square) if square > 0 else 0.0
         signal = length * pull
         gradient = -training.score_gradients(fit.parameters, fit.features, signal)

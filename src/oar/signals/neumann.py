@@ -46,12 +46,12 @@ class Neumann(Signal):
         check_flag("warm_start", self.warm_start)
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
-        """Sum the series; the direction in which H bends most is remembered beside v."""
+        """Sum the series; the eigenvector of the largest curvature is remembered beside v."""
         fit, pull = outcome.fit, outcome.pull
         direction, step = self.own(memory), self.step
         if step is None:
-            bend, direction = sharpness(training, fit.parameters, fit.features, direction)
-            step = 1.0 / bend if bend > 0 else 1.0
+            largest, direction = sharpness(training, fit.parameters, fit.features, direction)
+            step = 1.0 / largest if largest > 0 else 1.0
 
         signal, rest = np.zeros_like(pull), pull
         if self.warm_start and memory is not None and memory.signal is not None:

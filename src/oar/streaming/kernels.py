@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from oar.models.linear.losses import Linear
-from oar.models.linear.passes import KINDS
+from oar.models.linear.losses import KINDS, Linear
 
 
 @lru_cache(maxsize=64)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OptionError
-from oar.models.fit.inverse_curvature import InverseCurvature
+from oar.models.fit.conjugate_gradients import InverseCurvature
 from oar.models.linear.losses import Linear, Ridge, SoftmaxRegression
-from oar.models.linear.training import SMALL, LinearTraining, _Point
-from oar.models.linear.units import power_of_two
+from oar.models.linear.training import SMALL, LinearTraining, _Point, power_of_two
 from oar.models.training import Array, Fit
 from oar.people.parts.population import StreamedPopulation
 from oar.problem import Problem

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 import oar
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.linear.hinge_search import least_along
+from oar.models.linear.losses import least_along
 from oar.models.linear.separation import separates
 
 SIZE = 36

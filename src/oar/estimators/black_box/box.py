@@ -21,8 +21,7 @@ from oar.errors import DataError, EstimatorError, OptionError, choose, with_near
 from oar.estimators.black_box.calls import Calls
 from oar.estimators.black_box.seeding import seed_names, takes
 from oar.estimators.black_box.success_rate import Rate
-from oar.estimators.fitting import last_step, weight_argument
-from oar.estimators.rows_for_estimators import Array, EstimatorData, RowConversion
+from oar.estimators.fitting import Array, EstimatorData, RowConversion, last_step, weight_argument
 from oar.interrupts import check_interrupted
 from oar.models.protocol import Capabilities
 from oar.models.settings import check_flag, check_seed

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import trained, up_to_last, weight_argument
+from oar.estimators.fitting import RowConversion, trained, up_to_last, weight_argument
 from oar.estimators.refusals import refused
-from oar.estimators.rows_for_estimators import RowConversion
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.people import Population

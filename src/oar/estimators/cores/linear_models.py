@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.models.autodiff.array_library import library_of
-from oar.models.linear.losses import Array, Linear, LinearSVM, Ridge, SoftmaxRegression
+from oar.models.linear.losses import Array, Linear, LinearSVM, Ridge, SoftmaxRegression, library_of
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from oar.errors import NumericsError
 from oar.estimators.cores.protocol import Array, Core
 from oar.estimators.cores.stopped_curvature import SMALL, compiled, solved_by_products, solved_densely
 from oar.estimators.cores.stopped_model import TrainedModel
-from oar.estimators.fitting import trained
-from oar.estimators.rows_for_estimators import EstimatorData, RowConversion
+from oar.estimators.fitting import EstimatorData, RowConversion, trained
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.differentiable import need_jax
 from oar.models.training import Fit

@@ -14,8 +14,7 @@ import numpy as np
 from oar.errors import DataError, OptionError
 from oar.estimators.transformers.encoders import codes, one_hot, plainly
 from oar.estimators.transformers.fields import Array, Flow, beside, chosen, numbers
-from oar.estimators.transformers.nodes import Beside, Chain, Encode, Learned, Node
-from oar.estimators.transformers.passes import fitted_and_transformed
+from oar.estimators.transformers.nodes import Beside, Chain, Encode, Learned, Node, fitted_and_transformed
 from oar.estimators.transformers.pca import Principal, components_kept
 from oar.estimators.transformers.scalers import MaxAbs, MinMax, Robust, Standard, UnitLength
 

@@ -1,7 +1,15 @@
-"""Conjugate gradients for H v = g where H is known only by its products, and may turn out not to be positive."""
+"""Conjugate gradients for H v = g where H is known only by its products, and may turn out not to be positive.
+
+**Preconditioning** uses what is known of H⁻¹ by passes that were made anyway (`InverseCurvature`). A base, the inverse
+of some Hessian factored earlier or of a bound for it, is corrected by pairs (s, y = H s) seen since: a refit's steps
+and changes of gradient, and the directions and products of conjugate gradients. This is the two-loop recursion of
+L-BFGS around the base (Nocedal 1980; as a preconditioner, Morales and Nocedal 2000). The result is linear, symmetric
+and positive, so it can both scale steps and precondition.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +20,8 @@ Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
 FLAT = 1e-14  # curvatures below this share of the largest are rounding
 LARGEST = 1e150  # the squares of larger numbers overflow
+PAIRS = 20
+UNINFORMATIVE = 1e-10  # pairs with less curvature than this, as a cosine, say nothing
 
 
 def in_range(numbers: Array | float) -> bool:
@@ -62,13 +72,40 @@ def conjugate_gradients(
         image = product(direction)
         if not in_range(image):
             return Solution(solution, float("nan"), (least, largest), None)
-        bend, length_squared = float(direction @ image), float(direction @ direction)
-        least, largest = min(least, bend / length_squared), max(largest, bend / length_squared)
-        if bend <= FLAT * largest * length_squared:
+        along, length_squared = float(direction @ image), float(direction @ direction)
+        least, largest = min(least, along / length_squared), max(largest, along / length_squared)
+        if along <= FLAT * largest * length_squared:
             return Solution(solution, float(np.linalg.norm(residual)), (least, largest), direction)
-        step = energy / bend
+        step = energy / along
         solution, residual = solution + step * direction, residual - step * image
         scaled = residual if precondition is None else precondition(residual)
         energy, last = float(residual @ scaled), energy
         direction = scaled + (energy / last) * direction
     return Solution(solution, float(np.linalg.norm(residual)), (least, largest), None)
+
+
+class InverseCurvature:
+    """An approximation of H⁻¹, as a function of the vector that it multiplies."""
+
+    def __init__(self, base: Callable[[Array], Array]) -> None:
+        """Start from a positive linear function, and no pairs."""
+        self._base = base
+        self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=PAIRS)
+
+    def learn(self, step: Array, image: Array) -> None:
+        """Remember that H times `step` is `image`; forget the oldest pair if there are too many."""
+        along = float(step @ image)
+        if along > UNINFORMATIVE * float(np.linalg.norm(step) * np.linalg.norm(image)):
+            self._pairs.append((step, image, along))
+
+    def __call__(self, vector: Array) -> Array:
+        """Return about H⁻¹ vector."""
+        shares = []
+        for step, image, along in reversed(self._pairs):
+            share = float(step @ vector) / along
+            vector = vector - share * image
+            shares.append(share)
+        result = self._base(vector)
+        for (step, image, along), share in zip(self._pairs, reversed(shares), strict=True):
+            result = result + (share - float(image @ result) / along) * step
+        return result

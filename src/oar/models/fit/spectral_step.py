@@ -4,10 +4,10 @@ After a step s = x₊ − x along which the gradient of a function f changed by 
 over the step, B = ∫₀¹ ∇²f(x + t s) dt, satisfies y = B s. The multiple 1/α of the identity that replaces B best on what
 was seen,
 
-    min over 1/α of ‖s/α − y‖²        gives        α = ‖s‖² / sᵀy,
+    min over 1/α of ‖s/α − y‖²        at        1/α = sᵀy / ‖s‖²,
 
 is the Rayleigh quotient of B along s, which lies between the extreme eigenvalues of B: hence "spectral". The gradient
-step −α∇f is then a quasi-Newton step that stores two numbers. Where the curvature sᵀy is not positive, the model has no
+step −α∇f is then a quasi-Newton step that stores one number. Where the curvature sᵀy is not positive, the model has no
 minimum along the gradient, and the longest step that is allowed is taken.
 
 Barzilai and Borwein (1988), Two-point step size gradient methods. Birgin, Martínez and Raydan (2000), Nonmonotone

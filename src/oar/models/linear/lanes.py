@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.linear.passes import at_once
+from oar.models.linear.losses import at_once
 from oar.models.linear.training import LinearTraining
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ is a column and every reduction runs along memory. Few people are one chunk (`FE
 their units, and gradients are measured by the values' spread.
 
 **Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
-for most of them (`inverse_curvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
+for most of them (`InverseCurvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
 little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
 to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
 (`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
@@ -32,12 +32,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.fit.conjugate_gradients import conjugate_gradients, in_range
-from oar.models.fit.inverse_curvature import InverseCurvature
+from oar.models.fit.conjugate_gradients import InverseCurvature, conjugate_gradients, in_range
 from oar.models.fit.one_thread import one_thread
-from oar.models.linear.dependence import dependent
-from oar.models.linear.passes import at_once, compiled
-from oar.models.linear.units import spread_of_values, units_of
+from oar.models.linear.dependence import DEPENDENT, dependent
+from oar.models.linear.losses import at_once, compiled
 from oar.models.training import Array, Columns, Fit
 
 if TYPE_CHECKING:
@@ -63,6 +61,7 @@ FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' un
 ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
+ROUNDED = 1e-6  # of a feature's mean: rounding makes no spread larger than that of one that is the same for everyone
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
 
 
@@ -573,3 +572,35 @@ class LinearTraining:
         """Return W x† + b."""
         matrix = parameters.reshape(self.shape)
         return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
+
+
+def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:
+    """Return where to measure features from and in what steps, so that refits do not depend on the caller's units.
+
+    Scales are powers of two, so that they lose nothing. An intercept that is penalised, or not there, must keep its
+    place: then nothing is shifted. A feature that is the same for everyone has no spread of its own (but rounding in
+    its mean looks like one); if it ever moves it is by a budget, which is in the units of the others.
+    """
+    centre = weights @ features
+    if not model.free_intercept:
+        centre, spread = np.zeros_like(centre), np.sqrt(weights @ features**2)
+    else:
+        away = features - centre
+        spread = np.sqrt(weights @ np.square(away, out=away))
+        doubtful = np.flatnonzero(spread <= ROUNDED * np.abs(centre))
+        if doubtful.size:
+            some = features[:, doubtful][weights > 0]
+            spread[doubtful[some.max(axis=0) == some.min(axis=0)]] = 0.0
+    return centre, power_of_two(np.where(spread > 0, spread, spread.max()))
+
+
+def spread_of_values(values: Array, weights: Array) -> float:
+    """Return a typical distance of values from their mean; of equal ones, from 0."""
+    spread = float(np.sqrt((weights @ (values - weights @ values) ** 2).max()))
+    size = float(np.abs(values[weights > 0]).max())
+    return float(power_of_two(np.array(spread if spread > DEPENDENT * size else size)))
+
+
+def power_of_two(size: Array) -> Array:
+    """Return the nearest; 1 for 0."""
+    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.training import Fit
-from oar.models.wrap.scaled_training import ScaledTraining
+from oar.models.wrap.scaled import ScaledTraining
 from oar.online.rules.protocol import Update
 from oar.online.rules.requirements import check_classes, round_words
 

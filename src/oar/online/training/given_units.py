@@ -20,8 +20,7 @@ import numpy as np
 
 from oar.models.differentiable import need_jax
 from oar.models.linear.losses import Linear, SoftmaxRegression
-from oar.models.linear.training import LinearTraining
-from oar.models.linear.units import units_of
+from oar.models.linear.training import LinearTraining, units_of
 from oar.models.training import Array, Fit
 from oar.people import Population
 

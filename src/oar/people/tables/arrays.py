@@ -25,10 +25,6 @@ class Table:
     names: tuple[str, ...] | None = None
     index: Any = None
 
-    def rows(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return rows as C-ordered float64; a view where they already are."""
-        return np.ascontiguousarray(self.values[start:stop], dtype=np.float64)
-
 
 def is_frame(features: Any) -> bool:
     """Report whether this is a pandas DataFrame, without importing pandas."""

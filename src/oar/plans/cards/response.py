@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
+from oar.models.fit.spectral_step import spectral_length
 from oar.models.score import Score
 from oar.models.training import Array
 
@@ -155,11 +156,8 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Ascent
         way = LineSearchStart(old, towards, values[going], last, gain)
         moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
-        bend, far = -_inner(change, slopes[going] - last), rules.longest(slopes[going], some.radii)
-        # Where curvature is not that of a maximum the model says "as far as possible".
-        lengths[going] = np.where(
-            bend > 0, np.minimum(_inner(change, change) / np.where(bend > 0, bend, 1.0), far), far
-        )
+        curvature, longest = -_inner(change, slopes[going] - last), rules.longest(slopes[going], some.radii)
+        lengths[going] = spectral_length(_inner(change, change), curvature, longest)
         # Who cannot climb any further is at the limit of rounding, or on a kink.
         creeps = np.abs(change).max(axis=1) <= CREEPING * some.radii
         going = going[~creeps & (rules.pull * lengths[going] > KINK if rules.pull > 0 else True)]

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError
 from oar.goals.keep import Anchors
-from oar.goals.together import Aggregate
+from oar.goals.wishes import Aggregate
 from oar.models.training import Fit, Training
 from oar.models.wrap.cost_units import CostUnits
 from oar.plans import MemberPlan, Proposal

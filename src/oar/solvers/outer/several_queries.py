@@ -1,6 +1,6 @@
 """Goals that one smooth loss does not tell: the worst of several queries, how many of them, or any of several classes.
 
-For the worst and for the share, moves are planned for a smooth stand-in (`oar.goals.together`) and for the mean. For
+For the worst and for the share, moves are planned for a smooth stand-in (`oar.goals.wishes`) and for the mean. For
 any of several classes, they are planned for each of them to be the one that is predicted. Of these plans the one with
 the lowest true value counts: so the worst case is never worse than with the mean, and any of several classes never
 worse than the best of them.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oar.goals import ClassWish
 from oar.goals.keep import Anchors
-from oar.goals.together import failing, mean, worst
+from oar.goals.wishes import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.wrap.scaled import unscaled
 from oar.plans import MemberPlan, Proposal

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.goals.together import Aggregate
+from oar.goals.wishes import Aggregate
 from oar.models import Differentiable
 from oar.models.training import Fit
 from oar.online import Back, OnlineProblem, Rollout

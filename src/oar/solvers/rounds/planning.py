@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.goals import ClassWish
-from oar.goals.together import Aggregate, failing, mean, worst
+from oar.goals.wishes import Aggregate, failing, mean, worst
 from oar.models.linear.losses import Linear
 from oar.online import OnlineProblem, Rollout
 from oar.plans.rounds.plan import OnlinePlan

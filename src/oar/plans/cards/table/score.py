@@ -1,7 +1,7 @@
 """A member's score on a table, from what a card holds: s(x), up to a constant, and ∇_x s.
 
 Models behind a scaler see e = (x − centre) / scale. Where the scaler is refitted, a member also acts through the
-averages that it learns (`oar.models.wrap.scaled_training`), which in the same e is a parabola for each coordinate:
+averages that it learns (`oar.models.wrap.scaled`), which in the same e is a parabola for each coordinate:
 
     s(x) = score(e) − Σ_j e_j (shift_j + spread_j e_j)          ∇_x s = (∇_e score − shift − 2 spread e) / scale
 

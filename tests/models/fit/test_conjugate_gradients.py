@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oar.models.fit.inverse_curvature import PAIRS, InverseCurvature
+from oar.models.fit.conjugate_gradients import PAIRS, InverseCurvature
 
 
 def curvature(seed, size=6):
