@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.checks import is_number
 from oar.cli.inputs.people import Layout, Source, read_people, word
 from oar.errors import DataError, OptionError, choose
 from oar.people.wording import nearest, shown
@@ -238,7 +239,7 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
 
 def _check_classes(people: Any, target: str, model: str) -> None:
     """Refuse numbers that are no classes: a model of classes would have one for each of them, and never end."""
-    numbers = [label for label in people.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    numbers = [label for label in people.classes if is_number(label)]
     if model != "ridge" and len(numbers) > MOST_CLASSES:
         raise OptionError(
             f"--model: {model} takes every value for a class of its own, and column {shown(target)} has "

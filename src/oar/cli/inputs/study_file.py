@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.checks import is_number, is_whole
 from oar.cli.error_words import in_options
 from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_called
 from oar.cli.options import about_files, about_people
@@ -198,9 +199,9 @@ def _option(name: str, value: Any, folder: Path) -> Any:
     if name in FLAGS:
         kind, known = "true or false", isinstance(value, bool)
     elif name in NUMBERS:
-        kind, known = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+        kind, known = "a number", is_number(value)
     elif name in WHOLE:
-        kind, known = "a whole number ≥ 0", isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        kind, known = "a whole number ≥ 0", is_whole(value) and value >= 0
     elif name in LISTS:
         kind, known = "a text, or a list of them", not isinstance(value, dict)
         value = [_word(each) for each in (value if isinstance(value, list) else [value])]
