@@ -37,6 +37,15 @@ def is_flag(value: Any) -> bool:
     return isinstance(value, FLAGS)
 
 
+def is_text(value: Any) -> bool:
+    """Report whether a value is a text with something in it.
+
+    >>> [is_text(value) for value in ("a", "", 1)]
+    [True, False, False]
+    """
+    return isinstance(value, str) and value != ""
+
+
 def is_listing(value: Any) -> bool:
     """Report whether a value holds several others in an order: no text, and no mapping of names.
 

@@ -29,17 +29,17 @@ class ProblemArguments:
 
     data: Path | None
     layout: Layout
-    example: str | None = None
-    query: str | None = None
+    example: str = ""
+    query: str = ""
     goal: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
     budget: float | None = None
-    norm: str | None = None
+    norm: str = ""
     model: str = "softmax"
     limits: Path | None = None
     participants: str = "everyone"
     seed: int = 0
-    several: str | None = None
+    several: str = ""
     share: float | None = None
     move_too: bool = False
     probability: float | None = None
@@ -95,7 +95,7 @@ class ProblemArguments:
             "share": self.share,
             "probability": self.probability,
         }
-        return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
+        return Query(rows, self._goal, **{name: value for name, value in given.items() if value not in (None, "")})
 
     def _members(self) -> Any:
         """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
@@ -156,7 +156,7 @@ class ProblemArguments:
             choose("norm", norm, ("1", "2", "inf"))
             parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
         for option, given in (("norm", self.norm), ("limits", self.limits)):
-            if budget is None and given is not None:
+            if budget is None and given:
                 raise OptionError(
                     f"--{option}: is about moves, and nobody moves without --budget; leave it out, or add that."
                 )
@@ -212,12 +212,12 @@ class ProblemArguments:
     def asked_of(self) -> str:
         """Who asks: rows, or a file."""
         asked = self.query or self._example_says("query")
-        if asked is None:
+        if not asked:
             raise OptionError("--query: must be a row of DATA or a file, got none.")
         return asked
 
     def _example_says(self, name: str) -> Any:
-        return EXAMPLE[name] if self.example is not None else None
+        return EXAMPLE[name] if self.example else None
 
 
 def model_called(name: str, plain: bool, seed: int) -> Any:
