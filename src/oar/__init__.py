@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from oar.actions.limits.limit import Limit, Limits
     from oar.actions.limits.plausible import Plausible
     from oar.actions.participation import Best
-    from oar.advice import Cheapest, cheapest
     from oar.errors import (
         DataError,
         EngineError,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
         StorageError,
     )
     from oar.estimators import BlackBox
-    from oar.following import Followed, Happened, Reality, follow
     from oar.goals import AnyBut, Between, Keep, Members
     from oar.models import NearestCentroid, SoftmaxRegression
     from oar.online import OnlineProblem
@@ -57,6 +55,8 @@ if TYPE_CHECKING:
         transfer,
         worth,
     )
+    from oar.questions.cheapest_change import Cheapest, cheapest
+    from oar.questions.receding_horizon import Followed, Happened, Reality, follow
     from oar.recourse import collective, individual, joint
     from oar.referee import audit
     from oar.studies import Study, study
@@ -145,8 +145,8 @@ _HOME = {
     "Limits": "oar.actions.limits.limit",
     "Plausible": "oar.actions.limits.plausible",
     "Best": "oar.actions.participation",
-    "Cheapest": "oar.advice",
-    "cheapest": "oar.advice",
+    "Cheapest": "oar.questions.cheapest_change",
+    "cheapest": "oar.questions.cheapest_change",
     "DataError": "oar.errors",
     "EngineError": "oar.errors",
     "EstimatorError": "oar.errors",
@@ -156,10 +156,10 @@ _HOME = {
     "Status": "oar.errors",
     "StorageError": "oar.errors",
     "BlackBox": "oar.estimators",
-    "Followed": "oar.following",
-    "Happened": "oar.following",
-    "Reality": "oar.following",
-    "follow": "oar.following",
+    "Followed": "oar.questions.receding_horizon",
+    "Happened": "oar.questions.receding_horizon",
+    "Reality": "oar.questions.receding_horizon",
+    "follow": "oar.questions.receding_horizon",
     "AnyBut": "oar.goals",
     "Between": "oar.goals",
     "Keep": "oar.goals",
@@ -202,7 +202,6 @@ _HOME = {
 _ROOMS = frozenset(
     {
         "actions",
-        "advice",
         "black_boxes",
         "cli",
         "datasets",
@@ -210,7 +209,6 @@ _ROOMS = frozenset(
         "errors",
         "estimators",
         "files",
-        "following",
         "goals",
         "interrupts",
         "limits",

@@ -11,7 +11,7 @@ from oar.people import Population
 from oar.questions import break_even, minimal_budget, minimal_coalition
 from oar.recourse import collective
 from oar_paper.case import Case
-from oar_paper.shares import study_budget
+from oar_paper.figure2.shares import study_budget
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oar_paper.curves import BudgetCurves
-from oar_paper.pairs import AllPairs
+from oar_paper.figure2.curves import BudgetCurves
+from oar_paper.figure2.pairs import AllPairs
 
 # Losses are searched to a relative gap of 1e-8; only differences well above that are called strict.
 STRICT = 1e-6

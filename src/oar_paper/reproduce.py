@@ -18,18 +18,18 @@ from oar_paper.accuracy import accuracy_table
 from oar_paper.answers import answers
 from oar_paper.case import ALPHA, Case, iris_case, mnist_case
 from oar_paper.comparison import compare
-from oar_paper.curves import budget_curves
-from oar_paper.draw_extended import draw_extended
-from oar_paper.draw_figure2 import Figure2, draw_figure2
-from oar_paper.draw_strip import draw_picture_strip
-from oar_paper.extended import Extended, extended_stages, find_extended
-from oar_paper.extended_cases import extended_settings
-from oar_paper.extended_summary import extended_results, extended_section
+from oar_paper.embedding.strip import picture_strip
+from oar_paper.embedding.strip_drawing import draw_picture_strip
 from oar_paper.figure1 import FEATURES, figure1
-from oar_paper.pairs import all_pairs, choose_pairs
+from oar_paper.figure2.curves import budget_curves
+from oar_paper.figure2.drawing import Figure2, draw_figure2
+from oar_paper.figure2.pairs import all_pairs, choose_pairs
+from oar_paper.figure2.shares import share_curves
+from oar_paper.other_models.cases import extended_settings
+from oar_paper.other_models.drawing import draw_extended
+from oar_paper.other_models.study import Extended, extended_stages, find_extended
+from oar_paper.other_models.summary import extended_results, extended_section
 from oar_paper.settings import ReproductionSettings, reproduction_settings
-from oar_paper.shares import share_curves
-from oar_paper.strip import picture_strip
 from oar_paper.summary import Findings, summary
 
 RESULTS_FILE, SUMMARY_FILE = "results.json", "summary.md"

@@ -9,10 +9,10 @@ from oar.version import __version__
 from oar_paper.accuracy import AccuracyTable
 from oar_paper.answers import Answers
 from oar_paper.comparison import STRICT, Comparison
-from oar_paper.draw_figure2 import Figure2
+from oar_paper.embedding.strip import Strip
 from oar_paper.figure1 import Figure1
+from oar_paper.figure2.drawing import Figure2
 from oar_paper.settings import ReproductionSettings
-from oar_paper.strip import Strip
 
 
 @dataclass(frozen=True, eq=False)

@@ -304,7 +304,7 @@ def _arrays() -> Iterator[Door]:
     from support.online_problems import three_rounds
 
     from oar.online import FullRefit
-    from oar_paper.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint
+    from oar_paper.embedding.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint
 
     problem = three_rounds(SoftmaxRegression(), FullRefit())
     plan = oar.OnlinePlan(problem, np.zeros((18, 2)), (((np.ones(3), np.ones(3)),), (), ()))

@@ -43,7 +43,7 @@ def calls(monkeypatch):
         return {"nearest_centroid_accuracy": {"train": 0.875}}
 
     monkeypatch.setattr("oar_paper.reproduce.reproduce", reproduce)
-    monkeypatch.setattr("oar_paper.embed.embed_mnist", embed_mnist)
+    monkeypatch.setattr("oar_paper.embedding.embed.embed_mnist", embed_mnist)
     return seen
 
 

@@ -12,7 +12,7 @@ from oar.datasets import mnist_decoder, mnist_embedding, mnist_images, mnist_pro
 from oar.datasets.mirrors import STANDARD_SHA256
 from oar.datasets.mnist_shipped import DECODER_FILE, EMBEDDING_FILE, PROVENANCE_FILE, SHIPPED
 from oar.errors import StorageError
-from oar_paper.vae import decode
+from oar_paper.embedding.vae import decode
 
 TRAIN_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 
@@ -185,7 +185,7 @@ def _sha256(path):
 
 def test_import_is_light_and_makes_no_files(tmp_path):
     program = (
-        "import sys, oar.datasets, oar_paper.embed\n"
+        "import sys, oar.datasets, oar_paper.embedding.embed\n"
         "heavy = {'jax', 'sklearn', 'pooch', 'requests'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

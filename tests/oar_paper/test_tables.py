@@ -9,9 +9,9 @@ import oar
 from oar_paper.accuracy import accuracy_table, measure
 from oar_paper.answers import answers
 from oar_paper.case import iris_case, mnist_case
-from oar_paper.draw_strip import draw_picture_strip
-from oar_paper.shares import study_budget
-from oar_paper.strip import picture_strip
+from oar_paper.embedding.strip import picture_strip
+from oar_paper.embedding.strip_drawing import draw_picture_strip
+from oar_paper.figure2.shares import study_budget
 
 
 @pytest.fixture(scope="module")

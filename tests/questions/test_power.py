@@ -103,9 +103,11 @@ def test_it_takes_few_refits(monkeypatch):
 
 def test_what_has_no_power_curve_is_refused():
     result = oar.collective(two_groups())
-    for options in ({"shares": (0.5, 1.5)}, {"shares": ()}, {"budgets": (-1,)}, {"budgets": 3}, {"seed": -1}):
+    for options in ({"shares": (0.5, 1.5)}, {"shares": ()}, {"budgets": (-1,)}, {"budgets": 3}):
         with pytest.raises(oar.DataError, match=next(iter(options))):
             oar.power(result, **options)
+    with pytest.raises(oar.OptionError, match="seed: must be a whole number of at least 0, got -1"):
+        oar.power(result, seed=-1)
     with pytest.raises(oar.DataError, match="members move"):
         oar.power(oar.individual(as_centroids(two_groups())))
     with pytest.raises(oar.DataError, match="result"):

@@ -22,7 +22,7 @@ from oar.cli.commands.study import EXAMPLE as STUDY_EXAMPLE
 from oar.cli.commands.study import study
 from oar.cli.error_words import OPTIONS
 from oar.cli.exits import ENDINGS, clear_endings, left_at_once
-from oar.errors import check_text
+from oar.errors import OptionError, check_text
 from oar.interrupts import listen
 from oar.version import __version__
 
@@ -43,7 +43,11 @@ class OwnWords(TyperCommand):
     """A command whose errors are told in its own options."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, with its options known to whoever tells an error."""
+        """Run it, with its options known to whoever tells an error; an option is left out, or says something."""
+        with clear_endings():
+            for each in self.params:
+                if ctx.params.get(each.name) == "" and ctx.get_parameter_source(each.name).name == "COMMANDLINE":
+                    raise OptionError(f"{each.opts[0]}: must not be empty, got ''; say what it is, or leave it out.")
         known = OPTIONS.set(frozenset(name for each in self.params for name in each.opts))
         try:
             return super().invoke(ctx)

@@ -16,6 +16,7 @@ from oar.cli.inputs.people import Layout, TableInput
 from oar.cli.inputs.problem import ProblemArguments
 
 WRITTEN = FileDialect()
+OF_CARD = ("data", "example", "feature", "schema", "plain", "budget", "norm", "model", "relabel", "withhold")
 ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
 
 Data = Annotated[
@@ -23,12 +24,12 @@ Data = Annotated[
     typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
 ]
 Example = Annotated[
-    str | None,
+    str,
     typer.Option(help="Data that ship with the package, in place of DATA: german-credit.", show_default=False),
 ]
-Target = Annotated[str | None, typer.Option(help="The column that the model predicts.", show_default=False)]
+Target = Annotated[str, typer.Option(help="The column that the model predicts.", show_default=False)]
 Queries = Annotated[
-    str | None,
+    str,
     typer.Option(
         metavar="ROW|FILE",
         help=f"Who asks: a row of DATA (several with commas between them), or a file of rows. {ROWS} A row of DATA "
@@ -53,7 +54,7 @@ Budget = Annotated[
     ),
 ]
 NormName = Annotated[
-    str | None,
+    str,
     typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1; with --plain 2]", show_default=False),
 ]
 ModelName = Annotated[
@@ -90,14 +91,14 @@ Seed = Annotated[
     int, typer.Option(min=0, help="Seed of all random draws: shares of people, an mlp's weights, and parts of a plan.")
 ]
 Group = Annotated[
-    str | None,
+    str,
     typer.Option(
         help="A column of DATA by whose values burden and side effects are told; small groups are put together.",
         show_default=False,
     ),
 ]
 Several = Annotated[
-    str | None,
+    str,
     typer.Option(help="With several queries, what counts: mean, worst or share.  [default: mean]", show_default=False),
 ]
 Barred = Annotated[
@@ -156,14 +157,14 @@ Worse = Annotated[
     typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
 ]
 Name = Annotated[
-    str | None,
+    str,
     typer.Option("--id", help="A column of names of people, which is no feature; 004 is not 4.", show_default=False),
 ]
 LeftOut = Annotated[
     list[str] | None,
     typer.Option("--leave-out", help="A column that the model does not see; may be repeated.", show_default=False),
 ]
-Weights = Annotated[str | None, typer.Option(help="A column of training weights.", show_default=False)]
+Weights = Annotated[str, typer.Option(help="A column of training weights.", show_default=False)]
 Plain = Annotated[
     bool,
     typer.Option(
@@ -181,21 +182,19 @@ Features = Annotated[
     ),
 ]
 Sep = Annotated[
-    str | None,
+    str,
     typer.Option(
         help="What is between cells.  [default: a comma, or what the whole header has instead; a tab in .tsv]",
         show_default=False,
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
+    str, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="The decimal mark, such as a comma.  [default: a point]", show_default=False)
+    str, typer.Option(help="The decimal mark, such as a comma.  [default: a point]", show_default=False)
 ]
-Thousands = Annotated[
-    str | None, typer.Option(help="The mark between thousands, as in 1,200 or 1'200.", show_default=False)
-]
+Thousands = Annotated[str, typer.Option(help="The mark between thousands, as in 1,200 or 1'200.", show_default=False)]
 Na = Annotated[
     list[str] | None,
     typer.Option(
@@ -207,22 +206,20 @@ Na = Annotated[
 ]
 TableFile = Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .xlsx file.", show_default=False)]
 NoFeature = Annotated[
-    str | None,
+    str,
     typer.Option("--target", help="The column that a model predicts, which is no feature.", show_default=False),
 ]
-Sheet = Annotated[
-    str | None, typer.Option(help="The sheet of an .xlsx file.  [default: the first]", show_default=False)
-]
+Sheet = Annotated[str, typer.Option(help="The sheet of an .xlsx file.  [default: the first]", show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there already.")]
 
 
 def about_files(
-    sep: Sep = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
+    sep: Sep = "",
+    encoding: Encoding = "",
+    decimal: Decimal = "",
+    thousands: Thousands = "",
     na: Na = None,
-    sheet: Sheet = None,
+    sheet: Sheet = "",
 ) -> FileDialect:
     """Return how files are written; its arguments are the options of every command that reads a table."""
     return FileDialect(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
@@ -230,41 +227,42 @@ def about_files(
 
 def about_table(
     file: TableFile,
-    target: NoFeature = None,
-    name: Name = None,
+    target: NoFeature = "",
+    name: Name = "",
     leave_out: LeftOut = None,
     feature: Features = None,
-    weights: Weights = None,
+    weights: Weights = "",
     written: FileDialect = WRITTEN,
 ) -> TableInput:
     """Return a table and what its columns are for; its arguments are the options of commands that look at a table."""
-    called = by_place([name])[0] if name else None
-    return TableInput(file, Layout(written, target, called, by_place(leave_out), by_place(feature), weights))
+    return TableInput(
+        file, Layout(written, target, "".join(by_place([name])), by_place(leave_out), by_place(feature), weights)
+    )
 
 
 def about_people(
     data: Data = None,
-    target: Target = None,
-    name: Name = None,
+    target: Target = "",
+    name: Name = "",
     leave_out: LeftOut = None,
     feature: Features = None,
-    weights: Weights = None,
+    weights: Weights = "",
     schema: SchemaFile = None,
     missing: Missing = "refuse",
     plain: Plain = False,
     written: FileDialect = WRITTEN,
-    example: Example = None,
-    query: Queries = None,
+    example: Example = "",
+    query: Queries = "",
     goal: Goal = None,
     barred: Barred = None,
     budget: Budget = None,
-    norm: NormName = None,
+    norm: NormName = "",
     model: ModelName = "softmax",
     limits: LimitsFile = None,
     participants: Participants = "everyone",
     relabel: Relabelled = None,
     withhold: Withheld = None,
-    several: Several = None,
+    several: Several = "",
     share: Share = None,
     move_too: MoveToo = False,
     probability: Probability = None,
@@ -275,11 +273,10 @@ def about_people(
     seed: Seed = 0,
 ) -> ProblemArguments:
     """Return what is asked; its arguments are the options of every command that asks about people."""
-    out, seen = by_place(leave_out), by_place(feature)
-    layout = Layout(written, target, by_place([name])[0] if name else None, out, seen, weights, schema, missing, plain)
+    called, out, seen = "".join(by_place([name])), by_place(leave_out), by_place(feature)
     return ProblemArguments(
         data=data,
-        layout=layout,
+        layout=Layout(written, target, called, out, seen, weights, schema, missing, plain),
         example=example,
         query=query,
         goal=tuple(goal or ()),
@@ -313,26 +310,32 @@ def by_place(names: list[str] | None) -> tuple[str, ...]:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first argument is an `ProblemArguments`, the options of `about_people` before its own."""
-    return _composed(_composed(command, about_people, first=True), about_files)
+    """Give a command that has an argument `asked` the options of `about_people` in its place."""
+    return reads(_composed(command, "asked", about_people))
+
+
+def asks_of_card(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the same, but for its own DATA and for what a card says itself."""
+    return reads(_composed(command, "asked", about_people, without=OF_CARD))
 
 
 def looks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first argument is a `TableInput`, the options of `about_table` before its own."""
-    return _composed(_composed(command, about_table, first=True), about_files)
+    """Give a command that has an argument `table` the options of `about_table` in its place."""
+    return reads(_composed(command, "table", about_table))
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that has an argument `written` the options of `about_files` in its place."""
-    return _composed(command, about_files)
+    return _composed(command, "written", about_files)
 
 
-def _composed(command: Callable[..., None], maker: Callable[..., Any], first: bool = False) -> Callable[..., None]:
-    """Return a command with a maker's options in place of the argument that it makes: the first, or `written`."""
-    made = list(inspect.signature(maker).parameters.values())
+def _composed(
+    command: Callable[..., None], name: str, maker: Callable[..., Any], without: tuple[str, ...] = ()
+) -> Callable[..., None]:
+    """Return a command with a maker's options, `without` some, in place of the argument that it makes."""
+    made = [part for part in inspect.signature(maker).parameters.values() if part.name not in without]
     own = list(inspect.signature(command).parameters.values())
-    place = 0 if first else [part.name for part in own].index("written")
-    name = own[place].name
+    place = [part.name for part in own].index(name)
 
     @functools.wraps(command)
     def parsed(**values: Any) -> None:

@@ -32,30 +32,46 @@ def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def check_file(
+def output(
     path: Path | None, force: bool, endings: tuple[str, ...] = (".csv", ".json"), option: str = "out"
-) -> None:
-    """Raise for a file that is there already or ends otherwise, and for a --force that forces nothing."""
+) -> tuple[Path, ...]:
+    """Return the file to write to, if there is one, in a tuple.
+
+    Raise for a file that is there already or ends otherwise, and for a --force that forces nothing.
+    """
     if path is None:
         if force:
             raise OptionError(f"--force: is for a file that is written, and none is; leave it out, or add --{option}.")
-        return
+        return ()
     if endings and path.suffix.lower() not in endings:
         raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
     if os.path.exists(path) and not force:
         raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
+    return (path,)
 
 
-def save_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows as CSV or JSON, as the name says."""
+def tell_written(files: tuple[Path, ...]) -> None:
+    """Say what was written, in a line at the end."""
+    for path in files:
+        typer.echo(f"\nDone. Written to {path}")
+
+
+def save_rows(rows: Sequence[dict[str, Any]], files: tuple[Path, ...]) -> None:
+    """Write rows as CSV or JSON, as each file's name says."""
     from oar.people.tables.spreadsheet import harmless_csv
 
-    if path.suffix.lower() == ".json":
-        text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    else:
-        import pandas
+    for path in files:
+        if path.suffix.lower() == ".json":
+            text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        else:
+            import pandas
 
-        text = harmless_csv(pandas.DataFrame(rows))
+            text = harmless_csv(pandas.DataFrame(rows))
+        write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text that is whole, or not there."""
     with replace_atomically(path) as file:
         file.write(text.encode())
 

@@ -53,7 +53,7 @@ def mnist_embedding(folder: str | Path | None = None) -> Dataset:
 
 
 def mnist_decoder(folder: str | Path | None = None) -> dict[str, NDArray[np.float32]]:
-    """Return the decoder's weights and biases by name, for `oar_paper.vae.decode`.
+    """Return the decoder's weights and biases by name, for `oar_paper.embedding.vae.decode`.
 
     Args:
         folder: where `oar embed-mnist` wrote; None means the decoder that ships with the package.

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from oar.checks import check_whole as check_integer
+from oar.checks import is_number
 from oar.errors import OptionError
 
 
 def check_number(argument: str, value: Any, above: float, below: float = math.inf) -> None:
     """Refuse anything but a finite number above `above` and below `below`."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and above < value < below):
+    if not (is_number(value) and math.isfinite(value) and above < value < below):
         bound = "" if below == math.inf else f" and below {below:g}"
         raise OptionError(f"{argument}: must be a number above {above:g}{bound}, got {value!r}.")
 
 
 def check_whole(argument: str, value: Any, least: int) -> None:
     """Refuse anything but a whole number from `least` on."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OptionError(f"{argument}: must be a whole number of at least {least}, got {value!r}.")
+    check_integer(argument, value, least, OptionError)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import is_whole
+
 DIGITS = 6
 ROUNDING = 1e-12
 
@@ -19,7 +21,7 @@ def number(value: Any) -> str:
     """
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return "–"
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if is_whole(value):
         return f"{value:,}".replace("-", "−")
     value = float(value)
     if math.isinf(value):

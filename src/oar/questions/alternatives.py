@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OARError, OptionError, with_near_names
+from oar.checks import check_kind, check_whole
+from oar.errors import OARError, OptionError, with_near_names
 from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -188,11 +189,9 @@ def alternatives(
         solver: as in `oar.collective`.
         progress: as in `oar.collective`.
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise OptionError(f"n: must be a whole number of at least 1, got {n!r}.")
+    check_whole("n", n, 1, OptionError)
     check_seed(seed)
-    if not isinstance(problem, Problem):
-        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     problem.only_moves("oar.alternatives")
     best = Alternative.of("the best found", collective(problem, solver=solver, progress=progress))
     if not best.movers.any():

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.perturb import check_budget
+from oar.checks import check_kind
 from oar.errors import DataError, NumericsError, with_near_names
+from oar.models.settings import check_seed
 from oar.pictures.notebook import ShownAsText
 from oar.plans import ClassPlan, MemberPlan, Plan, Result
 from oar.problem import Problem
@@ -93,15 +95,13 @@ def power(
             plan's if left out.
         seed: of the draw of members.
     """
-    if not isinstance(result, Result):
-        raise DataError(f"result: must be a result of oar.collective or oar.joint, got {type(result).__name__}.")
+    check_kind("result", result, Result, "a result of oar.collective or oar.joint")
     problem = result.problem
     problem.only_moves("a power curve")
     movers = moves_of(result).any(axis=1)
     if not movers.any():
         raise DataError("result: must be one in which members move, got one in which none does; use oar.collective.")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
+    check_seed(seed)
     own = own_scale(problem)
     parts = _checked(SHARES if shares is None else shares, "shares", 1.0)
     scales = _checked([part * own for part in PARTS] if budgets is None else budgets, "budgets", np.inf)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oar.checks import is_listing, is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.estimators import BlackBox
 from oar.models import Differentiable, LinearSVM, Ridge, Scaled, SoftmaxRegression
@@ -206,9 +207,9 @@ def _families(families: Any, regresses: bool) -> dict[str, tuple[Differentiable,
 
 def _several(argument: str, given: Any) -> list[Any]:
     """Return what was given as a list: one thing, or several."""
-    if isinstance(given, int | float | np.number):
+    if is_number(given):
         return [given]
-    if given is None or isinstance(given, str) or not hasattr(given, "__iter__"):
+    if not is_listing(given):
         raise DataError(f"{argument}: must be one or several in a list, got {given!r}.")
     return list(given)
 
@@ -240,7 +241,7 @@ def _public(given: Any) -> tuple[str, Any]:
         return given
     if isinstance(given, Population):
         return "others", given
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 < given <= 1:
+    if not is_number(given) or not 0 < given <= 1:
         raise DataError(
             f"public: must be shares above 0 and at most 1, or pairs (name, oar.Population), got {given!r}."
         )

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from oar.actions.perturb import check_budget
+from oar.checks import is_listing, is_number, is_whole
 from oar.errors import DataError, OptionError, choose
 
 AXES = ("model", "query", "budget", "participation", "seed")
@@ -105,7 +104,7 @@ def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
     """Return the values of an axis, each once; where it is left out, the problem's own."""
     if values is None:
         return [own]
-    if isinstance(values, str | Mapping) or not np.iterable(values):
+    if not is_listing(values):
         raise DataError(f"{argument}: must be a list of numbers, got {values!r}.")
     found = list(dict.fromkeys(read(value) for value in values))
     if not found:
@@ -125,13 +124,12 @@ def _share(value: Any, own: Defaults) -> float:
             "participation: is a random share of everyone, and the problem's action says who takes part; leave out "
             "either this or its participants."
         )
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0.0 <= value <= 1.0:
+    if not is_number(value) or not 0.0 <= value <= 1.0:
         raise DataError(f"participation: must be shares between 0 and 1, got {value!r}.")
     return float(value) + 0.0
 
 
 def _seed(value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < 2**63:
+    if not is_whole(value) or not 0 <= value < 2**63:
         raise DataError(f"seeds: must be whole numbers ≥ 0 (below 2⁶³), got {value!r}.")
     return int(value)

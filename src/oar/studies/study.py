@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from oar.checks import check_kind
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Problem, Query, as_model
 from oar.solvers import ProjectedGradient
@@ -58,8 +59,7 @@ def study(
         client: a `dask.distributed.Client` whose workers do it instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
-    if not isinstance(problem, Problem):
-        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     check_hands(workers, client)
     as_solver(solver, ProjectedGradient(), tuple(NAMES.values()))
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
@@ -130,8 +130,7 @@ def _named_queries(problem: Problem, queries: Any) -> dict[str, Query]:
         raise DataError(f"queries: must be a list of oar.Query(…), or a dict of them by name, got {queries!r}.")
     found = dict(queries) if isinstance(queries, Mapping) else {str(at): one for at, one in enumerate(queries)}
     for name, query in found.items():
-        if not isinstance(query, Query):
-            raise DataError(f"queries[{name}]: must be an oar.Query(…), got an object of type {type(query).__name__}.")
+        check_kind(f"queries[{name}]", query, Query, "an oar.Query(…)")
     return _names("queries", found)
 
 

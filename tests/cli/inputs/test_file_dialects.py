@@ -127,7 +127,8 @@ def test_a_workbook_without_openpyxl_says_what_to_install(folder, monkeypatch):
     [
         (["--sheet", "one"], "--sheet: is for sheets of an .xlsx file, and people.csv is no workbook"),
         (["--sep", "::"], "--sep: must be one character, "),
-        (["--sep", ""], "--sep: must be one character, "),
+        (["--sep", ""], "--sep: must not be empty, got ''; say what it is, or leave it out."),
+        (["--weights", ""], "--weights: must not be empty, got ''; say what it is, or leave it out."),
         (["--decimal", ",,"], "--decimal: must be one mark"),
         (["--thousands", "0"], "--thousands: must be one mark"),
         (["--thousands", "."], "--thousands: is the decimal mark, too"),

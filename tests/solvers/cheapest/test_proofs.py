@@ -105,7 +105,7 @@ def test_a_programme_that_runs_out_of_time_proves_nothing(monkeypatch, kind):
         return answer if answer.place is None else replace(answer, cost=float(self.costs @ answer.place), bound=np.inf)
 
     monkeypatch.setattr(cheapest_milp.MixedIntegerProgramme, "_once", hasty)
-    monkeypatch.setattr(oar.advice, "MOST_BETTER", 0)
+    monkeypatch.setattr(oar.questions.cheapest_change, "MOST_BETTER", 0)
     advice = linked(kind)
     assert advice.success
     assert advice.bound <= whole.cost

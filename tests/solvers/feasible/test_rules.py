@@ -224,8 +224,8 @@ def test_advice_that_cheats_is_refused(monkeypatch):
     kept = oar.Cheapest(PEOPLE, MODEL, limits).of(row)  # wider margins, and what a proof ends at, are tried first
     assert kept.success
     assert not kept.violations
-    monkeypatch.setattr(oar.advice, "MOST_BETTER", 0)
-    monkeypatch.setattr(oar.advice, "MOST_TRIALS", 1)
+    monkeypatch.setattr(oar.questions.cheapest_change, "MOST_BETTER", 0)
+    monkeypatch.setattr(oar.questions.cheapest_change, "MOST_TRIALS", 1)
     refused = oar.Cheapest(PEOPLE, MODEL, limits).of(row)
     assert refused.status == oar.Status.REFUSED
     assert any("rule" in text for text in refused.violations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +12,10 @@ import typer
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.card_limits import BUDGET, TERMS, limits_of
-from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, check_data
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
-from oar.cli.tables import check_file
+from oar.cli.tables import output, tell_written, write_text
 from oar.errors import OptionError
 
 if TYPE_CHECKING:
@@ -37,36 +36,18 @@ Moves = Annotated[
     Path | None,
     typer.Option(help="A file of moves, as moves.csv, to be made in place of answers to the card.", show_default=False),
 ]
+NOTHING_SAID = ProblemArguments(None, Layout())
 Out = Annotated[Path | None, typer.Option(help="JSON file to write what was found to.", show_default=False)]
 
 
-@given.reads
+@given.asks_of_card
 def audit(
     card: Audited,
+    asked: ProblemArguments,
     data: People = None,
-    target: given.Target = None,
-    query: given.Queries = None,
     moves: Moves = None,
-    limits: given.LimitsFile = None,
-    participants: given.Participants = "everyone",
-    seed: given.Seed = 0,
-    goal: given.Goal = None,
-    barred: given.Barred = None,
-    probability: given.Probability = None,
-    within: given.Within = None,
-    several: given.Several = None,
-    share: given.Share = None,
-    move_too: given.MoveToo = False,
-    changed: given.Changed = None,
-    lost: given.Lost = None,
-    worse: given.Worse = None,
-    missing: given.Missing = "refuse",
-    name: given.Name = None,
-    leave_out: given.LeftOut = None,
-    weights: given.Weights = None,
     out: Out = None,
     force: given.Force = False,
-    written: FileDialect = given.WRITTEN,
 ) -> None:
     """Check a plan's folder, have its moves made and its card answered, refit from scratch, and tell what comes of it.
 
@@ -76,10 +57,7 @@ def audit(
     not as they were delivered, and for a folder's plan on other data than its own.
     """
     if os.path.isdir(card):
-        own = [target, query, moves, limits, participants, seed, goal, barred, probability, within, several, share]
-        own += [move_too, changed, lost, worse, missing, name, leave_out, weights]
-        usual = [None] * 4 + ["everyone", 0] + [None] * 6 + [False, None, None, None, "refuse", None, None, None]
-        _audit_folder(card, data, out, force, own == usual and not written.given)
+        _audit_folder(card, data, out, force, asked == NOTHING_SAID and moves is None)
         return
     with clear_endings(), stages() as stage:
         from oar.plans import Card
@@ -88,87 +66,60 @@ def audit(
         from oar.report.files.replacing import check_settled
         from oar.report.plan.answer import unable_words
 
-        check_file(out, force, endings=())
-        check_data(data, None)
+        files = output(out, force, endings=())
+        check_data(data, "")
         stage("reading")
         check_settled(card.parent)
         differs = _differs(card, moves)
         loaded = Card.load(card)
-        schema = None if loaded.table is None else loaded.table.encoding.schema
-        layout = Layout(
-            written,
-            target,
-            given.by_place([name])[0] if name else None,
-            given.by_place(leave_out),
-            weights=weights,
-            schema=schema,
-            missing=missing,
-            plain=schema is None,
-            of_card=True,
-        )
-        asked = ProblemArguments(
-            data,
-            layout,
-            query=query,
-            goal=tuple(goal or ()),
-            barred=tuple(barred or ()),
-            model="ridge" if loaded.classes is None else "softmax",  # whether goals are values; the card has the model
-            limits=limits,
-            participants=participants,
-            seed=seed,
-            several=several,
-            share=share,
-            move_too=move_too,
-            probability=probability,
-            within=within,
-            changed=changed,
-            lost=lost,
-            worse=worse,
-            card_goal=_single(loaded),
-        )
+        asked = _of_card(replace(asked, data=data), loaded)
         problem = _problem(asked, loaded)
-        plan = _acted(problem, loaded, moves, layout)
+        plan = _acted(problem, loaded, moves, asked.layout)
         stage("refitting")
         found = audited(plan)
-        if out is not None:
-            _save(found, loaded, asked, problem, out)
+        for path in files:
+            _save(found, loaded, asked, problem, path)
     typer.echo(found)
-    if limits is None:
+    if asked.limits is None:
         typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
     unable = int(without_answer(problem).sum())
     if moves is None and unable:
         typer.echo(f"\n{unable_words(unable)}.")
     if loaded.participants == "selected" and moves is None:
         typer.echo(f"\n{_answered(problem)}")
-    _end(out, differs)
+    _end(files, differs)
+
+
+def _of_card(asked: ProblemArguments, card: Card) -> ProblemArguments:
+    """Return what is asked, with what the card says itself: the schema, whether goals are values, and the goal."""
+    schema = None if card.table is None else card.table.encoding.schema
+    layout = replace(asked.layout, schema=schema, plain=schema is None, of_card=True)
+    return replace(asked, layout=layout, model="ridge" if card.classes is None else "softmax", card_goal=_single(card))
 
 
 def _audit_folder(folder: Path, data: Path | None, out: Path | None, force: bool, nothing_else: bool) -> None:
     """Audit a plan by its folder alone."""
     with clear_endings(), stages() as stage:
         from oar.cli.commands.audit_folder import audited_folder
-        from oar.files import replace_atomically
         from oar.report.files.json import json_text
         from oar.report.plan.facts import FORMAT, VERSION
 
-        check_file(out, force, endings=())
+        files = output(out, force, endings=())
         if not nothing_else:
             raise OptionError(
                 f"PLAN: the folder {folder} says itself what was asked; leave all options but --out and --force out, "
                 f"or name {folder / 'plan.json'}."
             )
         found = audited_folder(folder, data, stage)
-        if out is not None:
-            with replace_atomically(out) as file:
-                file.write(json_text({"format": FORMAT, "version": VERSION, **found.to_json()}).encode())
+        for path in files:
+            write_text(path, json_text({"format": FORMAT, "version": VERSION, **found.to_json()}))
     typer.echo(found)
-    _end(out, found.differs if found.same_data else (*found.differs, "DATA is another file than it was made of"))
+    _end(files, found.differs if found.same_data else (*found.differs, "DATA is another file than it was made of"))
 
 
-def _end(out: Path | None, differs: tuple[str, ...]) -> None:
+def _end(files: tuple[Path, ...], differs: tuple[str, ...]) -> None:
     """Say where it is, and end with 1 where files are not as they were delivered."""
-    if out is not None:
-        typer.echo(f"\nDone. Written to {out}")
+    tell_written(files)
     if differs:
         typer.echo(f"oar: this is not the plan as it was delivered: {'; '.join(differs)}.", err=True)
         raise SystemExit(1)
@@ -262,7 +213,6 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
 
 
 def _save(found: Audit, card: Card, asked: ProblemArguments, problem: Problem, out: Path) -> None:
-    from oar.files import replace_atomically
     from oar.report.files.json import json_text
     from oar.report.plan.answer import told
     from oar.report.plan.facts import FORMAT, VERSION
@@ -280,5 +230,4 @@ def _save(found: Audit, card: Card, asked: ProblemArguments, problem: Problem, o
         "repeat": {"data": {"file": source.file, "rows": len(source.frame)}},
     }
     content = publishable(content, people.size, names_of(people)) | {"rounding": rounding_words(people.size)}
-    with replace_atomically(out) as file:
-        file.write(json_text(content).encode())
+    write_text(out, json_text(content))

@@ -124,7 +124,7 @@ def _as_delivered(folder: Path, differs: tuple[str, ...]) -> Iterator[None]:
 def _asked(private: dict[str, Any], data: Path | None) -> Iterator[ProblemArguments]:
     with tempfile.TemporaryDirectory(prefix="oar-audit-") as place:
         asked = asked_from_json(private["asked"], data, Path(place))
-        if data is None and asked.example is None:
+        if data is None and not asked.example:
             raise OptionError("DATA: must be the file that the plan was made of, got none; name it after the folder.")
         yield replace(asked, layout=replace(asked.layout, left_out_if_there=True))
 

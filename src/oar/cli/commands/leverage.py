@@ -12,16 +12,14 @@ from oar.cli.exits import clear_endings
 from oar.cli.inputs.people import word
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
-from oar.cli.tables import check_file, lined, save_rows, tell_limits
+from oar.cli.tables import lined, output, save_rows, tell_limits, tell_written
 from oar.errors import OptionError
 
 SHARES = "1%,5%,20%,100%"
 MOST_GROUPS = 50
-By = Annotated[
-    str | None, typer.Option("--group", help="Ask for every group of this column of DATA.", show_default=False)
-]
+By = Annotated[str, typer.Option("--group", help="Ask for every group of this column of DATA.", show_default=False)]
 Shares = Annotated[
-    str | None,
+    str,
     typer.Option(help=f"Ask for random shares of the people, with commas between.  [default: {SHARES}]"),
 ]
 Out = Annotated[Path | None, typer.Option(help="File to write the table to, .csv or .json.", show_default=False)]
@@ -29,7 +27,7 @@ Out = Annotated[Path | None, typer.Option(help="File to write the table to, .csv
 
 @given.asks
 def leverage(
-    asked: ProblemArguments, group: By = None, shares: Shares = None, out: Out = None, force: given.Force = False
+    asked: ProblemArguments, group: By = "", shares: Shares = "", out: Out = None, force: given.Force = False
 ) -> None:
     """Tell how much leverage groups have: what each could do for the query alone, all others staying as they are.
 
@@ -39,27 +37,25 @@ def leverage(
     with clear_endings(), stages() as stage:
         import oar
 
-        if group is not None and shares is not None:
+        if group and shares:
             raise OptionError("--group: asks for groups and --shares for shares, and both were given; leave one out.")
         if asked.participants != "everyone":
             raise OptionError("--participants: are what is compared here; use --group or --shares.")
-        check_file(out, force)
+        files = output(out, force)
         stage("reading")
         rows = []
         for name, members in _contenders(asked, group, shares or SHARES):
             stage(f"planning for {name}", own_line=True)
             rows.append(_row(name, oar.collective(asked.among(members).problem)))
-        if out is not None:
-            save_rows(rows, out)
+        save_rows(rows, files)
     typer.echo(_shown(group or "share", rows))
     tell_limits(asked.problem)
-    if out is not None:
-        typer.echo(f"\nDone. Written to {out}")
+    tell_written(files)
 
 
-def _contenders(asked: ProblemArguments, group: str | None, shares: str) -> list[tuple[str, str]]:
+def _contenders(asked: ProblemArguments, group: str, shares: str) -> list[tuple[str, str]]:
     """Return names and what --participants would be for each."""
-    if group is None:
+    if not group:
         return [(share.strip(), share.strip()) for share in shares.split(",")]
     values = list(dict.fromkeys(word(value) for value in asked.source.groups(group).dropna()))
     if len(values) > MOST_GROUPS:

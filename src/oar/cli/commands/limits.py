@@ -10,15 +10,21 @@ import typer
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.people import TableInput
-from oar.cli.tables import check_file
+from oar.cli.tables import output, write_text
+
+Draft = Annotated[
+    Path | None,
+    typer.Option("--output", help="TOML file to write the limits to, to be edited.", show_default=False),
+]
 
 
 @given.looks
 def limits(
     table: TableInput,
     schema: given.SchemaFile = None,
-    output: Annotated[
-        Path | None, typer.Option(help="TOML file to write the limits to, to be edited.", show_default=False)
+    draft: Annotated[
+        Path | None,
+        typer.Option("--output", help="TOML file to write the limits to, to be edited.", show_default=False),
     ] = None,
     force: given.Force = False,
 ) -> None:
@@ -29,14 +35,13 @@ def limits(
     """
     with clear_endings():
         from oar.actions.limits.observed import drafted
-        from oar.files import replace_atomically
         from oar.people import Schema
 
-        check_file(output, force, endings=(), option="output")
+        files = output(draft, force, endings=(), option="output")
         _, features = table.read(schema)
         known = Schema.infer(features) if schema is None else Schema.load(schema)
         text = drafted(features, known)
-        if output is not None:
-            with replace_atomically(output) as opened:
-                opened.write(text.encode())
-    typer.echo(text if output is None else f"Done. Edit {output}, and plan with --limits {output}")
+        for path in files:
+            write_text(path, text)
+    said = [f"Done. Edit {path}, and plan with --limits {path}" for path in files]
+    typer.echo("".join(said) or text)

@@ -62,8 +62,8 @@ def embed_mnist(
     A run that was stopped goes on from its checkpoint when it is started again, and ends with the same bytes.
     """
     with clear_endings("start it again to go on from the last checkpoint"), progress_bar() as progress:
-        from oar_paper.embed import embed_mnist as run
-        from oar_paper.vae import VAESettings
+        from oar_paper.embedding.embed import embed_mnist as run
+        from oar_paper.embedding.vae import VAESettings
 
         bar = progress.add_task("loading", total=epochs)
         provenance = run(
@@ -96,8 +96,8 @@ def outside(
     minutes on one core (--quick: some minutes). Nothing appears in the folder before everything is done.
     """
     with clear_endings(), progress_bar() as progress:
-        from oar_paper.outside import outside_settings
-        from oar_paper.outside_run import study_outside
+        from oar_paper.black_boxes.files import study_outside
+        from oar_paper.black_boxes.study import outside_settings
 
         bar = progress.add_task("loading", total=None)
         study_outside(

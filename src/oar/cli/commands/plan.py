@@ -37,7 +37,7 @@ HeldOut = Annotated[
     typer.Option(help="A file of people who are not trained on, laid out as DATA: how right is the model about them?"),
 ]
 Whom = Annotated[
-    str | None,
+    str,
     typer.Option(
         help="What members are told of who asks, on their page; nothing is said of that unless you say it here.",
         show_default=False,
@@ -49,9 +49,9 @@ Whom = Annotated[
 def plan(
     asked: ProblemArguments,
     out: Out = None,
-    group: given.Group = None,
+    group: given.Group = "",
     held_out: HeldOut = None,
-    whom: Whom = None,
+    whom: Whom = "",
     force: given.Force = False,
 ) -> None:
     """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
@@ -76,7 +76,7 @@ def plan(
     typer.echo(_summary(facts, folder, files, name))
 
 
-def _planned(asked: ProblemArguments, group: str | None, held_out: Path | None, stage: Stage) -> Any:
+def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
     from oar.goals.held_out import held_out_people
@@ -85,7 +85,7 @@ def _planned(asked: ProblemArguments, group: str | None, held_out: Path | None, 
 
     stage("reading")
     source, problem = asked.source, asked.problem
-    groups = None if group is None else _groups(source, group)
+    groups = {group: _groups(source, group)} if group else {}
     others, known = (None, 0) if held_out is None else source.others(held_out)
     if others is not None:  # a file that does not fit is told before the work begins
         held_out_people(problem.people, problem.regresses, others)
@@ -106,9 +106,9 @@ def _planned(asked: ProblemArguments, group: str | None, held_out: Path | None, 
     facts = facts_of(
         result,
         origin=origin,
-        groups=None if group is None else {group: groups},
+        groups=groups or None,
         power=power,
-        collateral=_collateral(result, others, None if groups is None else groups.values),
+        collateral=_collateral(result, others, groups[group].values if group else None),
         card=published.facts,
         answered=_answered(result, published.card),
         robustness=_robustness(result, published, asked.seed),

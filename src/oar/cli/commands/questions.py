@@ -11,7 +11,7 @@ from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.stages import stages
-from oar.cli.tables import check_file, save_rows, tell_limits
+from oar.cli.tables import output, save_rows, tell_limits, tell_written
 from oar.errors import OARError
 
 Out = Annotated[Path | None, typer.Option(help="File to write the answers to, .csv or .json.", show_default=False)]
@@ -26,7 +26,7 @@ def questions(asked: ProblemArguments, out: Out = None, force: given.Force = Fal
     with clear_endings(), stages() as stage:
         import oar
 
-        check_file(out, force)
+        files = output(out, force)
         stage("reading")
         problem = asked.problem
         rows = []
@@ -37,13 +37,11 @@ def questions(asked: ProblemArguments, out: Out = None, force: given.Force = Fal
         ):
             stage(f"{question}?", own_line=True)
             rows.append({"question": question} | _answered(asking, problem))
-        if out is not None:
-            save_rows(rows, out)
+        save_rows(rows, files)
     for row in rows:
         typer.echo(f"{row['question'] + '?':<13}{row['answer']}")
     tell_limits(problem)
-    if out is not None:
-        typer.echo(f"\nDone. Written to {out}")
+    tell_written(files)
 
 
 def _answered(asking: Any, problem: Any) -> dict[str, Any]:

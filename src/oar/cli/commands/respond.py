@@ -13,7 +13,7 @@ from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, column_of, word
-from oar.cli.tables import check_file
+from oar.cli.tables import output
 from oar.errors import DataError, OptionError
 from oar.people.tables.encoding import LARGEST, LARGEST_WHOLE
 from oar.people.wording import counted, nearest, shown
@@ -33,7 +33,7 @@ Mine = Annotated[
     ),
 ]
 Label = Annotated[
-    str | None,
+    str,
     typer.Option(
         help="The column of labels.  [default: the one that is not on the card and has such labels]",
         show_default=False,
@@ -53,10 +53,10 @@ Answers = Annotated[Path | None, typer.Option(help="CSV file to write the change
 def respond(
     card: CardFile,
     mine: Mine,
-    target: Label = None,
+    target: Label = "",
     keep: Keep = None,
     budget: Willing = None,
-    name: given.Name = None,
+    name: given.Name = "",
     out: Answers = None,
     force: given.Force = False,
     written: FileDialect = given.WRITTEN,
@@ -72,17 +72,17 @@ def respond(
         from oar.report.files.replacing import check_settled
 
         check_settled(card.parent)
-        check_file(out, force, endings=())
+        files = output(out, force, endings=())
         loaded = Card.load(card)
         written.check(mine)
-        frame = Layout(written, name=given.by_place([name])[0] if name else None, of_card=True).read(mine)
+        frame = Layout(written, name="".join(given.by_place([name])), of_card=True).read(mine)
         doubts: list[str] = []
         label = label_column(loaded, frame, target)
         changes, unanswered = answers(loaded, frame, label, tuple(keep or ()), budget, doubts)
         if len(unanswered) == len(frame):
             raise DataError(unanswered[0][1] + _more(len(frame) - 1))
-        if out is not None:
-            write_csv(changes, out)
+        for path in files:
+            write_csv(changes, path)
     typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
     typer.echo(_ignored(loaded, frame, label, target), err=True, nl=False)
     for _, why in unanswered:
@@ -97,8 +97,8 @@ def respond(
         typer.echo(f"\n{more:,} more values may be mistakes, too." if more > 0 else "", err=True)
     if loaded.participants == "selected":
         typer.echo("\nThis card is for those who were asked to take part: everybody else stays.", err=True)
-    if out is not None:
-        typer.echo(f"Done. Written to {out}")
+    for path in files:
+        typer.echo(f"Done. Written to {path}")
     if unanswered:
         raise SystemExit(1)
 
@@ -168,7 +168,7 @@ def columns_of(card: Card) -> tuple[str, ...]:
     return card.features
 
 
-def label_column(card: Card, frame: pandas.DataFrame, target: str | None) -> str:
+def label_column(card: Card, frame: pandas.DataFrame, target: str) -> str:
     """Return the column of labels: the only one that is not on the card, or the only one with a label of the card's.
 
     Other columns are ignored, as the plan did without them: row numbers, names, dates and the like.
@@ -182,7 +182,7 @@ def label_column(card: Card, frame: pandas.DataFrame, target: str | None) -> str
         if name not in frame.columns:
             hint = nearest(name, others)
             raise DataError(f"ROWS: must have every column of the card, got none called {shown(name)}.{hint}")
-    if target is not None:
+    if target:
         column_of(frame, target, "target")
         return target
     if len(others) > 1 and card.classes is not None:
@@ -195,7 +195,7 @@ def label_column(card: Card, frame: pandas.DataFrame, target: str | None) -> str
     return str(others[0])
 
 
-def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str | None) -> str:
+def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str) -> str:
     """Say which column was taken for the labels, in a line, where nobody named it and there are others."""
     spare = len(frame.columns) - len(columns_of(card)) - 1
     ignored = counted(spare, "other column is ignored", "other columns are ignored")

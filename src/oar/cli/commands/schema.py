@@ -10,14 +10,20 @@ import typer
 from oar.cli import options as given
 from oar.cli.exits import clear_endings
 from oar.cli.inputs.people import TableInput
-from oar.cli.tables import check_file
+from oar.cli.tables import output
+
+Draft = Annotated[
+    Path | None,
+    typer.Option("--output", help="TOML file to write the schema to, to be edited.", show_default=False),
+]
 
 
 @given.looks
 def schema(
     table: TableInput,
-    output: Annotated[
-        Path | None, typer.Option(help="TOML file to write the schema to, to be edited.", show_default=False)
+    draft: Annotated[
+        Path | None,
+        typer.Option("--output", help="TOML file to write the schema to, to be edited.", show_default=False),
     ] = None,
     force: given.Force = False,
 ) -> None:
@@ -29,16 +35,16 @@ def schema(
     with clear_endings():
         from oar.people import Schema
 
-        check_file(output, force, endings=(), option="output")
+        files = output(draft, force, endings=(), option="output")
         frame, features = table.read()
         inferred = Schema.infer(features)
-        if output is not None:
-            inferred.save(output)
+        for path in files:
+            inferred.save(path)
     typer.echo(inferred)
     gaps = int(frame.isna().any(axis=1).sum())
     if gaps:
         typer.echo(
             f"{gaps:,} of {len(frame):,} rows have missing values: plan with --missing drop or --missing impute."
         )
-    if output is not None:
-        typer.echo(f"Done. Edit {output}")
+    for path in files:
+        typer.echo(f"Done. Edit {path}")

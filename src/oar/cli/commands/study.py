@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from oar.cli.exits import clear_endings
-from oar.cli.tables import lined, tell_limits
+from oar.cli.tables import lined, output, tell_limits
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -71,34 +71,39 @@ def study(
     """
     kept = "what is done is kept; run the same command again to go on"
     with clear_endings(kept, in_words=str):  # a study's words are its file's
-        import oar
-
-        _check_outputs(export, figure, force)
-        problem = None
-        if file.suffix.lower() == ".toml":
-            from oar.cli.inputs.study_file import in_its_own_words, read_study
-
-            with in_its_own_words():
-                said = read_study(file)
-                problem, arguments = said.problem, said.arguments
-            path = said.store if store is None else store
-            found = oar.study(problem, **arguments, store=path, workers=workers)
-        else:
-            for option, given in (("--store", store), ("--workers", workers)):
-                if given is not None:
-                    raise OptionError(
-                        f"{option}: is for a study that is run, and {file.name} is a store; leave it out."
-                    )
-            if os.path.isfile(file) and not _may_be_a_store(file):
-                raise OptionError(
-                    f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
-                    'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
-                )
-            found = oar.Study.open(file)
-        written = _written(found, export, figure)
-    typer.echo(_summary(found, written))
-    if problem is not None:
+        tables, pictures = _outputs(export, figure, force)
+        toml = file.suffix.lower() == ".toml"
+        found, problems = _run(file, store, workers) if toml else _opened(file, store, workers)
+        _write(found, tables, pictures)
+    typer.echo(_summary(found, [*tables, *pictures]))
+    for problem in problems:
         tell_limits(problem)
+
+
+def _run(file: Path, store: Path | None, workers: int | None) -> tuple[Any, list[Any]]:
+    """Return a study as its file says, with all its cells done, and its problem."""
+    import oar
+    from oar.cli.inputs.study_file import in_its_own_words, read_study
+
+    with in_its_own_words():
+        said = read_study(file)
+        problem, arguments = said.problem, said.arguments
+    return oar.study(problem, **arguments, store=store or said.store, workers=workers), [problem]
+
+
+def _opened(file: Path, store: Path | None, workers: int | None) -> tuple[Any, list[Any]]:
+    """Return a study as its store has it, and no problem."""
+    import oar
+
+    for option, given in (("--store", store), ("--workers", workers)):
+        if given:
+            raise OptionError(f"{option}: is for a study that is run, and {file.name} is a store; leave it out.")
+    if os.path.isfile(file) and not _may_be_a_store(file):
+        raise OptionError(
+            f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
+            'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
+        )
+    return oar.Study.open(file), []
 
 
 def _may_be_a_store(file: Path) -> bool:
@@ -108,22 +113,20 @@ def _may_be_a_store(file: Path) -> bool:
     return first in (b"", DATABASE)
 
 
-def _check_outputs(export: Path | None, figure: Path | None, force: bool) -> None:
-    if force and export is None and figure is None:
+def _outputs(export: Path | None, figure: Path | None, force: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the file of the table and that of the figure, each if there is one."""
+    if force and not (export or figure):
         raise OptionError("--force: is for files that are written; leave it out, or add --export or --figure.")
-    for option, path, endings in (("--export", export, TABLES), ("--figure", figure, PICTURES)):
-        if path is not None and path.suffix.lower() not in endings:
-            raise OptionError(f"{option}: must end in {' or '.join(endings)}, got {path.name!r}.")
-        if path is not None and os.path.exists(path) and not force:
-            raise OptionError(f"{option}: {path} is there already; choose another name, or add --force.")
+    files = ("--export", export, TABLES), ("--figure", figure, PICTURES)
+    tables, pictures = (output(path, force and bool(path), endings, option) for option, path, endings in files)
+    return tables, pictures
 
 
-def _written(found: Any, export: Path | None, figure: Path | None) -> list[Path]:
-    if figure is not None:  # first, because of a study without an answer there is a table, but no figure
-        found.figure(figure)
-    if export is not None:
-        (found.to_parquet if export.suffix.lower() == ".parquet" else found.to_csv)(export)
-    return [path for path in (export, figure) if path is not None]
+def _write(found: Any, tables: tuple[Path, ...], pictures: tuple[Path, ...]) -> None:
+    for path in pictures:  # first, because of a study without an answer there is a table, but no figure
+        found.figure(path)
+    for path in tables:
+        (found.to_parquet if path.suffix.lower() == ".parquet" else found.to_csv)(path)
 
 
 def _summary(found: Any, written: list[Path]) -> str:

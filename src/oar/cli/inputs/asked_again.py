@@ -31,7 +31,7 @@ def asked_to_json(asked: ProblemArguments) -> dict[str, Any]:
     """Return what was asked, and every file that says some of it."""
     query = asked.query
     found = _to_json(asked)
-    if query is not None and Path(query).suffix and os.path.isfile(query):
+    if Path(query).suffix and os.path.isfile(query):
         found["query"] = _to_json(Path(query))
     return found
 
@@ -43,7 +43,7 @@ def _to_json(value: Any) -> Any:
         return {"file": value.name, "content": base64.b64encode(value.read_bytes()).decode()}
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LEFT_OUT}
-        return {name: _to_json(each) for name, each in named.items() if each not in (None, ())}
+        return {name: _to_json(each) for name, each in named.items() if each not in (None, (), "")}
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -26,17 +26,17 @@ class FileDialect:
             between thousands. na: words for a missing value, beside those that pandas knows. sheet: of a workbook.
     """
 
-    sep: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
+    sep: str = ""
+    encoding: str = ""
+    decimal: str = ""
+    thousands: str = ""
     na: tuple[str, ...] = ()
-    sheet: str | None = None
+    sheet: str = ""
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) not in (None, ()))
+        return tuple(field.name for field in fields(self) if getattr(self, field.name))
 
     def read(self, path: Path, texts: tuple[str, ...] = ()) -> pandas.DataFrame:
         """Return a file as a frame in which the columns of `texts` stay texts; one without a name is "column 1"."""
@@ -50,14 +50,14 @@ class FileDialect:
         if kind not in BINARY:
             names = [name for text in texts for name in (text, *called_by_place(text))]
             options |= {
-                "dtype": dict.fromkeys(names, str) or None,
+                "dtype": dict.fromkeys(names, str),
                 "decimal": self.decimal,
                 "thousands": self.thousands,
-                "na_values": list(self.na) or None,
+                "na_values": list(self.na),
             }
         if kind in BOOKS:
             options["sheet_name"] = self.sheet
-        return read_table(path, by_place=True, **{name: value for name, value in options.items() if value is not None})
+        return read_table(path, by_place=True, **{name: value for name, value in options.items() if value})
 
     def check(self, path: Path) -> None:
         """Refuse options that would do nothing to the file that they are about, and marks that cannot be."""
@@ -67,17 +67,17 @@ class FileDialect:
             what = "Parquet" if kind in BINARY else "a workbook" if kind in BOOKS else "no workbook"
             about = "sheets of an .xlsx file" if name == "sheet" else "texts"
             raise OptionError(f"--{name}: is for {about}, and {path.name} is {what}; leave it out.")
-        if self.sep is not None and len(self.sep) != 1 and self.sep not in LONG_SEPARATORS:
+        if len(self.sep) > 1 and self.sep not in LONG_SEPARATORS:
             raise OptionError(
                 rf"--sep: must be one character, \t for a tab, or \s+ for any number of blanks, got {self.sep!r}."
             )
         for name in ("decimal", "thousands"):
             mark = getattr(self, name)
-            if mark is not None and (len(mark) != 1 or mark.isalnum()):
+            if len(mark) > 1 or mark.isalnum():
                 raise OptionError(f"--{name}: must be one mark, such as a comma, got {mark!r}.")
-        if self.decimal is not None and self.decimal == self.thousands:
+        if self.decimal and self.decimal == self.thousands:
             raise OptionError(f"--decimal and --thousands: must be different marks, got {self.decimal!r} for both.")
-        if self.thousands is not None and self.thousands == (self.decimal or "."):
+        if self.thousands and self.thousands == (self.decimal or "."):
             raise OptionError(
                 f"--thousands: is the decimal mark, too, got {self.thousands!r}; say --decimal , where that is a comma."
             )

@@ -35,11 +35,11 @@ class Layout:
     """
 
     written: FileDialect = FileDialect()
-    target: str | None = None
-    name: str | None = None
+    target: str = ""
+    name: str = ""
     left_out: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    weights: str | None = None
+    weights: str = ""
     schema: Path | Schema | None = None
     missing: str = "refuse"
     plain: bool = False
@@ -51,9 +51,9 @@ class Layout:
 
         Names stay texts, as do the columns of `texts`: 004 is not 4.
         """
-        frame = self.written.read(path, texts if self.name is None else (*texts, self.name))
+        frame = self.written.read(path, (*texts, *filter(None, (self.name,))))
         self._check_nameless(frame, path)
-        if self.name is None:
+        if not self.name:
             return frame
         names = column_of(frame, self.name, "id").map(word).astype(object)
         if frame[self.name].isna().any():
@@ -131,7 +131,7 @@ class TableInput:
             for column in columns:
                 column_of(frame, column, option)
         frame = frame.drop(columns=list(layout.left_out))
-        features = features_of(frame, layout.target, layout.weights)
+        features = features_of(frame, layout.target or None, layout.weights or None)
         layout.check_features(features)
         return frame, features
 
@@ -193,7 +193,7 @@ class Source:
 
         trained = self.frame.loc[self.people.index]
         named = np.zeros(len(frame), dtype=bool)
-        if self.layout.name is not None:
+        if self.layout.name:
             named = frame.index.isin(trained.index)
         shared = [name for name in frame.columns if name in trained.columns]
         return named | np.isin(_prints(frame[shared]), _prints(trained[shared]))
@@ -239,7 +239,7 @@ class Source:
     def _no_such_row(self, name: str) -> str:
         if name in {word(each) for each in self.frame.index}:
             return f"query: row {name} has missing values and was dropped; use --missing impute, or ask in a file."
-        if self.layout.name is not None:
+        if self.layout.name:
             known = [word(each) for each in self.frame.index]
             return f"query: must be a value of {shown(self.layout.name)} or a file, got {name!r}.{nearest(name, known)}"
         last = len(self.frame) - 1
@@ -269,17 +269,17 @@ class Source:
         return [] if filled is None else [schema.names[place] for place in np.flatnonzero(filled[found].any(axis=0))]
 
 
-def read_people(path: Path | None, example: str | None, layout: Layout) -> Source:
+def read_people(path: Path | None, example: str, layout: Layout) -> Source:
     """Read a file, or data that ship with the package."""
     from oar.people import Population, Schema
     from oar.people.tables.from_frame import features_of
 
-    if example is not None:
+    if example:
         return _example(path, example, layout)
     check_data(path, example)
     assert path is not None
     layout = layout.without_left_out()
-    if layout.target is None:
+    if not layout.target:
         raise OptionError("--target: must be the column that the model predicts, got none.")
     layout.written.check(path)
     frame = layout.read(path)
@@ -288,16 +288,15 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
         column_of(frame, name, "leave-out")
     seen = frame.drop(columns=list(layout.left_out), errors="ignore")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if os.path.isfile(path) else ""
-    beside = [name for name in (layout.target, layout.weights) if name is not None]
-    features = seen.drop(columns=[name for name in beside if name in seen])
+    features = seen.drop(columns=[name for name in (layout.target, layout.weights) if name in seen])
     for name in layout.features:
         column_of(features, name, "feature")
     layout.check_features(features)
     if not layout.plain:
         # A schema says that all its columns are features: what was to be refused has been.
-        schema = layout.schema or Schema.infer(features_of(seen, layout.target, layout.weights))
+        schema = layout.schema or Schema.infer(features_of(seen, layout.target, layout.weights or None))
         people = Population.from_frame(
-            seen, layout.target, schema=schema, weights=layout.weights, missing=layout.missing
+            seen, layout.target, schema=schema, weights=layout.weights or None, missing=layout.missing
         )
         return Source(frame, people, layout.target, layout, path.name, sha256)
     if layout.schema is not None:
@@ -310,15 +309,15 @@ def read_people(path: Path | None, example: str | None, layout: Layout) -> Sourc
     if layout.missing != "refuse":
         choose("missing", layout.missing, ("refuse", "drop"))
         seen = seen.dropna()
-    weights = None if layout.weights is None else column_of(seen, layout.weights, "weights")
-    features = seen.drop(columns=[layout.target] if layout.weights is None else [layout.target, layout.weights])
-    people = Population(features, seen[layout.target], weights)
+    weighed = [layout.weights] if layout.weights else []
+    weights = [column_of(seen, name, "weights") for name in weighed]
+    people = Population(seen.drop(columns=[layout.target, *weighed]), seen[layout.target], *weights)
     return Source(frame, people, layout.target, layout, path.name, sha256)
 
 
-def check_data(path: Path | None, example: str | None) -> None:
+def check_data(path: Path | None, example: str) -> None:
     """Raise where there are no people to ask about."""
-    if path is None and example is None:
+    if path is None and not example:
         raise OptionError("DATA: must be a file of people, got none; or name --example german-credit.")
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.checks import is_number
 from oar.cli.inputs.people import Layout, Source, read_people, word
 from oar.errors import DataError, OptionError, choose
 from oar.people.wording import nearest, shown
@@ -28,17 +29,17 @@ class ProblemArguments:
 
     data: Path | None
     layout: Layout
-    example: str | None = None
-    query: str | None = None
+    example: str = ""
+    query: str = ""
     goal: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
     budget: float | None = None
-    norm: str | None = None
+    norm: str = ""
     model: str = "softmax"
     limits: Path | None = None
     participants: str = "everyone"
     seed: int = 0
-    several: str | None = None
+    several: str = ""
     share: float | None = None
     move_too: bool = False
     probability: float | None = None
@@ -94,7 +95,7 @@ class ProblemArguments:
             "share": self.share,
             "probability": self.probability,
         }
-        return Query(rows, self._goal, **{name: value for name, value in given.items() if value is not None})
+        return Query(rows, self._goal, **{name: value for name, value in given.items() if value not in (None, "")})
 
     def _members(self) -> Any:
         """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
@@ -155,7 +156,7 @@ class ProblemArguments:
             choose("norm", norm, ("1", "2", "inf"))
             parts.append(Perturb(budget, norm=norm if norm == "inf" else int(norm), limits=limits, **who))
         for option, given in (("norm", self.norm), ("limits", self.limits)):
-            if budget is None and given is not None:
+            if budget is None and given:
                 raise OptionError(
                     f"--{option}: is about moves, and nobody moves without --budget; leave it out, or add that."
                 )
@@ -211,12 +212,12 @@ class ProblemArguments:
     def asked_of(self) -> str:
         """Who asks: rows, or a file."""
         asked = self.query or self._example_says("query")
-        if asked is None:
+        if not asked:
             raise OptionError("--query: must be a row of DATA or a file, got none.")
         return asked
 
     def _example_says(self, name: str) -> Any:
-        return EXAMPLE[name] if self.example is not None else None
+        return EXAMPLE[name] if self.example else None
 
 
 def model_called(name: str, plain: bool, seed: int) -> Any:
@@ -238,7 +239,7 @@ def model_called(name: str, plain: bool, seed: int) -> Any:
 
 def _check_classes(people: Any, target: str, model: str) -> None:
     """Refuse numbers that are no classes: a model of classes would have one for each of them, and never end."""
-    numbers = [label for label in people.classes if isinstance(label, int | float) and not isinstance(label, bool)]
+    numbers = [label for label in people.classes if is_number(label)]
     if model != "ridge" and len(numbers) > MOST_CLASSES:
         raise OptionError(
             f"--model: {model} takes every value for a class of its own, and column {shown(target)} has "

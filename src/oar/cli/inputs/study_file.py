@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.checks import is_flag, is_listing, is_number, is_text, is_whole
 from oar.cli.error_words import in_options
 from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_called
 from oar.cli.options import about_files, about_people
@@ -35,6 +36,14 @@ NUMBERS = ("budget", "share", "probability", "within", "changed", "lost", "worse
 WHOLE = ("relabel", "withhold", "seed")
 FLAGS = ("plain", "move-too")
 OPTIONS = (*FILES, *LISTS, *TEXTS, *NUMBERS, *WHOLE, *FLAGS)
+KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
+    (FLAGS, "true or false", is_flag),
+    (NUMBERS, "a number", is_number),
+    (WHOLE, "a whole number ≥ 0", lambda value: is_whole(value) and value >= 0),
+    (LISTS, "a text, or a list of them", lambda value: not isinstance(value, dict)),
+    (("query", "norm"), "a text", lambda value: is_text(value) or is_whole(value)),
+    ((*FILES, *TEXTS), "a text", is_text),
+)
 FILE_OPTIONS = tuple(inspect.signature(about_files).parameters)
 AXES = ("budgets", "participation", "queries", "models", "seeds")
 SETTINGS = ("store", "solver")
@@ -77,7 +86,7 @@ class StudyFile:
         """The problem, with the first model and query."""
         first = self._asking(self._queries[0])
         budget = first.budget
-        if budget is None and first.example is None and first.relabel is None and first.withhold is None:
+        if budget is None and not first.example and first.relabel is None and first.withhold is None:
             budget = self._some_budget()
         other = replace(first, budget=budget)
         other.__dict__["source"] = self.asked.source
@@ -132,9 +141,9 @@ def read_study(path: Path) -> StudyFile:
     asked = about_people(**called, written=written)
     store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
     for name, value in (("store", store), ("solver", solver)):
-        if not isinstance(value, str):
+        if not is_text(value):
             raise DataError(f"{name}: must be a text, got {value!r}.")
-    if asked.example is None:  # which has a query and a budget
+    if not asked.example:  # which has a query and a budget
         _check_said(said, axes, cells or [])
     return StudyFile(path, asked, axes, cells, path.parent / store, solver)
 
@@ -195,27 +204,14 @@ def in_its_own_words() -> Iterator[None]:
 
 def _option(name: str, value: Any, folder: Path) -> Any:
     """Return an option's value as the command line would give it."""
-    if name in FLAGS:
-        kind, known = "true or false", isinstance(value, bool)
-    elif name in NUMBERS:
-        kind, known = "a number", isinstance(value, int | float) and not isinstance(value, bool)
-    elif name in WHOLE:
-        kind, known = "a whole number ≥ 0", isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    elif name in LISTS:
-        kind, known = "a text, or a list of them", not isinstance(value, dict)
-        value = [_word(each) for each in (value if isinstance(value, list) else [value])]
-    else:
-        kind, known = "a text", isinstance(value, str) or (name in ("query", "norm") and isinstance(value, int))
-        value = str(value) if known else value
-    if not known:
+    kind, fits = next((kind, fits) for names, kind, fits in KINDS if name in names)
+    if not fits(value):
         raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    if name in LISTS:
+        return [str(each) for each in (value if is_listing(value) else [value])]  # true is True, as in a table
+    value = str(value) if name in (*FILES, *TEXTS) else value
     if name == "limits" and value == str(NO_LIMITS):
         return NO_LIMITS
     if name in ("limits", "schema") and not os.path.isfile(folder / value):
         raise StorageError(f"{name}: must be a TOML file, got {value!r}, which is not there ({folder / value}).")
     return folder / value if name in FILES else value
-
-
-def _word(value: Any) -> str:
-    """Return a value as it would be typed: true is True, as a table's booleans are."""
-    return str(value)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_kind, check_whole
 from oar.errors import DataError, NumericsError, OptionError, choose, with_near_names
 from oar.models.settings import check_seed
 from oar.people.groups import grouped
@@ -139,8 +140,7 @@ def credit(
         seed: of these orders.
         progress: whether to show refits on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    if not isinstance(result, Result):
-        raise DataError(f"result: must be what oar.collective returns, got an object of type {type(result).__name__}.")
+    check_kind("result", result, Result, "what oar.collective returns")
     choose("method", method, METHODS)
     check_seed(seed)
     _check_draws(draws, method)
@@ -171,5 +171,4 @@ def _check_draws(draws: Any, method: str) -> None:
         return
     if method != "shapley":
         raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 4:
-        raise OptionError(f"draws: must be a whole number of at least 4, got {draws!r}.")
+    check_whole("draws", draws, 4, OptionError)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_kind
 from oar.errors import DataError, NumericsError, with_near_names
 from oar.goals.held_out import held_out_people
 from oar.people.groups import grouped
@@ -208,8 +209,7 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         groups: how bystanders are grouped: a column's name (as it was before any move; numbers of many values are cut
             into quarters), several names, or one value for each person.
     """
-    if not isinstance(result, Result):
-        raise DataError(f"result: must be what oar.collective returns, got an object of type {type(result).__name__}.")
+    check_kind("result", result, Result, "what oar.collective returns")
     problem = result.problem
     others = None if held_out is None else held_out_people(problem.people, problem.regresses, held_out)
     group = None if groups is None else grouped(problem.people, groups)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import random_order
-from oar.errors import DataError, Status, with_near_names
+from oar.errors import Status, with_near_names
+from oar.models.settings import check_seed
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
@@ -66,11 +67,11 @@ def break_even(
     if has_closed_form(problem):
         return exact_break_even(problem, solver)
     close = check_tolerance(tolerance, USUAL)
-    if seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
-        raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
+    drawn = 0 if seed is None else seed
+    check_seed(drawn)
     alone = individual(problem, solver=solver)
     with step_line("break-even", progress) as on_step:
-        draw = Draw(CountedSolves(problem, collective_solver, signal, on_step), 0 if seed is None else int(seed))
+        draw = Draw(CountedSolves(problem, collective_solver, signal, on_step), int(drawn))
         return _searched(draw, alone, close)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import is_number
 from oar.errors import DataError, OptionError
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
@@ -66,8 +67,7 @@ def check_tolerance(tolerance: Any, usual: float) -> float:
     """Return a tolerance; raise unless it is between 0 and 1."""
     if tolerance is None:
         return usual
-    number = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
-    if not number or not 0 < tolerance < 1:
+    if not is_number(tolerance) or not 0 < tolerance < 1:
         raise DataError(f"tolerance: must be a number above 0 and below 1, got {tolerance!r}.")
     return float(tolerance)
 

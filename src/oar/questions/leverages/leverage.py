@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_kind
 from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import OptionError, choose, with_near_names
 from oar.models.settings import check_flag
 from oar.online import OnlineProblem, Rollout
 from oar.people.wording import counted, lined_up
@@ -211,8 +212,7 @@ def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bo
     defences = as_defence(defence)
     if isinstance(problem, OnlineProblem):
         return _over_time(problem, defences, everyone)
-    if not isinstance(problem, Problem):
-        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     check_felt(defences)
     _only_means(problem)
     refit = defended_refit(problem.people, problem.model, defences)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_kind, is_whole
 from oar.defences import Defence, as_defence
 from oar.defences.base import weights_of
 from oar.defences.refit import defended_refit
@@ -115,8 +116,7 @@ def worth(
         folds: of the cross-validation; None means 5.
         seed: of who is in which fold.
     """
-    if not isinstance(problem, Problem):
-        raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
+    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     defences = as_defence(defence)
     if not getattr(defences, "parts", (defences,)):
         raise OptionError("defence: must be one of oar.defences or a list of them, got none.")
@@ -125,7 +125,7 @@ def worth(
     if folds is not None and held_out is not None:
         raise OptionError("folds: are for a cross-validation, and held-out people were given; leave one of them out.")
     folds = 5 if folds is None else folds
-    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or not 2 <= folds <= problem.people.size:
+    if not is_whole(folds) or not 2 <= folds <= problem.people.size:
         raise OptionError(f"folds: must be a whole number from 2 to {problem.people.size}, got {folds!r}.")
     planned = None if plan is None else _plan(problem, plan)
     both = UNDEFENDED, defences

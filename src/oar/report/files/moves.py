@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oar.checks import is_flag, is_number, is_whole
 from oar.files import replace_atomically
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import LeverPlan, Plan
@@ -77,12 +78,10 @@ def has_pyarrow() -> bool:
 
 def _persons(persons: pandas.Series) -> pandas.Series:
     """Return people's names as whole numbers where they all are, and as texts otherwise."""
-    if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in persons):
+    if all(map(is_whole, persons)):
         return persons.astype(np.int64)
     return persons.map(str).astype(object)
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool | np.bool_):
-        return float(value)
-    return float(value) if isinstance(value, int | float | np.number) else np.nan
+    return float(value) if is_flag(value) or is_number(value) else np.nan

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oar.actions.limits.round_steps import one_two_five, share_of
+from oar.checks import is_number
 from oar.people import Population
 from oar.problem import Problem
 from oar.report.plan.answer import told
@@ -312,7 +313,7 @@ def _largest(facts: Any, *names: str) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and math.isfinite(value)
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -23,6 +23,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
 
+from oar.checks import is_whole
 from oar.errors import DataError, OARError, OptionError
 from oar.studies.executors.worker import receive, send
 from oar.studies.rows import Row
@@ -267,7 +268,7 @@ def cores() -> int:
 
 def check_hands(workers: Any, client: Any) -> None:
     """Raise for a number of processes that cannot be, and for both kinds of hands at once."""
-    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+    if workers is not None and (not is_whole(workers) or workers < 1):
         raise DataError(f"workers: must be a whole number of processes ≥ 1, or None, got {workers!r}.")
     if client is None:
         return

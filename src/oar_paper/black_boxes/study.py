@@ -27,7 +27,7 @@ from oar.problem import Problem, Query
 from oar.recourse import collective
 from oar.referee import audit
 from oar.solvers import DirectSearch, ProjectedGradient, Surrogate
-from oar_paper.outside_cases import Contender, OutsideCase, adult_case, contenders, german_case, mnist_case
+from oar_paper.black_boxes.cases import Contender, OutsideCase, adult_case, contenders, german_case, mnist_case
 
 WAYS = ("white box", "surrogates", "public surrogates", "search", "both")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oar.report.files.markdown import markdown_table
-from oar_paper.extended import Cell, Extended
+from oar_paper.other_models.study import Cell, Extended
 
 
 def extended_results(extended: Extended) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from oar.report.figures.curves import draw_flip, draw_line, draw_spread
 from oar.report.figures.spread import spread
 from oar.report.figures.style import LINES, styled
 from oar_paper.case import Pair
-from oar_paper.curves import BudgetCurves
-from oar_paper.pairs import AllPairs
-from oar_paper.shares import ShareCurves
+from oar_paper.figure2.curves import BudgetCurves
+from oar_paper.figure2.pairs import AllPairs
+from oar_paper.figure2.shares import ShareCurves
 
 ADVANTAGE = "individual − collective"
 HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands

@@ -15,7 +15,7 @@ from oar.models.differentiable import need_jax
 from oar.plans import Result
 from oar.problem import Problem
 from oar.recourse import collective, individual
-from oar_paper.extended_cases import Arena, Contender, ExtendedSettings, arenas
+from oar_paper.other_models.cases import Arena, Contender, ExtendedSettings, arenas
 
 WAYS = ("individual", "collective", "one_shot")
 Way = Callable[[Problem], Result]

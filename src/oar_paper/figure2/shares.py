@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from oar.questions import break_even, minimal_budget
 from oar.recourse import collective, individual, joint
 from oar_paper.case import Case, Pair
-from oar_paper.curves import Curve, curve
-from oar_paper.pairs import collective_losses, query_losses
+from oar_paper.figure2.curves import Curve, curve
+from oar_paper.figure2.pairs import collective_losses, query_losses
 
 Array = NDArray[np.float64]
 

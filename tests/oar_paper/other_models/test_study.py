@@ -13,10 +13,10 @@ from support.figure_looks import assert_no_text_covers_another, assert_nothing_i
 
 from oar.cli import app
 from oar.solvers import ProjectedGradient
-from oar_paper.draw_extended import draw_extended
-from oar_paper.extended import BreakEven, Extended, Point, break_even, extended_stages, study
-from oar_paper.extended_cases import Contender, extended_settings, standardised_iris
-from oar_paper.extended_summary import extended_section, extended_table
+from oar_paper.other_models.cases import Contender, extended_settings, standardised_iris
+from oar_paper.other_models.drawing import draw_extended
+from oar_paper.other_models.study import BreakEven, Extended, Point, break_even, extended_stages, study
+from oar_paper.other_models.summary import extended_section, extended_table
 from oar_paper.settings import reproduction_settings
 
 FAST = ("nearest_centroid", "prototypes", "softmax", "svm", "naive_bayes")

@@ -10,9 +10,9 @@ import pytest
 from oar.datasets import mnist_decoder, mnist_embedding, mnist_provenance
 from oar.datasets.idx import idx_content, idx_sha256
 from oar.errors import OptionError, StorageError
-from oar_paper import embed
-from oar_paper.embed import PAPER_SETTINGS, accuracies, embed_mnist
-from oar_paper.vae import VAESettings, decode, encode, load_checkpoint
+from oar_paper.embedding import embed
+from oar_paper.embedding.embed import PAPER_SETTINGS, accuracies, embed_mnist
+from oar_paper.embedding.vae import VAESettings, decode, encode, load_checkpoint
 
 pytest.importorskip("jax")
 

@@ -13,8 +13,8 @@ from scipy import integrate, stats
 from scipy.special import xlogy
 
 from oar.errors import DataError, OptionError, StorageError
-from oar_paper import vae
-from oar_paper.vae import PIXELS, VAESettings, decode, encode, initial_state, negative_elbo, train
+from oar_paper.embedding import vae
+from oar_paper.embedding.vae import PIXELS, VAESettings, decode, encode, initial_state, negative_elbo, train
 
 jax = pytest.importorskip("jax")
 
@@ -258,7 +258,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from oar_paper.vae import VAESettings, train
+from oar_paper.embedding.vae import VAESettings, train
 
 def wait_for_the_kill():
     print("ready", flush=True)

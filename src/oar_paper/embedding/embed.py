@@ -35,7 +35,7 @@ from oar.models import NearestCentroid
 from oar.people import Population
 from oar.report.files.outputs import leaving_no_empty_folders
 from oar.version import __version__
-from oar_paper.vae import VAESettings, encode, require_jax, train
+from oar_paper.embedding.vae import VAESettings, encode, require_jax, train
 
 PAPER_SETTINGS = VAESettings()
 CITATION = "Y. LeCun, C. Cortes, C. J. C. Burges, The MNIST database of handwritten digits"

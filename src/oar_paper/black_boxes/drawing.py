@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from oar.pictures.colours import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
 from oar.report.figures.style import styled
-from oar_paper.outside import WAYS, Cell, Outside
+from oar_paper.black_boxes.study import WAYS, Cell, Outside
 
 LOOKS = {
     "white box": (BLACK, ""),

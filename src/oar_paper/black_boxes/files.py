@@ -11,9 +11,9 @@ from oar.models.differentiable import need_jax
 from oar.report.figures.style import FORMATS, mark_quick, save_figure
 from oar.report.files.json import json_text
 from oar.report.files.outputs import staged
-from oar_paper.draw_outside import draw_outside
-from oar_paper.outside import OutsideSettings, find_outside, outside_stages
-from oar_paper.outside_summary import outside_csv, outside_results, outside_summary
+from oar_paper.black_boxes.drawing import draw_outside
+from oar_paper.black_boxes.study import OutsideSettings, find_outside, outside_stages
+from oar_paper.black_boxes.summary import outside_csv, outside_results, outside_summary
 
 OnStage = Callable[[str, int, int], None]
 RESULTS_FILE = "results.json"

@@ -16,8 +16,8 @@ from oar.models import NearestCentroid
 from oar.people import Population
 from oar.recourse import collective
 from oar_paper.case import Case
-from oar_paper.shares import study_budget
-from oar_paper.vae import decode
+from oar_paper.embedding.vae import decode
+from oar_paper.figure2.shares import study_budget
 
 Array = NDArray[np.float64]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.sets.norms import Norm
+from oar.checks import is_flag, is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
@@ -96,8 +97,7 @@ class Reality:
         """Refuse what cannot be."""
         for name, most in (("adoption", 1.0), ("noise", np.inf)):
             value = getattr(self, name)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not number or not 0 <= value <= most or not np.isfinite(value):
+            if not is_number(value) or not 0 <= value <= most or not np.isfinite(value):
                 limits = "from 0 to 1" if name == "adoption" else "finite and ≥ 0"
                 raise OptionError(f"{name}: must be a number {limits}, got {value!r}.")
         if self.stream is not None and not isinstance(self.stream, Stream):
@@ -220,7 +220,7 @@ def follow(
     """
     if not isinstance(problem, OnlineProblem):
         raise OptionError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
-    if not isinstance(replan, bool | np.bool_):
+    if not is_flag(replan):
         raise OptionError(f"replan: must be True or False, got {replan!r}.")
     if not callable(reality):
         raise DataError(f"reality: must be an oar.Reality or a function of a round, got {reality!r}.")

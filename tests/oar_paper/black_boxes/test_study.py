@@ -13,12 +13,12 @@ from support.figure_looks import assert_no_text_covers_another, assert_nothing_i
 
 from oar.cli import app
 from oar.report.files.json import json_text
-from oar_paper import outside as study
-from oar_paper.draw_outside import draw_outside
-from oar_paper.outside import WAYS, Attempt, Cell, Outside, find_outside, outside_settings, outside_stages
-from oar_paper.outside_cases import contenders, german_case, mnist_case
-from oar_paper.outside_run import study_outside
-from oar_paper.outside_summary import kept_table, outside_summary, outside_table
+from oar_paper.black_boxes import study
+from oar_paper.black_boxes.cases import contenders, german_case, mnist_case
+from oar_paper.black_boxes.drawing import draw_outside
+from oar_paper.black_boxes.files import study_outside
+from oar_paper.black_boxes.study import WAYS, Attempt, Cell, Outside, find_outside, outside_settings, outside_stages
+from oar_paper.black_boxes.summary import kept_table, outside_summary, outside_table
 
 TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4)
 

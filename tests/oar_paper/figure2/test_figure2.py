@@ -7,10 +7,10 @@ from support.figure_looks import assert_no_text_covers_another, assert_nothing_i
 import oar
 from oar_paper.case import Pair, iris_case
 from oar_paper.comparison import compare
-from oar_paper.curves import BudgetCurves, Curve, budget_curves
-from oar_paper.draw_figure2 import Figure2, draw_figure2
-from oar_paper.pairs import AllPairs, AuditedSample, all_pairs, choose_pairs
-from oar_paper.shares import share_curves, study_budget
+from oar_paper.figure2.curves import BudgetCurves, Curve, budget_curves
+from oar_paper.figure2.drawing import Figure2, draw_figure2
+from oar_paper.figure2.pairs import AllPairs, AuditedSample, all_pairs, choose_pairs
+from oar_paper.figure2.shares import share_curves, study_budget
 
 BUDGETS = (0.0, 0.5, 1.0, 2.0)
 
@@ -95,7 +95,7 @@ def test_the_sample_is_audited_and_close(pairs):
 
 
 def test_a_wrong_sweep_would_show_in_the_sample(case, monkeypatch):
-    from oar_paper import pairs as module
+    from oar_paper.figure2 import pairs as module
 
     honest = module.collective_losses
     monkeypatch.setattr(module, "collective_losses", lambda *arguments: honest(*arguments) + 1e-3)

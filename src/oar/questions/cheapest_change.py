@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
+from oar.checks import check_kind
 from oar.errors import DataError, OptionError, Status, choose, with_near_names
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
@@ -72,8 +73,7 @@ class Cheapest:
 
     def __init__(self, people: Population, model: Any, limits: Any = None) -> None:
         """Check what can be checked without a query."""
-        if not isinstance(people, Population):
-            raise DataError(f"people: must be an oar.Population(…), got an object of type {type(people).__name__}.")
+        check_kind("people", people, Population, "an oar.Population(…)")
         if people.encoding is None:
             raise DataError(
                 "people: must be a table, whose columns are known, got an array of numbers; use "
@@ -237,8 +237,7 @@ class Cheapest:
         )
 
     def _problem(self, query: Query) -> Problem:
-        if not isinstance(query, Query):
-            raise DataError(f"query: must be an oar.Query(row, goal=…), got an object of type {type(query).__name__}.")
+        check_kind("query", query, Query, "an oar.Query(row, goal=…)")
         if query.budget is not None:
             raise OptionError(
                 f"Query budget: must be left out, because the lowest cost is what is looked for, got {query.budget:g}."

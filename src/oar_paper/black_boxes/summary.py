@@ -13,8 +13,8 @@ import numpy as np
 from oar.people.tables.spreadsheet import neutral
 from oar.report.files.markdown import markdown_table
 from oar.version import __version__
-from oar_paper.outside import WAYS, Cell, Outside
-from oar_paper.outside_cases import SHARE
+from oar_paper.black_boxes.cases import SHARE
+from oar_paper.black_boxes.study import WAYS, Cell, Outside
 
 SCHEMA_VERSION = 1
 PACKAGES = ("numpy", "scikit-learn", "xgboost-cpu", "cma")

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from oar.pictures.colours import BLACK, GREY, ORANGE
 from oar.report.figures.style import LINES, Line, styled
-from oar_paper.extended import Cell, Extended, Point
+from oar_paper.other_models.study import Cell, Extended, Point
 
 STYLES = {
     "one_shot": Line("collective, one-shot", ORANGE, (0, (1, 1.2)), "^", 1.5),

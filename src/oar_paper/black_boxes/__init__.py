@@ -1,0 +1,1 @@
+"""The study of models that are only trained and asked."""

@@ -1,0 +1,1 @@
+"""Figure 2 for models other than nearest centroid."""
