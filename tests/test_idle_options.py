@@ -44,7 +44,7 @@ IDLE = [
 
 @pytest.mark.parametrize(("verb", "asked", "settings", "told"), IDLE)
 def test_an_option_that_would_do_nothing_is_refused_with_the_reason(verb, asked, settings, told):
-    with pytest.raises(oar.OptionError, match=told):
+    with pytest.raises(oar.errors.OptionError, match=told):
         verb(asked, **settings)
 
 
@@ -85,7 +85,7 @@ def _is_made(kind):
 
 @pytest.mark.parametrize("kind", list(filter(_is_made, dict.fromkeys(CLASSES))), ids=lambda kind: kind.__name__)
 def test_an_unknown_option_is_refused_with_the_known_ones(kind):
-    with pytest.raises(oar.OptionError, match=f"^{kind.__name__}: (must be one of '|takes no options)"):
+    with pytest.raises(oar.errors.OptionError, match=f"^{kind.__name__}: (must be one of '|takes no options)"):
         kind(no_such_option=1)
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_option_is_refused_with_the_known_ones(kind):
 def test_a_verb_names_the_options_that_it_has(name):
     verb = getattr(oar, name)
     known = list(inspect.signature(verb).parameters)
-    with pytest.raises(oar.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
+    with pytest.raises(oar.errors.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
         verb(nothing=1)
-    with pytest.raises(oar.OptionError, match=f"Did you mean '{known[-1]}'"):
+    with pytest.raises(oar.errors.OptionError, match=f"Did you mean '{known[-1]}'"):
         verb(**{f"{known[-1]}x": 1})

@@ -193,7 +193,7 @@ def alternatives(
     check_seed(seed)
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")
-    problem.only_moves("oar.alternatives")
+    problem.only_moves("oar.questions.alternatives")
     best = Alternative.of("the best found", collective(problem, solver=solver, progress=progress))
     if not best.movers.any():
         return Alternatives((), int(n), 1, (f"No member moves in the best plan. {best.result.explanation}",))

@@ -190,9 +190,9 @@ def test_weights_in_the_centroids_say_how_every_move_shifts_them(seed, rule):
 
 
 def test_weights_are_for_centroids_and_rounds_that_are():
-    with pytest.raises(oar.OptionError, match="exact weights are for nearest centroid"):
+    with pytest.raises(oar.errors.OptionError, match="exact weights are for nearest centroid"):
         online.centroid_weights(asked("full", "softmax"))
-    with pytest.raises(oar.OptionError, match="number: must be a round, from 0 to 2, got 3"):
+    with pytest.raises(oar.errors.OptionError, match="number: must be a round, from 0 to 2, got 3"):
         online.centroid_weights(asked("full", "centroid"), 3)
 
 
@@ -237,7 +237,7 @@ def test_signals_are_what_is_broadcast_in_each_round():
 
 def test_steps_that_run_away_are_an_error_that_names_the_rate():
     rule = online.GradientSteps(1e4, 20)
-    with pytest.raises(oar.NumericsError, match="rate: must be below 2/‖H‖ .* in round"):
+    with pytest.raises(oar.errors.NumericsError, match="rate: must be below 2/‖H‖ .* in round"):
         online.Walk(problem(rule, MODELS["ridge"], valued(stream()))).forward()
 
 
@@ -255,5 +255,5 @@ def test_steps_that_run_away_are_an_error_that_names_the_rate():
     ],
 )
 def test_settings_that_cannot_be_are_refused(make, words):
-    with pytest.raises(oar.OptionError, match=words):
+    with pytest.raises(oar.errors.OptionError, match=words):
         make()

@@ -50,10 +50,10 @@ def test_slopes_where_some_are_trimmed(name):
 def test_they_need_what_plain_centroids_need():
     """A class that the first batch lacks has no centroid, and steps need somewhere to begin."""
     for model in (oar.NearestCentroid(), NOBODY):
-        with pytest.raises(oar.OptionError, match="start: gradient steps begins"):
+        with pytest.raises(oar.errors.OptionError, match="start: gradient steps begins"):
             problem(online.GradientSteps(0.1), model, stream(history=False))
         first = batch(0)
         rows = np.flatnonzero(first.labels != 2)
         given = online.Stream.of_batches([(first.features[rows], first.labels[rows]), batch(1)])
-        with pytest.raises(oar.DataError, match="refits in round 0, for which it reads nobody of class 2"):
+        with pytest.raises(oar.errors.DataError, match="refits in round 0, for which it reads nobody of class 2"):
             problem(online.ExponentialMeans(0.5), model, given)

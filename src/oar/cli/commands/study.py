@@ -94,7 +94,7 @@ def study(
                     f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
                     'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
                 )
-            found = oar.Study.open(file)
+            found = oar.results.Study.open(file)
         written = _written(found, export, figure)
     typer.echo(_summary(found, written))
     if problem is not None:
