@@ -64,14 +64,15 @@ def test_every_setting_of_a_search_from_many_starts_does_something(verb, setting
 
 
 ROOMS = {oar: ["Perturb", "Relabel", "Withhold", "Best", "Query", "Problem", "Population", "Limits", "Limit", "Keep"]}
-ROOMS[oar] += ["BlackBox", "AnyBut", "Between", "Schema", "OnlineProblem", "Reality", "SoftmaxRegression"]
+ROOMS[oar] += ["BlackBox", "AnyBut", "Between", "Schema", "OnlineProblem", "SoftmaxRegression"]
 ROOMS |= {
     room: [name for name in room.__all__ if inspect.isclass(getattr(room, name))]
     for room in (models, solvers, signals, defences, online, worlds)
 }
 MADE_BY_OTHERS = {  # results, protocols, and what user code is handed
     "Centroids", "Model", "Sweep", "Memory", "Outcome", "Signal", "Step", "Prepared", "Back", "Path", "PulledBack",
-    "Rule", "Update", "Rollout", "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
+    "Rule", "Update", "Rollout", "Followed", "Happened", "OnlineAudit", "OnlinePlan", "OnlineResult", "RoundOutcome",
+    "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
     "Round", "Simulation", "State", "View", "Differentiable", "Score", "Training",
 }  # fmt: skip
 CLASSES = [getattr(room, name) for room, names in ROOMS.items() for name in names if name not in MADE_BY_OTHERS]
@@ -89,9 +90,12 @@ def test_an_unknown_option_is_refused_with_the_known_ones(kind):
         kind(no_such_option=1)
 
 
-@pytest.mark.parametrize("name", [name for name in oar.__all__ if inspect.isfunction(getattr(oar, name))])
+VERBS = {name: getattr(room, name) for room in (oar, oar.questions) for name in room.__all__}
+
+
+@pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if inspect.isfunction(verb)])
 def test_a_verb_names_the_options_that_it_has(name):
-    verb = getattr(oar, name)
+    verb = VERBS[name]
     known = list(inspect.signature(verb).parameters)
     with pytest.raises(oar.errors.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
         verb(nothing=1)

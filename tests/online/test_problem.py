@@ -130,7 +130,7 @@ def test_a_batch_without_a_class_is_named_by_rules_that_refit_it(model):
 def test_exponential_means_of_centroids_do_without_a_class_and_those_of_fits_do_not():
     with pytest.raises(oar.errors.DataError, match="refits in round 1, .* class 2"):
         problem(RULES["means"], oar.SoftmaxRegression(), lacking(1, 2))
-    walk = online.Walk(problem(RULES["means"], given=lacking(1, 2)))
+    walk = online.Rollout(problem(RULES["means"], given=lacking(1, 2)))
     found = walk.forward().parameters.reshape(3, 3, 2)
     assert np.array_equal(found[1, 2], found[0, 2])
     assert not np.allclose(found[1, 1], found[0, 1])
@@ -171,15 +171,15 @@ def test_nan_parameters_and_wrong_shapes_name_the_rule_and_the_round():
     with pytest.raises(
         oar.errors.NumericsError, match="broken must return finite parameters, got 6 of 6 .* in round 2"
     ):
-        online.Walk(problem(Broken(later))).forward()
+        online.Rollout(problem(Broken(later))).forward()
     with pytest.raises(
         oar.errors.DataError, match=r"broken must return 6 parameters, shape \(6,\), got shape \(3,\) in round 0"
     ):
-        online.Walk(problem(Broken(lambda update: update.before[:3]))).forward()
+        online.Rollout(problem(Broken(lambda update: update.before[:3]))).forward()
 
 
 def test_moves_must_fit_and_history_does_not_move():
-    walk = online.Walk(problem(online.FullRefit()))
+    walk = online.Rollout(problem(online.FullRefit()))
     with pytest.raises(oar.errors.DataError, match=r"moves: must be finite and one row .*\(36, 2\), got \(3, 2\)"):
         walk.forward(np.zeros((3, 2)))
     moves = some_moves(walk.problem.stream)
@@ -190,9 +190,9 @@ def test_moves_must_fit_and_history_does_not_move():
 
 def test_a_start_is_taken_in_any_form_and_checked():
     centroids = oar.NearestCentroid().fit(batch(99))
-    first = online.Walk(problem(RULES["steps"])).first
+    first = online.Rollout(problem(RULES["steps"])).first
     for given in (centroids, centroids.positions, centroids.positions.ravel()):
-        walk = online.Walk(problem(RULES["steps"], given=stream(history=False), start=given))
+        walk = online.Rollout(problem(RULES["steps"], given=stream(history=False), start=given))
         assert np.allclose(walk.first, first, atol=1e-14)
     with pytest.raises(oar.errors.DataError, match="start: must be the model's 6 parameters"):
         problem(RULES["steps"], start=[1.0])

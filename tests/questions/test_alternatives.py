@@ -177,5 +177,5 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(oar.errors.DataError, match=r"problem: must be an oar\.Problem"):
         oar.questions.alternatives(oar.collective(plain()))
     levers = oar.Problem(plain().people, oar.NearestCentroid(), plain().query, oar.Withhold(most=2))
-    with pytest.raises(oar.errors.OptionError, match=r"alone for oar\.alternatives"):
+    with pytest.raises(oar.errors.OptionError, match=r"alone for oar\.questions\.alternatives"):
         oar.questions.alternatives(levers)

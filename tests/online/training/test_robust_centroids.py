@@ -19,7 +19,7 @@ def without_a_class():
 
 
 def walked(rule, model, given):
-    walk = online.Walk(problem(rule, model, given, goal_for="every"))
+    walk = online.Rollout(problem(rule, model, given, goal_for="every"))
     moves = some_moves(given)
     path = walk.forward(moves)
     return path, walk.gradient(path, moves)
@@ -38,7 +38,7 @@ def test_who_trims_nobody_retrains_as_plain_centroids_do(name, lacking):
 @pytest.mark.parametrize("name", RULES)
 def test_slopes_where_some_are_trimmed(name):
     given = stream() if name in ("full", "window") else without_a_class()
-    walk = online.Walk(problem(RULES[name], SOME, given, goal_for="every"))
+    walk = online.Rollout(problem(RULES[name], SOME, given, goal_for="every"))
     moves = some_moves(given)
     slopes = walk.gradient(walk.forward(moves), moves).gradient
     along = some_moves(given, seed=1)
