@@ -87,7 +87,7 @@ def _table(name: str, data: Any, goal: str, rounds: int) -> Iterator[Row]:
         context = f"{times.shown(SOLVE, FIT)}; {found.steps} steps, {found.passes} passes"
         yield Row(f"solve / scikit-learn's fit, {about}", times.ratio(SOLVE, FIT), "×", MOST_FITS, context)
         yield Row("  with the audit", times.ratio(AUDITED, FIT), context=times.shown(AUDITED))
-        yield _limits_row(people, found.plan.moves(), data, norm, oar.Result(problem, found, report))
+        yield _limits_row(people, found.plan.moves(), data, norm, oar.results.Result(problem, found, report))
 
 
 def _in_turns(fit: Callable[[], Any], problem: oar.Problem, rounds: int) -> tuple[Times, Any, Any]:
@@ -110,7 +110,7 @@ def _clocked(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, result
 
 
-def _limits_row(people: pd.DataFrame, moves: pd.DataFrame, data: Any, norm: int, result: oar.Result) -> Row:
+def _limits_row(people: pd.DataFrame, moves: pd.DataFrame, data: Any, norm: int, result: oar.results.Result) -> Row:
     """Return how many rules of how many people are broken."""
     after, nonsense = moved_table(people, moves, data.schema)
     broken = broken_limits(people, after, data.schema, data.limits)

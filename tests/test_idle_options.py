@@ -44,7 +44,7 @@ IDLE = [
 
 @pytest.mark.parametrize(("verb", "asked", "settings", "told"), IDLE)
 def test_an_option_that_would_do_nothing_is_refused_with_the_reason(verb, asked, settings, told):
-    with pytest.raises(oar.OptionError, match=told):
+    with pytest.raises(oar.errors.OptionError, match=told):
         verb(asked, **settings)
 
 
@@ -64,14 +64,15 @@ def test_every_setting_of_a_search_from_many_starts_does_something(verb, setting
 
 
 ROOMS = {oar: ["Perturb", "Relabel", "Withhold", "Best", "Query", "Problem", "Population", "Limits", "Limit", "Keep"]}
-ROOMS[oar] += ["BlackBox", "AnyBut", "Between", "Schema", "OnlineProblem", "Reality", "SoftmaxRegression"]
+ROOMS[oar] += ["BlackBox", "AnyBut", "Between", "Schema", "OnlineProblem", "SoftmaxRegression"]
 ROOMS |= {
     room: [name for name in room.__all__ if inspect.isclass(getattr(room, name))]
     for room in (models, solvers, signals, defences, online, worlds)
 }
 MADE_BY_OTHERS = {  # results, protocols, and what user code is handed
     "Centroids", "Model", "Sweep", "Memory", "Outcome", "Signal", "Step", "Prepared", "Back", "Path", "PulledBack",
-    "Rule", "Update", "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
+    "Rule", "Update", "Followed", "Happened", "OnlineAudit", "OnlinePlan", "OnlineResult", "RoundOutcome",
+    "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
     "Round", "Simulation", "State", "View", "Differentiable", "Score", "Training",
 }  # fmt: skip
 CLASSES = [getattr(room, name) for room, names in ROOMS.items() for name in names if name not in MADE_BY_OTHERS]
@@ -85,15 +86,18 @@ def _is_made(kind):
 
 @pytest.mark.parametrize("kind", list(filter(_is_made, dict.fromkeys(CLASSES))), ids=lambda kind: kind.__name__)
 def test_an_unknown_option_is_refused_with_the_known_ones(kind):
-    with pytest.raises(oar.OptionError, match=f"^{kind.__name__}: (must be one of '|takes no options)"):
+    with pytest.raises(oar.errors.OptionError, match=f"^{kind.__name__}: (must be one of '|takes no options)"):
         kind(no_such_option=1)
 
 
-@pytest.mark.parametrize("name", [name for name in oar.__all__ if inspect.isfunction(getattr(oar, name))])
+VERBS = {name: getattr(room, name) for room in (oar, oar.questions) for name in room.__all__}
+
+
+@pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if inspect.isfunction(verb)])
 def test_a_verb_names_the_options_that_it_has(name):
-    verb = getattr(oar, name)
+    verb = VERBS[name]
     known = list(inspect.signature(verb).parameters)
-    with pytest.raises(oar.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
+    with pytest.raises(oar.errors.OptionError, match=f"^{name}: must be one of '{known[0]}'.*, got 'nothing'"):
         verb(nothing=1)
-    with pytest.raises(oar.OptionError, match=f"Did you mean '{known[-1]}'"):
+    with pytest.raises(oar.errors.OptionError, match=f"Did you mean '{known[-1]}'"):
         verb(**{f"{known[-1]}x": 1})

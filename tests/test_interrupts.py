@@ -120,7 +120,7 @@ def test_long_loops_look_whether_they_were_interrupted(tmp_path, interrupted):
             oar.collective(problem(model))
     with pytest.raises(KeyboardInterrupt, match="0 of 1 cells are kept"):
         oar.study(problem(), store=tmp_path / "study.db")
-    assert oar.Study.open(tmp_path / "study.db").counts["pending"] == 1
+    assert oar.results.Study.open(tmp_path / "study.db").counts["pending"] == 1
     gc.collect()
 
 
@@ -134,7 +134,7 @@ def test_an_interrupt_fails_no_cell(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "collective", swallowed)
     with pytest.raises(KeyboardInterrupt):
         oar.study(problem(), solver="paper", store=tmp_path / "study.db")
-    counts = oar.Study.open(tmp_path / "study.db").counts
+    counts = oar.results.Study.open(tmp_path / "study.db").counts
     assert (counts["pending"], counts["failed"]) == (1, 0)
 
 

@@ -13,10 +13,10 @@ def problem(query=(1.0, 2.0), goal="yes", **action):
 
 @pytest.mark.parametrize("budget", [-1, -1e-300, np.nan, np.inf, "1", None, True])
 def test_bad_budgets(budget):
-    with pytest.raises(oar.DataError, match="budget: must be"):
+    with pytest.raises(oar.errors.DataError, match="budget: must be"):
         oar.Perturb(budget)
     if budget is not None:
-        with pytest.raises(oar.DataError, match="Query budget: must be"):
+        with pytest.raises(oar.errors.DataError, match="Query budget: must be"):
             oar.Query([0.0, 0.0], "yes", budget=budget)
 
 
@@ -29,7 +29,7 @@ def test_bad_budgets(budget):
     ],
 )
 def test_bad_budgets_of_each(budget, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         problem(budget=budget)
 
 
@@ -47,7 +47,7 @@ def test_bad_budgets_of_each(budget, message):
     ],
 )
 def test_bad_participants(participants, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         problem(participants=participants)
 
 
@@ -71,7 +71,7 @@ def test_shares_of_one_seed_are_nested():
 
 
 def test_a_seed_that_would_do_nothing_is_refused():
-    with pytest.raises(oar.OptionError, match="seed: is only used to draw a random share"):
+    with pytest.raises(oar.errors.OptionError, match="seed: is only used to draw a random share"):
         oar.Perturb(1.0, seed=3)
 
 
@@ -86,14 +86,14 @@ def test_a_seed_that_would_do_nothing_is_refused():
     ],
 )
 def test_bad_queries(query, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         problem(query=query)
 
 
 def test_a_goal_that_is_no_class():
-    with pytest.raises(oar.DataError, match=r"goal: must be one of the classes 'no', 'yes', got 'Yes'"):
+    with pytest.raises(oar.errors.DataError, match=r"goal: must be one of the classes 'no', 'yes', got 'Yes'"):
         problem(goal="Yes")
-    with pytest.raises(oar.DataError, match="goal: must be one of the classes"):
+    with pytest.raises(oar.errors.DataError, match="goal: must be one of the classes"):
         problem(goal=["yes"])
 
 
@@ -104,24 +104,24 @@ def test_ways_to_give_one_query(query):
 
 def test_wrong_kinds_are_named():
     query, action = oar.Query([0.0, 0.0], "yes"), oar.Perturb(1.0)
-    with pytest.raises(oar.DataError, match="people: must be an oar.Population"):
+    with pytest.raises(oar.errors.DataError, match="people: must be an oar.Population"):
         oar.Problem([[1.0]], oar.NearestCentroid(), query, action)
     with pytest.raises(
-        oar.DataError, match=r"model: must be oar.NearestCentroid\(\), one of oar.models or a scikit-learn"
+        oar.errors.DataError, match=r"model: must be oar.NearestCentroid\(\), one of oar.models or a scikit-learn"
     ):
         oar.Problem(PEOPLE, "nearest", query, action)
-    with pytest.raises(oar.DataError, match="query: must be an oar.Query"):
+    with pytest.raises(oar.errors.DataError, match="query: must be an oar.Query"):
         oar.Problem(PEOPLE, oar.NearestCentroid(), [0.0, 0.0], action)
-    with pytest.raises(oar.DataError, match="action: must be an oar.Perturb"):
+    with pytest.raises(oar.errors.DataError, match="action: must be an oar.Perturb"):
         oar.Problem(PEOPLE, oar.NearestCentroid(), query, 1.0)
-    with pytest.raises(oar.OptionError, match="Perturb: must be one of 'budget', .*got 'radius'"):
+    with pytest.raises(oar.errors.OptionError, match="Perturb: must be one of 'budget', .*got 'radius'"):
         oar.Perturb(1.0, radius=3)
 
 
 def test_the_querys_budget_must_be_known_where_budgets_differ():
     mixed = problem(budget=[1.0, 2.0, 1.0, 2.0])
     oar.collective(mixed)
-    with pytest.raises(oar.DataError, match="Query budget: must be given"):
+    with pytest.raises(oar.errors.DataError, match="Query budget: must be given"):
         oar.individual(mixed)
     own = oar.Problem(PEOPLE, oar.NearestCentroid(), oar.Query([1.0, 2.0], "yes", budget=0.1), mixed.action)
     assert np.linalg.norm(oar.individual(own).plan.query_move) == pytest.approx(0.1)

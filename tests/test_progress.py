@@ -45,7 +45,7 @@ def test_short_work_shows_nothing_even_on_a_terminal(monkeypatch, capsys):
 
 
 def test_what_progress_must_be():
-    with pytest.raises(oar.DataError, match="progress: must be True, False, None"):
+    with pytest.raises(oar.errors.DataError, match="progress: must be True, False, None"):
         oar.collective(problem(), progress="bar")
 
 

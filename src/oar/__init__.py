@@ -3,11 +3,16 @@
 A group of people whose data a model is trained on each make a small, bounded change; the operator retrains; the
 new model gives somebody the prediction that they want. `oar` computes who should change what, certifies it, and
 audits it by really retraining.
+
+The names below are all that most users need. What comes back is in `oar.results`, further questions in
+`oar.questions`, rounds and update rules in `oar.online`, exceptions in `oar.errors`.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from oar.interrupts import end_at_once
@@ -16,234 +21,145 @@ from oar.version import __version__
 end_at_once()  # before anything is imported that takes long
 
 if TYPE_CHECKING:
-    from oar import datasets, defences, limits, models, online, signals, solvers, testing, worlds
+    from oar import (
+        datasets,
+        defences,
+        errors,
+        limits,
+        models,
+        online,
+        questions,
+        results,
+        signals,
+        solvers,
+        testing,
+        worlds,
+    )
     from oar.actions import Perturb, Relabel, Withhold
     from oar.actions.limits.limit import Limit, Limits
-    from oar.actions.limits.plausible import Plausible
     from oar.actions.participation import Best
-    from oar.errors import (
-        DataError,
-        EngineError,
-        EstimatorError,
-        NumericsError,
-        OARError,
-        OptionError,
-        Status,
-        StorageError,
-    )
+    from oar.questions.cheapest_change import Cheapest, cheapest
     from oar.estimators import BlackBox
+    from oar.questions.receding_horizon import follow
     from oar.goals import AnyBut, Between, Keep, Members
     from oar.models import NearestCentroid, SoftmaxRegression
     from oar.online import OnlineProblem
     from oar.people import Population, Schema
-    from oar.plans import Audit, Card, Plan, Result
-    from oar.plans.individual.advice import Advice
-    from oar.plans.rounds.plan import OnlinePlan
-    from oar.plans.rounds.result import OnlineAudit, OnlineResult
     from oar.problem import Problem, Query
-    from oar.questions import (
-        Power,
-        alternatives,
-        break_even,
-        collateral,
-        credit,
-        leverage,
-        minimal_budget,
-        minimal_coalition,
-        power,
-        private_card,
-        transfer,
-        worth,
-    )
-    from oar.questions.cheapest_change import Cheapest, cheapest
-    from oar.questions.receding_horizon import Followed, Happened, Reality, follow
+    from oar.questions import break_even, minimal_budget, minimal_coalition
     from oar.recourse import collective, individual, joint
     from oar.referee import audit
-    from oar.studies import Study, study
+    from oar.studies import study
     from oar.worlds import simulate
 
 __all__ = [
-    "Advice",
-    "AnyBut",
-    "Audit",
+    # people and problems
+    "Population",
+    "Schema",
+    "Query",
+    "Problem",
+    "OnlineProblem",
+    # actions, limits and goals
+    "Perturb",
+    "Relabel",
+    "Withhold",
     "Best",
-    "Between",
-    "BlackBox",
-    "Card",
-    "Cheapest",
-    "DataError",
-    "EngineError",
-    "EstimatorError",
-    "Followed",
-    "Happened",
-    "Keep",
     "Limit",
     "Limits",
+    "AnyBut",
+    "Between",
     "Members",
+    "Keep",
+    # models
     "NearestCentroid",
-    "NumericsError",
-    "OARError",
-    "OnlineAudit",
-    "OnlinePlan",
-    "OnlineProblem",
-    "OnlineResult",
-    "OptionError",
-    "Perturb",
-    "Plan",
-    "Plausible",
-    "Population",
-    "Power",
-    "Problem",
-    "Query",
-    "Reality",
-    "Relabel",
-    "Result",
-    "Schema",
     "SoftmaxRegression",
-    "Status",
-    "StorageError",
-    "Study",
-    "Withhold",
-    "__version__",
-    "alternatives",
-    "audit",
-    "break_even",
-    "cheapest",
-    "collateral",
-    "collective",
-    "credit",
-    "datasets",
-    "defences",
-    "follow",
+    "BlackBox",
+    # the verbs
     "individual",
+    "collective",
     "joint",
-    "leverage",
-    "limits",
+    "cheapest",
+    "Cheapest",
+    "follow",
+    "simulate",
+    "study",
+    # the questions that everybody asks
     "minimal_budget",
     "minimal_coalition",
+    "break_even",
+    # the audit
+    "audit",
+    # submodules
+    "datasets",
+    "defences",
+    "errors",
+    "limits",
     "models",
     "online",
-    "power",
-    "private_card",
+    "questions",
+    "results",
     "signals",
-    "simulate",
     "solvers",
-    "study",
     "testing",
-    "transfer",
     "worlds",
-    "worth",
+    "__version__",
 ]
 
-
-# Where names live: they are imported when they are asked for (PEP 562), so that `import oar` takes no time.
-_HOME = {
-    "Perturb": "oar.actions",
-    "Relabel": "oar.actions",
-    "Withhold": "oar.actions",
-    "Limit": "oar.actions.limits.limit",
-    "Limits": "oar.actions.limits.limit",
-    "Plausible": "oar.actions.limits.plausible",
-    "Best": "oar.actions.participation",
-    "Cheapest": "oar.questions.cheapest_change",
-    "cheapest": "oar.questions.cheapest_change",
-    "DataError": "oar.errors",
-    "EngineError": "oar.errors",
-    "EstimatorError": "oar.errors",
-    "NumericsError": "oar.errors",
-    "OARError": "oar.errors",
-    "OptionError": "oar.errors",
-    "Status": "oar.errors",
-    "StorageError": "oar.errors",
-    "BlackBox": "oar.estimators",
-    "Followed": "oar.questions.receding_horizon",
-    "Happened": "oar.questions.receding_horizon",
-    "Reality": "oar.questions.receding_horizon",
-    "follow": "oar.questions.receding_horizon",
-    "AnyBut": "oar.goals",
-    "Between": "oar.goals",
-    "Keep": "oar.goals",
-    "Members": "oar.goals",
-    "NearestCentroid": "oar.models",
-    "SoftmaxRegression": "oar.models",
-    "OnlineProblem": "oar.online",
-    "Population": "oar.people",
-    "Schema": "oar.people",
-    "Audit": "oar.plans",
-    "Card": "oar.plans",
-    "Plan": "oar.plans",
-    "Result": "oar.plans",
-    "Advice": "oar.plans.individual.advice",
-    "OnlinePlan": "oar.plans.rounds.plan",
-    "OnlineAudit": "oar.plans.rounds.result",
-    "OnlineResult": "oar.plans.rounds.result",
-    "Problem": "oar.problem",
-    "Query": "oar.problem",
-    "Power": "oar.questions",
-    "alternatives": "oar.questions",
-    "break_even": "oar.questions",
-    "collateral": "oar.questions",
-    "credit": "oar.questions",
-    "leverage": "oar.questions",
-    "minimal_budget": "oar.questions",
-    "minimal_coalition": "oar.questions",
-    "power": "oar.questions",
-    "private_card": "oar.questions",
-    "transfer": "oar.questions",
-    "worth": "oar.questions",
-    "collective": "oar.recourse",
-    "individual": "oar.recourse",
-    "joint": "oar.recourse",
-    "audit": "oar.referee",
-    "Study": "oar.studies",
-    "study": "oar.studies",
-    "simulate": "oar.worlds",
+# The core: names that whoever states a problem and solves it needs. They are loaded together when the first of them
+# is asked for (PEP 562), so that `import oar` takes no time and no call imports anything while it runs.
+_CORE = {
+    "oar.people": ("Population", "Schema"),
+    "oar.problem": ("Query", "Problem"),
+    "oar.online": ("OnlineProblem",),
+    "oar.actions": ("Perturb", "Relabel", "Withhold"),
+    "oar.actions.participation": ("Best",),
+    "oar.actions.limits.limit": ("Limit", "Limits"),
+    "oar.goals": ("AnyBut", "Between", "Members", "Keep"),
+    "oar.models": ("NearestCentroid", "SoftmaxRegression"),
+    "oar.estimators": ("BlackBox",),
+    "oar.referee": ("audit",),
+    "oar.recourse": ("individual", "collective", "joint"),
 }
-_ROOMS = frozenset(
-    {
-        "actions",
-        "black_boxes",
-        "cli",
-        "datasets",
-        "defences",
-        "errors",
-        "estimators",
-        "files",
-        "goals",
-        "interrupts",
-        "limits",
-        "models",
-        "online",
-        "opening",
-        "people",
-        "pictures",
-        "plans",
-        "problem",
-        "progress",
-        "questions",
-        "recourse",
-        "referee",
-        "report",
-        "signals",
-        "solvers",
-        "streaming",
-        "studies",
-        "testing",
-        "worlds",
-    }
-)
+# Verbs that stand on the core, each loaded when it is asked for.
+_FURTHER = {
+    "oar.questions.cheapest_change": ("cheapest", "Cheapest"),
+    "oar.questions.receding_horizon": ("follow",),
+    "oar.worlds": ("simulate",),
+    "oar.studies": ("study",),
+    "oar.questions": ("minimal_budget", "minimal_coalition", "break_even"),
+}
+# Names that stood at the top before, by the submodule that they are in now.
+_MOVED = {
+    "oar.results": ("Advice", "Audit", "Card", "Plan", "Result", "Status", "Study"),
+    "oar.limits": ("Plausible",),
+    "oar.errors": tuple(
+        f"{kind}Error" for kind in ("Data", "Engine", "Estimator", "Numerics", "OAR", "Option", "Storage")
+    ),
+    "oar.online": ("Followed", "Happened", "OnlineAudit", "OnlinePlan", "OnlineResult", "Reality"),
+    "oar.questions": ("Power", "alternatives", "collateral", "credit", "leverage")
+    + ("power", "private_card", "transfer", "worth"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, once."""
-    if name in _HOME:
-        found = getattr(import_module(_HOME[name]), name)
-    elif name in _ROOMS:
-        found = import_module(f"oar.{name}")
-    else:
+    """Return a name that is loaded when it is first asked for."""
+    if _home(name, _CORE):
+        import_module("oar.recourse")  # which imports the rest of the core
+        globals().update({one: getattr(import_module(home), one) for home in _CORE for one in _CORE[home]})
+        return globals()[name]
+    if home := _home(name, _FURTHER):
+        globals()[name] = getattr(import_module(home), name)
+        return globals()[name]
+    if home := _home(name, _MOVED):
+        warnings.warn(f"oar.{name} is {home}.{name} now; use that name.", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), name)
+    if name.startswith("_") or find_spec(f"oar.{name}") is None:
         raise AttributeError(f"module 'oar' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    return import_module(f"oar.{name}")
+
+
+def _home(name: str, homes: dict[str, tuple[str, ...]]) -> str | None:
+    return next((home for home, names in homes.items() if name in names), None)
 
 
 def __dir__() -> list[str]:

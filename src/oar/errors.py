@@ -12,6 +12,16 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, TypeVar
 
+__all__ = [
+    "DataError",
+    "EngineError",
+    "EstimatorError",
+    "NumericsError",
+    "OARError",
+    "OptionError",
+    "StorageError",
+]
+
 Made = TypeVar("Made", bound=Callable[..., Any])
 NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
 

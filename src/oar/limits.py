@@ -1,4 +1,4 @@
-"""What may be done to a table's columns, and other tools' words for it."""
+"""LIMITS OF COLUMNS: what may be done to a table's columns, and other tools' words for it."""
 
 from oar.actions.limits.importers import from_actionable_recourse, from_dice
 from oar.actions.limits.limit import Limit, Limits

@@ -54,8 +54,8 @@ def collective(
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
     Of an `oar.OnlineProblem` they are everyone's moves in every round, within each round's budgets or shared ones; and
-    the result is an `oar.OnlineResult`, replayed round by round. There the solver is "exact" (nearest centroid, a goal
-    for the last round), "projected-gradient", "frank-wolfe" or "one-shot", and the rule itself says how it is
+    the result is an `oar.online.OnlineResult`, replayed round by round. There the solver is "exact" (nearest centroid,
+    a goal for the last round), "projected-gradient", "frank-wolfe" or "one-shot", and the rule itself says how it is
     differentiated, so that no signal is chosen.
 
     Args:

@@ -76,13 +76,13 @@ def test_a_group_of_plain_columns_is_matched_by_number():
     ],
 )
 def test_a_group_that_cannot_be_is_refused_with_what_is_known(group, said):
-    with pytest.raises(oar.DataError, match=said):
+    with pytest.raises(oar.errors.DataError, match=said):
         of_a_table(group)
 
 
 def test_people_without_names_have_no_groups():
     people = oar.Population([[0.0], [1.0]], [0, 1])
-    with pytest.raises(oar.DataError, match="plain array"):
+    with pytest.raises(oar.errors.DataError, match="plain array"):
         oar.Perturb(1.0, participants={"a": 1}).allowance(people)
 
 
@@ -92,7 +92,7 @@ def test_groups_are_for_every_action_and_have_no_seed():
     problem = oar.Problem(problem.people, problem.model, problem.query, action)
     assert np.flatnonzero(problem.levers.relabel.mask).tolist() == [0, 2]
     assert np.flatnonzero(problem.levers.withhold.mask).tolist() == [4, 5]
-    with pytest.raises(oar.OptionError, match="seed"):
+    with pytest.raises(oar.errors.OptionError, match="seed"):
         oar.Perturb(1.0, participants={"town": "Uri"}, seed=1)
 
 
@@ -109,26 +109,26 @@ def test_best_allows_all_whom_it_chooses_from_until_they_are_chosen():
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "3", None])
 def test_best_is_a_whole_number(number):
-    with pytest.raises(oar.DataError, match="Best"):
+    with pytest.raises(oar.errors.DataError, match="Best"):
         oar.Best(number)
 
 
 def test_best_is_at_most_as_many_as_can_take_part():
     of_numbers(oar.Best(4))
-    with pytest.raises(oar.DataError, match="data count, 4, got 5"):
+    with pytest.raises(oar.errors.DataError, match="data count, 4, got 5"):
         of_numbers(oar.Best(5))
-    with pytest.raises(oar.DataError, match="data count, 3, got 4"):
+    with pytest.raises(oar.errors.DataError, match="data count, 3, got 4"):
         of_numbers(oar.Best(4), weights=[1, 0, 1, 1])
-    with pytest.raises(oar.DataError, match="data count, 2, got 3"):
+    with pytest.raises(oar.errors.DataError, match="data count, 2, got 3"):
         of_numbers(oar.Best(3), budget=[0.0, 1.0, 0.0, 2.0])
 
 
 def test_best_is_for_moves_alone():
     for action in (oar.Relabel, oar.Withhold):
-        with pytest.raises(oar.OptionError, match="oar.Perturb alone"):
+        with pytest.raises(oar.errors.OptionError, match="oar.Perturb alone"):
             action(most=1, participants=oar.Best(2))
     problem = of_numbers(oar.Best(2))
-    with pytest.raises(oar.OptionError, match="moving is all"):
+    with pytest.raises(oar.errors.OptionError, match="moving is all"):
         oar.Problem(problem.people, problem.model, problem.query, [problem.action, oar.Withhold(most=1)])
-    with pytest.raises(oar.OptionError, match="another kind"):
+    with pytest.raises(oar.errors.OptionError, match="another kind"):
         oar.Best(2, among=oar.Best(3))

@@ -21,62 +21,70 @@ def problem(action, model=None, people=PEOPLE, **query):
 @pytest.mark.parametrize("action", [oar.Relabel, oar.Withhold])
 @pytest.mark.parametrize("most", [-1, 1.0, "3", True, np.nan, [1]])
 def test_bad_numbers(action, most):
-    with pytest.raises(oar.DataError, match="most: must be a whole number ≥ 0, got .*share="):
+    with pytest.raises(oar.errors.DataError, match="most: must be a whole number ≥ 0, got .*share="):
         action(most=most)
 
 
 @pytest.mark.parametrize("action", [oar.Relabel, oar.Withhold])
 @pytest.mark.parametrize("share", [-0.1, 1.1, "all", True, np.nan])
 def test_bad_shares(action, share):
-    with pytest.raises(oar.DataError, match="share: must be a number between 0 and 1, got .*most="):
+    with pytest.raises(oar.errors.DataError, match="share: must be a number between 0 and 1, got .*most="):
         action(share=share)
 
 
 @pytest.mark.parametrize("soft", [-0.1, np.inf, np.nan, "much", True])
 def test_bad_softness(soft):
-    with pytest.raises(oar.DataError, match="soft: must be a finite number ≥ 0, got"):
+    with pytest.raises(oar.errors.DataError, match="soft: must be a finite number ≥ 0, got"):
         oar.Relabel(soft=soft)
 
 
 def test_exactly_one_limit():
-    with pytest.raises(oar.OptionError, match="Relabel: must be given exactly one of most, share, soft, got none"):
+    with pytest.raises(
+        oar.errors.OptionError, match="Relabel: must be given exactly one of most, share, soft, got none"
+    ):
         oar.Relabel()
-    with pytest.raises(oar.OptionError, match="got most and soft"):
+    with pytest.raises(oar.errors.OptionError, match="got most and soft"):
         oar.Relabel(most=1, soft=0.1)
-    with pytest.raises(oar.OptionError, match="Withhold: must be given exactly one of most, share, got most and share"):
+    with pytest.raises(
+        oar.errors.OptionError, match="Withhold: must be given exactly one of most, share, got most and share"
+    ):
         oar.Withhold(most=1, share=0.1)
 
 
 @pytest.mark.parametrize("action", [oar.Relabel, oar.Withhold])
 def test_bad_participants(action):
-    with pytest.raises(oar.DataError, match="participants: a share must be"):
+    with pytest.raises(oar.errors.DataError, match="participants: a share must be"):
         action(most=1, participants=1.5)
-    with pytest.raises(oar.OptionError, match="seed: is only used"):
+    with pytest.raises(oar.errors.OptionError, match="seed: is only used"):
         action(most=1, seed=3)
-    with pytest.raises(oar.DataError, match="participants: must have one entry for each of the 4 people"):
+    with pytest.raises(oar.errors.DataError, match="participants: must have one entry for each of the 4 people"):
         problem(action(most=1, participants=np.array([True])))
 
 
 def test_bad_labels_to_give():
-    with pytest.raises(oar.DataError, match="to: must be a list of the labels"):
+    with pytest.raises(oar.errors.DataError, match="to: must be a list of the labels"):
         oar.Relabel(most=1, to="yes")
-    with pytest.raises(oar.DataError, match="to: must be a list"):
+    with pytest.raises(oar.errors.DataError, match="to: must be a list"):
         oar.Relabel(most=1, to=[])
     with pytest.raises(
-        oar.DataError, match="to: must be one of the classes 'no', 'yes', got 'yess'. Did you mean 'yes'"
+        oar.errors.DataError, match="to: must be one of the classes 'no', 'yes', got 'yess'. Did you mean 'yes'"
     ):
         problem(oar.Relabel(most=1, to=["yess"]))
 
 
 def test_what_does_not_suit_the_model():
     values = {"model": Ridge(), "people": VALUES, "goal": 2.0, "within": 0.1}
-    with pytest.raises(oar.OptionError, match="Relabel: flips labels between classes, and ridge predicts values"):
+    with pytest.raises(
+        oar.errors.OptionError, match="Relabel: flips labels between classes, and ridge predicts values"
+    ):
         problem(oar.Relabel(most=1), **values)
-    with pytest.raises(oar.OptionError, match="to: is for classes"):
+    with pytest.raises(oar.errors.OptionError, match="to: is for classes"):
         problem(oar.Relabel(soft=1.0, to=[1.0]), **values)
-    with pytest.raises(oar.OptionError, match=r"soft: nearest centroid knows hard labels alone; .*PrototypeNetwork"):
+    with pytest.raises(
+        oar.errors.OptionError, match=r"soft: nearest centroid knows hard labels alone; .*PrototypeNetwork"
+    ):
         problem(oar.Relabel(soft=0.1))
-    with pytest.raises(oar.DataError, match="soft: must be at most 1"):
+    with pytest.raises(oar.errors.DataError, match="soft: must be at most 1"):
         problem(oar.Relabel(soft=1.5), LinearSVM())
     assert problem(oar.Relabel(soft=0.1), PrototypeNetwork()).levers.relabel.soft == 0.1
     assert problem(oar.Relabel(soft=7), **values).levers.relabel.soft == 7.0
@@ -93,7 +101,7 @@ def test_what_does_not_suit_the_model():
     ],
 )
 def test_bad_combinations(action, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         problem(action)
 
 
@@ -123,7 +131,7 @@ def test_without_moves_nobody_may_move():
     found = problem([oar.Relabel(most=1), oar.Withhold(most=1)])
     assert found.allowance.everyones(4).tolist() == [0.0] * 4
     assert not found.moves
-    with pytest.raises(oar.OptionError, match="action: must hold an oar.Perturb"):
+    with pytest.raises(oar.errors.OptionError, match="action: must hold an oar.Perturb"):
         found.with_action(budget=1.0)
 
 
@@ -147,17 +155,17 @@ def test_who_only_knows_moves_says_so(action):
     asked = problem(action)
     questions = (oar.individual, oar.joint, oar.minimal_budget, oar.minimal_coalition, oar.break_even)
     for question in (*questions, oar.solvers.shortest_move):
-        with pytest.raises(oar.OptionError, match="action: must be an oar.Perturb.* alone for"):
+        with pytest.raises(oar.errors.OptionError, match="action: must be an oar.Perturb.* alone for"):
             question(asked)
     refitted = problem(action, oar.SoftmaxRegression())
     for question in (oar.individual, oar.joint):
-        with pytest.raises(oar.OptionError, match="action: must be an oar.Perturb.* alone for"):
+        with pytest.raises(oar.errors.OptionError, match="action: must be an oar.Perturb.* alone for"):
             question(refitted)
 
 
 @pytest.mark.parametrize("option", ["solver", "signal"])
 def test_options_that_would_do_nothing(option):
-    with pytest.raises(oar.OptionError, match=f"{option}: is for moves, and nobody may move here"):
+    with pytest.raises(oar.errors.OptionError, match=f"{option}: is for moves, and nobody may move here"):
         oar.collective(problem(oar.Relabel(most=1), oar.SoftmaxRegression()), **{option: "implicit"})
 
 

@@ -145,7 +145,7 @@ def _row(card: Any) -> dict[str, Any]:
 
 def _answer(path: Path) -> None:
     """Read a card, write it again, and answer it."""
-    card = oar.Card.load(path)
+    card = oar.results.Card.load(path)
     again = json.dumps(as_json(card), allow_nan=False)
     assert again
     label = card.classes[0] if card.classes is not None else [0.5] * card.outputs
@@ -307,8 +307,9 @@ def _arrays() -> Iterator[Door]:
     from oar_paper.embedding.vae import VAESettings, initial_state, load_checkpoint, save_checkpoint
 
     problem = three_rounds(SoftmaxRegression(), FullRefit())
-    plan = oar.OnlinePlan(problem, np.zeros((18, 2)), (((np.ones(3), np.ones(3)),), (), ()))
-    yield Door("plan over time", "plan.npz", _saved(plan.save), lambda path: oar.OnlinePlan.load(path, problem).moves(),
+    planned = oar.online.OnlinePlan
+    plan = planned(problem, np.zeros((18, 2)), (((np.ones(3), np.ones(3)),), (), ()))
+    yield Door("plan over time", "plan.npz", _saved(plan.save), lambda path: planned.load(path, problem).moves(),
                partial(_npz, _saved(plan.save)))  # fmt: skip
     settings = VAESettings(latent=2, hidden=4, epochs=3)
     good = _saved(lambda path: save_checkpoint(path, initial_state(settings), settings))

@@ -117,8 +117,8 @@ def ended(process: subprocess.Popen[str], by: signal.Signals, store: Path) -> st
     if not store.exists() or not store.stat().st_size:
         return None
     try:
-        counts = oar.Study.open(store).counts
-    except oar.StorageError as error:
+        counts = oar.results.Study.open(store).counts
+    except oar.errors.StorageError as error:
         return None if "is empty; run the study first" in str(error) else f"{by.name}: {error}"
     if counts["failed"]:
         return f"{by.name}: {counts['failed']} cells failed"

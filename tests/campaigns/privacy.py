@@ -122,7 +122,7 @@ def plans(name: str, size: int, seed: int) -> tuple[Any, Any, int] | None:
     person = int(draw.integers(size))
     try:
         both = [oar.collective(asked(name, each, query)).plan for each in (frame, frame.drop(index=person))]
-    except oar.OARError:
+    except oar.errors.OARError:
         return None
     return both[0], both[1], person
 
@@ -131,7 +131,7 @@ def published_case(name: str, plan: Any, other: Any, person: int) -> Case | None
     """Return the cards of two plans; None where there is none of either."""
     try:
         cards = plan.card(), other.card()
-    except oar.OARError:
+    except oar.errors.OARError:
         return None
     return Case(name, *cards, plan, person, any(telling(card, plan.problem) for card in cards))
 

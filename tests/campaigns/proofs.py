@@ -27,7 +27,7 @@ def attacked(seed: int) -> tuple[str, str]:
         if seed % 4 == 1:
             return KINDS[seed // 4 % len(KINDS)](rng)
         attack = Attack(rng, drawn(rng))
-    except (oar.DataError, oar.NumericsError) as error:
+    except (oar.errors.DataError, oar.errors.NumericsError) as error:
         return "", type(error).__name__
     advice = attack.advice
     return attack.refuted(), f"{advice.status}{' proved' if advice.proved else ''}"

@@ -198,7 +198,7 @@ class Attack:
             return f"violations {advice.violations}"
         if advice.certificate is not None and advice.certificate.bound != advice.bound:
             return "the certificate says another bound"
-        if advice.status is oar.Status.ALREADY or advice.bound == 0:
+        if advice.status is oar.results.Status.ALREADY or advice.bound == 0:
             return ""
         for point in itertools.chain(self.every(), self.points()):
             row = self.encoding.decode_row(point)

@@ -63,7 +63,7 @@ def against(problem, result, moves, own=None):
     told = oar.audit(problem, moves, query_move=own)
     if told.violations or not told.converged:
         return ""
-    if told.success and result.status is oar.Status.IMPOSSIBLE:
+    if told.success and result.status is oar.results.Status.IMPOSSIBLE:
         return f"impossible, and yet the audit accepts {own} and {moves}"
     if told.loss < result.bound - max(ROUNDING[0] * abs(result.bound), ROUNDING[1]):
         return f"a loss of {told.loss!r} is below the bound {result.bound!r}"
@@ -99,7 +99,7 @@ def fewest_members(rng):
     coalition, budget = oar.minimal_coalition(problem), oar.minimal_budget(problem)
     outcome = f"fewest {'linear' if linear else 'centroids'} {coalition.status}{' exact' if coalition.exact else ''}"
     able = coalition.at_least - 1 if coalition.size is not None else people.size
-    if coalition.status is not oar.Status.IMPOSSIBLE and coalition.size is None:
+    if coalition.status is not oar.results.Status.IMPOSSIBLE and coalition.size is None:
         able = 0
     for some in itertools.islice(itertools.combinations(range(people.size), max(able, 0)), 60 if linear else 400):
         mask = np.isin(np.arange(people.size), some)
@@ -140,7 +140,7 @@ def rounds(rng):
         told = oar.audit(type(result.plan)(problem, moves))
         if told.violations:
             continue
-        if told.success and result.status is oar.Status.IMPOSSIBLE:
+        if told.success and result.status is oar.results.Status.IMPOSSIBLE:
             return f"impossible, and yet the replay accepts {moves}", outcome
         if told.loss < result.bound - max(ROUNDING[0] * abs(result.bound), ROUNDING[1]):
             return f"a loss of {told.loss!r} is below the bound {result.bound!r}", outcome
@@ -164,7 +164,7 @@ def boxes(rng):
     else:
         try:
             result = oar.individual(problem, solver="exact")
-        except oar.OptionError:
+        except oar.errors.OptionError:
             return "", "boxes none"
         nobody, norm = np.zeros((people.size, people.dimensions)), problem.allowance.norm
         ways = rng.normal(size=(40, people.dimensions)) * np.where(rng.random((40, people.dimensions)) < 0.7, 1, 0)

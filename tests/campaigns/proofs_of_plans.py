@@ -52,7 +52,7 @@ def refuted(rng, verb, problem) -> tuple[str, str]:
         told = oar.audit(problem, moves, query_move=own)
         if told.violations:
             continue
-        if told.success and result.status is oar.Status.IMPOSSIBLE:
+        if told.success and result.status is oar.results.Status.IMPOSSIBLE:
             return f"{verb}: impossible, and yet the audit accepts {own} and {moves}", outcome
         if told.loss < result.bound - max(ROUNDING[0] * abs(result.bound), ROUNDING[1]):
             return f"{verb}: a loss of {told.loss!r} is below the bound {result.bound!r}", outcome

@@ -210,7 +210,7 @@ def looked_at(path: Path) -> str | None:
     """Return what went wrong where a store was read, drawn up as a table and gone on with; None where nothing did."""
 
     def read() -> None:
-        study = oar.Study.open(path)
+        study = oar.results.Study.open(path)
         study.table()
         study.success_rate()
         study.to_csv(path.parent / "cells.csv")
@@ -220,7 +220,7 @@ def looked_at(path: Path) -> str | None:
         try:
             with within(LONGEST):
                 what()
-        except oar.StorageError as error:
+        except oar.errors.StorageError as error:
             if "\n" in str(error) or len(str(error)) > 2_000:
                 return f"not one line: {str(error)[:200]!r}"
         except Exception:

@@ -33,14 +33,14 @@ def test_a_few_hundred_damaged_inputs_end_in_a_line():
 
 def refused(read, path):
     """Return the one line with which a file is refused."""
-    with pytest.raises(oar.StorageError) as caught:
+    with pytest.raises(oar.errors.StorageError) as caught:
         read(path)
     assert len(str(caught.value).splitlines()) == 1
     assert path.name in str(caught.value)
     return str(caught.value)
 
 
-@pytest.mark.parametrize("read", [oar.Card.load, oar.Schema.load, oar.Limits.load, read_npz, read_table])
+@pytest.mark.parametrize("read", [oar.results.Card.load, oar.Schema.load, oar.Limits.load, read_npz, read_table])
 def test_what_is_no_file_is_not_opened(read, tmp_path):
     for place, (_, put) in enumerate(damages.in_its_place()):
         path = tmp_path / str(place) / "data.csv"
@@ -64,13 +64,13 @@ def test_what_is_no_file_is_not_opened(read, tmp_path):
 def test_cards_say_which_field_is_wrong_and_claims_are_not_believed(change, message, tmp_path):
     content = as_json(random_card(SoftmaxRegression(), 2, 3))
     (tmp_path / "plan.json").write_text(json.dumps(content | change))
-    assert message in refused(oar.Card.load, tmp_path / "plan.json")
+    assert message in refused(oar.results.Card.load, tmp_path / "plan.json")
 
 
 def test_a_name_that_is_said_twice_is_refused(tmp_path):
     text = json.dumps(as_json(random_card(None, 2, 3)))
     (tmp_path / "plan.json").write_text(text[:-1] + ', "budget": 9.0}')
-    assert "'budget' is said twice" in refused(oar.Card.load, tmp_path / "plan.json")
+    assert "'budget' is said twice" in refused(oar.results.Card.load, tmp_path / "plan.json")
 
 
 def test_cards_with_vast_embeddings_are_not_written(tmp_path):
@@ -78,7 +78,7 @@ def test_cards_with_vast_embeddings_are_not_written(tmp_path):
     vast = as_json(card)
     assert vast["model"]["embedding"] == [3]
     object.__setattr__(card.broadcast, "model", PrototypeNetwork((10**7, 3)))
-    with pytest.raises(oar.DataError, match="at most 10,000,000 weights"):
+    with pytest.raises(oar.errors.DataError, match="at most 10,000,000 weights"):
         as_json(card)
 
 
@@ -117,9 +117,9 @@ def test_zips_of_several_files_are_refused(tmp_path):
 def test_toml_names_its_file_also_where_its_content_is_wrong(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("[columns.age]\nkynd = 1\n")
-    with pytest.raises(oar.OptionError, match="^mine.toml: "):
+    with pytest.raises(oar.errors.OptionError, match="^mine.toml: "):
         oar.Schema.load(path)
-    with pytest.raises(oar.OptionError, match="^mine.toml: "):
+    with pytest.raises(oar.errors.OptionError, match="^mine.toml: "):
         oar.Limits.load(path)
     path.write_bytes(b"\xef\xbb\xbf[columns.age]\nkind = 'integer'\n")  # as some editors save it
     assert oar.Schema.load(path).names == ("age",)

@@ -32,7 +32,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, ending):
     if ending:
         oar.study(problem(), store=path)
     os.mkfifo(f"{path}{ending}")
-    with stores.within(20), pytest.raises(oar.StorageError, match="a pipe; "):
+    with stores.within(20), pytest.raises(oar.errors.StorageError, match="a pipe; "):
         oar.study(problem(), store=path)
 
 
@@ -42,8 +42,8 @@ def test_a_view_that_never_ends_is_refused(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE cells")
         connection.execute(f"CREATE VIEW cells AS {stores.NEVER}")
-    with stores.within(20), pytest.raises(oar.StorageError, match="cells_1' is not as a study has it"):
-        oar.Study.open(path)
+    with stores.within(20), pytest.raises(oar.errors.StorageError, match="cells_1' is not as a study has it"):
+        oar.results.Study.open(path)
 
 
 def test_nobody_waits_for_a_process_that_has_not_the_store_open(tmp_path):

@@ -150,7 +150,7 @@ def test_interrupting_leaves_nothing_half_written(tmp_path):
 
 def test_errors_of_the_library_have_no_traceback(monkeypatch):
     def fail(out, **options):
-        raise oar.DataError("something: must be otherwise, got this.")
+        raise oar.errors.DataError("something: must be otherwise, got this.")
 
     monkeypatch.setattr("oar_paper.reproduce.reproduce", fail)
     result = CliRunner().invoke(app, ["reproduce", "--out", "x"])

@@ -57,7 +57,7 @@ def test_people_have_no_halves(where):
     else:
         name = {"level": "b", "label": "t"}[where]
         frame[name] = pd.Series([f"{value}\ud800" for value in frame[name]], dtype=object)
-    with pytest.raises(oar.DataError, match="half a character"):
+    with pytest.raises(oar.errors.DataError, match="half a character"):
         oar.Population.from_frame(frame, target="t")
 
 

@@ -47,7 +47,7 @@ def test_studies_too(table, name):
 def test_parquet_files_and_moves(table):
     people = oar.Population([[0.0], [1.0]], [0, 1])
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0], 1), oar.Perturb(1.0))
-    with pytest.raises(oar.DataError, match="which is not there"):
+    with pytest.raises(oar.errors.DataError, match="which is not there"):
         oar.Population.from_parquet(LONG, "kind")
-    with pytest.raises(oar.DataError, match="which is not there"):
+    with pytest.raises(oar.errors.DataError, match="which is not there"):
         oar.audit(problem, moves=f"{LONG}.parquet")

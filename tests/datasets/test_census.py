@@ -79,9 +79,9 @@ def test_gaps_are_dropped_filled_in_or_refused(tmp_path):
     filled = adult(tmp_path, missing="impute").frame
     assert len(filled) == 3
     assert not filled.isna().any().any()
-    with pytest.raises(oar.DataError, match="got some in 1 of 3 rows, the first in column 'workclass', row 2"):
+    with pytest.raises(oar.errors.DataError, match="got some in 1 of 3 rows, the first in column 'workclass', row 2"):
         adult(tmp_path, missing="refuse")
-    with pytest.raises(oar.OptionError, match="missing: must be one of"):
+    with pytest.raises(oar.errors.OptionError, match="missing: must be one of"):
         adult(tmp_path, missing="keep")
 
 
@@ -123,12 +123,14 @@ def test_limits_fit_the_columns_and_spare_who_people_are(tmp_path):
 def test_other_files_and_damaged_ones_are_named(tmp_path, content, message):
     path = tmp_path / "adult.data"
     path.write_text(content)
-    with pytest.raises(oar.StorageError, match=message):
+    with pytest.raises(oar.errors.StorageError, match=message):
         adult(path)
 
 
 def test_a_place_without_the_files_says_where_they_are(tmp_path):
-    with pytest.raises(oar.StorageError, match=r"path: must be a file or a folder that exists.*10\.24432/C5XW20"):
+    with pytest.raises(
+        oar.errors.StorageError, match=r"path: must be a file or a folder that exists.*10\.24432/C5XW20"
+    ):
         adult(tmp_path / "nowhere")
-    with pytest.raises(oar.StorageError, match=r"must hold adult\.data or adult\.test, got neither"):
+    with pytest.raises(oar.errors.StorageError, match=r"must hold adult\.data or adult\.test, got neither"):
         adult(tmp_path)

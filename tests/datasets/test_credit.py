@@ -76,5 +76,5 @@ def test_a_damaged_installation_is_named(tmp_path, monkeypatch, content):
     if content is not None:
         path.write_bytes(content)
     monkeypatch.setattr(oar.datasets.credit, "FILE", path)
-    with pytest.raises(oar.StorageError, match="german_credit.csv .*reinstall the package"):
+    with pytest.raises(oar.errors.StorageError, match="german_credit.csv .*reinstall the package"):
         german_credit()

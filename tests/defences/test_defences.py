@@ -94,7 +94,7 @@ def test_a_stronger_penalty_is_a_larger_l2():
     scaled = oar.models.Scaled(oar.models.Ridge(l2=0.2), frozen=True)
     assert stronger.model_for(scaled) == oar.models.Scaled(oar.models.Ridge(l2=2.0), frozen=True)
     for model in (oar.NearestCentroid(), oar.SoftmaxRegression(l2=0.0), oar.models.PrototypeNetwork()):
-        with pytest.raises(oar.OARError, match="defence: a stronger penalty"):
+        with pytest.raises(oar.errors.OARError, match="defence: a stronger penalty"):
             stronger.model_for(model)
 
 
@@ -194,5 +194,5 @@ def test_several_defences_work_one_after_the_other():
     ],
 )
 def test_what_cannot_be_is_refused(make):
-    with pytest.raises(oar.OARError, match="must be|are for"):
+    with pytest.raises(oar.errors.OARError, match="must be|are for"):
         make()

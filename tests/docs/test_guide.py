@@ -17,7 +17,7 @@ def names(tmp_path_factory):
 
 
 def test_the_examples_say_what_they_are_about(names):
-    assert names["alone"].status is oar.Status.IMPOSSIBLE
+    assert names["alone"].status is oar.results.Status.IMPOSSIBLE
     assert names["together"].success
     assert names["problem"].model == oar.NearestCentroid()
     assert oar.audit(names["problem"], names["theirs"]).success
@@ -35,7 +35,7 @@ def rows(heading):
 
 
 def test_every_status_and_every_model_is_there():
-    assert rows("status") == [f"`{status.value}`" for status in oar.Status]
+    assert rows("status") == [f"`{status.value}`" for status in oar.results.Status]
     said = " ".join(rows("model"))
     for name in oar.models.__all__:
         if name not in ("Differentiable", "Model", "Centroids", "Dense", "BatchNorm"):  # no models, but parts of them

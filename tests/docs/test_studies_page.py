@@ -49,7 +49,9 @@ def test_the_toml_can_be_run_as_it_stands(tmp_path):
 def test_the_toml_may_name_files_of_ones_own(tmp_path):
     own = re.search(r'your own: (data = "people.csv"), (target = "approved"), (limits = "limits.toml")', PAGE)
     (tmp_path / "study.toml").write_text("\n".join([*own.groups(), 'goal = "yes"\n[axes]\nbudgets = [0.5]\n']))
-    with pytest.raises(oar.StorageError, match="limits: must be a TOML file, got 'limits.toml', which is not there"):
+    with pytest.raises(
+        oar.errors.StorageError, match="limits: must be a TOML file, got 'limits.toml', which is not there"
+    ):
         read_study(tmp_path / "study.toml")
     (tmp_path / "limits.toml").write_text("[columns.age]\nimmutable = true\n")
     with (tmp_path / "study.toml").open("a") as file:

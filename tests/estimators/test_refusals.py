@@ -52,45 +52,45 @@ def test_every_setting_is_known(kind):
     ids=str,
 )
 def test_settings_without_a_gradient(estimator, words):
-    with pytest.raises(oar.OptionError, match=f"has no twin with {words}") as told:
+    with pytest.raises(oar.errors.OptionError, match=f"has no twin with {words}") as told:
         as_model(estimator)
     assert f"oar.BlackBox({type(estimator).__name__}(…))" in str(told.value)
 
 
 def test_estimators_that_are_not_known():
-    with pytest.raises(oar.OptionError, match=r"got RandomForestClassifier; use oar.BlackBox\(RandomForest"):
+    with pytest.raises(oar.errors.OptionError, match=r"got RandomForestClassifier; use oar.BlackBox\(RandomForest"):
         as_model(RandomForestClassifier())
 
     class LogisticRegression(Ridge):  # of the same name, and something else
         pass
 
-    with pytest.raises(oar.OptionError, match="got LogisticRegression; use oar.BlackBox"):
+    with pytest.raises(oar.errors.OptionError, match="got LogisticRegression; use oar.BlackBox"):
         as_model(LogisticRegression())
-    with pytest.raises(oar.OptionError, match="got the class Ridge; call it"):
+    with pytest.raises(oar.errors.OptionError, match="got the class Ridge; call it"):
         as_model(Ridge)
 
 
 def test_settings_that_no_fit_would_take():
-    with pytest.raises(oar.OptionError, match="'C' parameter of LogisticRegression must be"):
+    with pytest.raises(oar.errors.OptionError, match="'C' parameter of LogisticRegression must be"):
         as_model(LogisticRegression(C=-1.0))
-    with pytest.raises(oar.OptionError, match="'alpha' parameter of Ridge must be"):
+    with pytest.raises(oar.errors.OptionError, match="'alpha' parameter of Ridge must be"):
         as_model(Ridge(alpha=-1.0))
 
 
 def test_people_that_an_estimator_cannot_be_fitted_to():
     query, action = oar.Query([1.0, 2.0, 0.5], goal="ant"), oar.Perturb(0.1)
-    with pytest.raises(oar.OptionError, match="weights: NearestCentroid cannot be trained with weights"):
+    with pytest.raises(oar.errors.OptionError, match="weights: NearestCentroid cannot be trained with weights"):
         oar.Problem(crowd(weighted=True), NearestCentroid(), query, action)
-    with pytest.raises(oar.DataError, match="solver='liblinear' tells two classes apart, got 3"):
+    with pytest.raises(oar.errors.DataError, match="solver='liblinear' tells two classes apart, got 3"):
         oar.Problem(crowd(classes=3), logistic(solver="liblinear"), query, action)
-    with pytest.raises(oar.DataError, match="class_weight: must be of the people's classes"):
+    with pytest.raises(oar.errors.DataError, match="class_weight: must be of the people's classes"):
         oar.Problem(crowd(), logistic(class_weight={"cow": 2.0}), query, action)
-    with pytest.raises(oar.DataError, match="priors: must be 2 shares"):
+    with pytest.raises(oar.errors.DataError, match="priors: must be 2 shares"):
         oar.Problem(crowd(), GaussianNB(priors=[0.2, 0.3, 0.5]), query, action)
     soft = np.tile([0.3, 0.7], (60, 1))
-    with pytest.raises(oar.DataError, match="labels: an estimator is trained on one label a person"):
+    with pytest.raises(oar.errors.DataError, match="labels: an estimator is trained on one label a person"):
         oar.Problem(oar.Population(crowd().features, soft), logistic(), oar.Query([1.0, 2.0, 0.5], goal=1), action)
-    with pytest.raises(oar.OptionError, match="soft: LogisticRegression is trained on one label a person"):
+    with pytest.raises(oar.errors.OptionError, match="soft: LogisticRegression is trained on one label a person"):
         oar.Problem(crowd(), logistic(), query, oar.Relabel(soft=0.1))
 
 
@@ -98,11 +98,15 @@ def test_fits_that_are_not_there():
     people = crowd(31, size=12)
     twice = oar.Population(np.column_stack([people.features, people.features[:, 0]]), people.labels)
     query = oar.Query([1.0, 2.0, 0.5, 1.0], goal="ant")
-    with pytest.raises(oar.NumericsError, match="LogisticRegression with l2 = 0 has no unique fit .* use a finite C"):
+    with pytest.raises(
+        oar.errors.NumericsError, match="LogisticRegression with l2 = 0 has no unique fit .* use a finite C"
+    ):
         oar.collective(oar.Problem(twice, logistic(C=np.inf), query, oar.Perturb(0.1)))
     apart = oar.Population([[-2.0], [-1.0], [1.0], [2.0]], ["no", "no", "yes", "yes"])
     for estimator in (logistic(C=np.inf), logistic(C=np.inf, fit_intercept=False)):
-        with pytest.raises(oar.NumericsError, match=r"LogisticRegression without a regulariser .*use a finite C"):
+        with pytest.raises(
+            oar.errors.NumericsError, match=r"LogisticRegression without a regulariser .*use a finite C"
+        ):
             oar.collective(oar.Problem(apart, estimator, oar.Query([-0.5], goal="yes"), oar.Perturb(0.1)))
 
 
@@ -115,7 +119,7 @@ def test_over_time_there_are_models_of_ours(estimator):
     query = oar.Query([1.0, 2.0, 0.5], goal="ant")
     name = type(estimator).__name__
     for model in [estimator] + ([] if name == "RandomForestClassifier" else [as_model(estimator)]):
-        with pytest.raises(oar.OptionError, match=f"over time, got the estimator {name}; use (oar|one of)"):
+        with pytest.raises(oar.errors.OptionError, match=f"over time, got the estimator {name}; use (oar|one of)"):
             oar.OnlineProblem(stream, model, oar.online.FullRefit(), query, oar.Perturb(0.1))
-        with pytest.raises(oar.OptionError, match=f"over time, got the estimator {name}"):
+        with pytest.raises(oar.errors.OptionError, match=f"over time, got the estimator {name}"):
             Operator(model)

@@ -36,12 +36,12 @@ def test_what_is_one_of_our_models_is_published_as_such(estimator, labels, name,
     gain = result.loss_before - result.loss
     assert result.loss_before - followed.loss >= 0.9 * gain
     card.save(tmp_path / "card.json")
-    assert oar.Card.load(tmp_path / "card.json").model == name
+    assert oar.results.Card.load(tmp_path / "card.json").model == name
 
 
 @pytest.mark.parametrize("estimator", [logistic(class_weight="balanced"), RidgeClassifier(), GaussianNB()], ids=str)
 def test_what_is_more_is_refused(estimator):
-    with pytest.raises(oar.DataError, match="only what is one of oar.models can be written down"):
+    with pytest.raises(oar.errors.DataError, match="only what is one of oar.models can be written down"):
         planned(estimator).plan.card()
 
 
@@ -53,9 +53,9 @@ def test_the_cheapest_change_of_a_row():
     query = oar.Query({"income": 2.0, "years": 1}, goal="yes")
     estimator = logistic(class_weight="balanced")
     advice = oar.cheapest(people, estimator, query)
-    assert advice.status is oar.Status.ACHIEVED
+    assert advice.status is oar.results.Status.ACHIEVED
     owner = LogisticRegression(**estimator.get_params() | {"penalty": "deprecated"}).fit(people.features, people.labels)
     assert owner.predict(people.vector(advice.row, "row")[None])[0] == "yes"
-    assert oar.cheapest(people, NearestCentroid(), query).status is oar.Status.ACHIEVED
-    with pytest.raises(oar.OptionError, match="model: must be linear in the table's columns"):
+    assert oar.cheapest(people, NearestCentroid(), query).status is oar.results.Status.ACHIEVED
+    with pytest.raises(oar.errors.OptionError, match="model: must be linear in the table's columns"):
         oar.cheapest(people, GaussianNB(), query)

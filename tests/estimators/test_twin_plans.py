@@ -174,7 +174,7 @@ def test_more_people_than_one_chunk_know_who_left(classes):
 def test_what_a_plan_does_to_others(estimator):
     problem = asked("words", 2, estimator, oar.Perturb(0.3, participants=0.5, seed=0))
     result = oar.collective(problem)
-    told = oar.collateral(result)
+    told = oar.questions.collateral(result)
     learned, later = (
         clone(estimator).fit(problem.people.features + moves, problem.people.labels)
         for moves in (0.0, result.plan.moves())
@@ -190,7 +190,7 @@ def test_without_an_intercept_a_constant_column_is_one_like_others():
     people = crowd(25, labels="values")
     people = oar.Population(np.column_stack([people.features, np.ones(people.size)]), people.labels)
     query = oar.Query([1.0, 2.0, 0.5, 1.0], goal=1.0, within=0.1)
-    with pytest.raises(oar.NumericsError, match=r"LinearRegression with l2 = 0 .*use Ridge\(alpha=…\)"):
+    with pytest.raises(oar.errors.NumericsError, match=r"LinearRegression with l2 = 0 .*use Ridge\(alpha=…\)"):
         oar.collective(oar.Problem(people, LinearRegression(), query, oar.Perturb(0.1)))
     found = oar.collective(oar.Problem(people, LinearRegression(fit_intercept=False), query, oar.Perturb(0.1)))
     assert found.loss == pytest.approx(found.proposal.claimed_loss, rel=1e-6, abs=1e-9)

@@ -104,7 +104,7 @@ def test_a_probability_that_nearest_centroid_cannot_reach_is_proved_impossible()
     people, point = three_classes(), np.array([0.9, 0.2])
     query = oar.Query(point, goal="b", probability=0.99)
     result = solved(people, oar.NearestCentroid(), query, budget=0.1)
-    assert result.status is oar.Status.IMPOSSIBLE
+    assert result.status is oar.results.Status.IMPOSSIBLE
     assert result.exact
     assert solved(people, oar.NearestCentroid(), oar.Query(point, goal="b", probability=0.4), budget=0.5).success
 
@@ -112,7 +112,7 @@ def test_a_probability_that_nearest_centroid_cannot_reach_is_proved_impossible()
 def test_an_individual_is_told_when_a_probability_is_out_of_reach():
     people, point = three_classes(), np.array([0.9, 0.2])
     alone = oar.individual(oar.Problem(people, SOFTMAX, oar.Query(point, "b", probability=0.999), oar.Perturb(0.1)))
-    assert alone.status is oar.Status.IMPOSSIBLE
+    assert alone.status is oar.results.Status.IMPOSSIBLE
     far = oar.individual(oar.Problem(people, SOFTMAX, oar.Query(point, "b", probability=0.6), oar.Perturb(4.0)))
     assert far.success
 
@@ -319,7 +319,7 @@ def test_members_by_mask_and_by_index():
     ],
 )
 def test_goals_that_cannot_be(query, message):
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.Problem(three_classes(), SOFTMAX, query(), oar.Perturb(1.0))
 
 
@@ -327,12 +327,12 @@ def test_what_is_for_one_person_refuses_several():
     people, query = several()
     problem = oar.Problem(people, SOFTMAX, query, oar.Perturb(0.3))
     for verb in (oar.individual, oar.joint):
-        with pytest.raises(oar.OptionError, match="query: must be one person for"):
+        with pytest.raises(oar.errors.OptionError, match="query: must be one person for"):
             verb(problem)
 
 
 def test_margins_have_no_probabilities():
-    with pytest.raises(oar.OptionError, match="has margins and no probabilities"):
+    with pytest.raises(oar.errors.OptionError, match="has margins and no probabilities"):
         oar.Problem(
             three_classes(), oar.models.LinearSVM(), oar.Query([0.0, 0.0], "a", probability=0.9), oar.Perturb(1.0)
         )
@@ -380,19 +380,21 @@ def test_what_is_asked_of_a_finished_plan_knows_several_queries_too():
     people, query = several()
     result = solved(people, SOFTMAX, query)
     assert result.plan.robustness(noise=1e-12, draws=2).losses == pytest.approx([result.loss] * 2, rel=1e-6)
-    shared = oar.credit(result)
+    shared = oar.questions.credit(result)
     assert shared.frame().credit.sum() == pytest.approx(result.loss_before - result.loss, rel=1e-2)
-    told = oar.collateral(result)
+    told = oar.questions.collateral(result)
     assert told.bystanders.people + told.actors.people == people.size
-    with pytest.raises(oar.OptionError, match="needs a smooth loss"):
-        oar.credit(solved(people, SOFTMAX, oar.Query(query.features, "b", several="worst")))
+    with pytest.raises(oar.errors.OptionError, match="needs a smooth loss"):
+        oar.questions.credit(solved(people, SOFTMAX, oar.Query(query.features, "b", several="worst")))
 
 
 def test_members_who_ask_are_no_bystanders():
     people = three_classes()
     result = solved(people, SOFTMAX, oar.Query(oar.Members([1, 2]), "b"), participants=np.arange(60) > 20)
-    assert oar.collateral(result).bystanders.people <= 60 - 2 - result.audit.movers
-    assert oar.credit(result).frame().credit.sum() == pytest.approx(result.loss_before - result.loss, rel=1e-2)
+    assert oar.questions.collateral(result).bystanders.people <= 60 - 2 - result.audit.movers
+    assert oar.questions.credit(result).frame().credit.sum() == pytest.approx(
+        result.loss_before - result.loss, rel=1e-2
+    )
 
 
 @pytest.mark.parametrize("goal", [{"b", "c"}, oar.AnyBut("c")])
@@ -409,6 +411,6 @@ def test_a_card_tells_such_goals_in_words(tmp_path):
     people = three_classes()
     result = solved(people, SOFTMAX, oar.Query([0.5, 0.4], oar.AnyBut("a")), budget=0.2)
     result.plan.card().save(tmp_path / "plan.json")
-    card = oar.Card.load(tmp_path / "plan.json")
+    card = oar.results.Card.load(tmp_path / "plan.json")
     assert str(card.goal) == "anything but 'a'"
     assert oar.audit(result.plan.followed(card)).loss == pytest.approx(result.loss, rel=0.05)

@@ -112,8 +112,8 @@ def test_values_are_kept_by_their_error():
 def test_nearest_centroid_keeps_limits_too():
     free = solved(problem(model=oar.NearestCentroid()))
     kept = solved(problem(oar.Keep(changed=0.0), model=oar.NearestCentroid()))
-    assert oar.collateral(free).bystanders.changed > 0
-    assert oar.collateral(kept).bystanders.changed == 0
+    assert oar.questions.collateral(free).bystanders.changed > 0
+    assert oar.questions.collateral(kept).bystanders.changed == 0
     assert not kept.audit.violations
 
 
@@ -124,8 +124,8 @@ def test_a_table_keeps_limits_too():
     model = oar.models.Scaled(oar.SoftmaxRegression())
     asked = loans.population, model, oar.Query(refused, goal="good"), action
     free, kept = (solved(oar.Problem(*asked, keep)) for keep in (None, oar.Keep(changed=0.01, groups="job")))
-    assert oar.collateral(free, groups="job").by_group["share"].max() > 0.01
-    assert oar.collateral(kept, groups="job").by_group["share"].max() <= 0.01
+    assert oar.questions.collateral(free, groups="job").by_group["share"].max() > 0.01
+    assert oar.questions.collateral(kept, groups="job").by_group["share"].max() <= 0.01
     assert not kept.audit.violations
 
 
@@ -142,13 +142,13 @@ def test_a_table_keeps_limits_too():
     ],
 )
 def test_limits_that_cannot_be(keep, message):
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         problem(keep())
 
 
 def test_labels_and_strikes_are_planned_without_such_limits():
     asked = oar.Problem(three_classes(), SOFTMAX, oar.Query(POINT, "b"), [oar.Relabel(most=2)], oar.Keep(changed=0.1))
-    with pytest.raises(oar.OptionError, match="a plan that must leave others alone"):
+    with pytest.raises(oar.errors.OptionError, match="a plan that must leave others alone"):
         oar.collective(asked)
 
 
@@ -189,7 +189,7 @@ def test_what_breaks_the_limit_is_no_success_when_people_defect():
 
 def test_a_card_that_breaks_the_limit_is_not_published():
     kept = solved(problem(oar.Keep(changed=0.0)))
-    with pytest.raises(oar.DataError, match="no card"):
+    with pytest.raises(oar.errors.DataError, match="no card"):
         kept.plan.card()
 
 
@@ -199,7 +199,7 @@ def test_members_who_stay_take_no_part_and_are_no_bystanders():
     result = oar.collective(oar.Problem(people, SOFTMAX, query, oar.Perturb(0.8)), solver=QUICKLY)
     moves = np.asarray(result.plan.moves())
     assert not moves[[30, 31]].any()
-    assert oar.collateral(result).bystanders.people == 0  # all others move
+    assert oar.questions.collateral(result).bystanders.people == 0  # all others move
     free = oar.collective(
         oar.Problem(people, SOFTMAX, oar.Query(people.features[[30, 31]], "b"), oar.Perturb(0.8)), solver=QUICKLY
     )
@@ -248,9 +248,9 @@ def test_the_audit_refuses_a_plan_by_which_too_many_movers_lose_the_goal():
 
 
 def test_values_cannot_be_lost_and_shares_are_shares():
-    with pytest.raises(oar.OARError, match=r"lost: must be a share between 0 and 1, got 2"):
+    with pytest.raises(oar.errors.OARError, match=r"lost: must be a share between 0 and 1, got 2"):
         oar.Keep(lost=2)
-    with pytest.raises(oar.OARError, match="lost: counts predicted classes"):
+    with pytest.raises(oar.errors.OARError, match="lost: counts predicted classes"):
         oar.Problem(
             values(60), oar.models.Ridge(), oar.Query([0.1, 0, 0.2], 1.0, within=1), oar.Perturb(1.0), oar.Keep(lost=0)
         )

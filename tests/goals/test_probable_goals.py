@@ -50,7 +50,7 @@ def test_over_time_a_plan_that_succeeds_is_not_called_impossible():
         Stream.of_batches(rounds, who=True), oar.NearestCentroid(), ExponentialMeans(0.9),
         oar.Query([2.075], "a", probability=0.45), oar.Perturb(0.5), goal_for="every", shared=True,
     )  # fmt: skip
-    assert oar.audit(oar.OnlinePlan(problem, [[0.0], [0.0], [0.5], [0.5]])).success
+    assert oar.audit(oar.online.OnlinePlan(problem, [[0.0], [0.0], [0.5], [0.5]])).success
     assert oar.collective(problem).status is not Status.IMPOSSIBLE
 
 

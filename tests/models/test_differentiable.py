@@ -43,7 +43,7 @@ def test_ridge_is_scikit_learns():
     np.testing.assert_allclose(model.predict(fitted, X[:, :3])[:, 0], witness.predict(X[:, :3]), rtol=1e-6, atol=1e-8)
     halves = 0.5 * (witness.predict(X[:, :3]) - 2.0) ** 2
     np.testing.assert_allclose(model.goal_loss(fitted, X[:, :3], 2.0), halves, rtol=1e-5, atol=1e-8)
-    with pytest.raises(oar.OptionError, match="model: ridge predicts values here, which have no probabilities"):
+    with pytest.raises(oar.errors.OptionError, match="model: ridge predicts values here, which have no probabilities"):
         model.probabilities(fitted, X[:, :3])
 
 
@@ -79,9 +79,9 @@ def test_a_fit_that_does_not_end_is_refused():
         init=lambda d, o: np.ones((o, d)),
         outputs=lambda w, x: w @ x,
     )
-    with pytest.raises(oar.NumericsError, match="model: custom must be refitted to a gradient norm of 1e-08"):
+    with pytest.raises(oar.errors.NumericsError, match="model: custom must be refitted to a gradient norm of 1e-08"):
         kinked.fit(oar.Population(IRIS.features, Y))
-    with pytest.raises(oar.DataError, match="at least two classes"):
+    with pytest.raises(oar.errors.DataError, match="at least two classes"):
         kinked.fit(oar.Population(IRIS.features, np.zeros(150)))
 
 

@@ -77,5 +77,5 @@ def test_gradients_are_those_of_the_solvers_passes(model):
 def test_scores_that_are_not_finite_are_refused_by_name():
     model = GaussianNaiveBayes(smoothing=0.0)
     rows, targets, parameters, signal = world(model, 2)
-    with pytest.raises(oar.NumericsError, match="score of gaussian-naive-bayes and its gradient must be finite"):
+    with pytest.raises(oar.errors.NumericsError, match="score of gaussian-naive-bayes and its gradient must be finite"):
         score_of(model, parameters, signal)(rows * 1e200, targets)

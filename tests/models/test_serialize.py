@@ -49,12 +49,12 @@ class Mine(SoftmaxRegression):
     ],
 )
 def test_what_is_made_of_functions_is_refused(model, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         to_spec(model)
 
 
 def test_unknown_names_and_settings_are_refused():
-    with pytest.raises(oar.DataError, match="model: must be one of softmax-regression, .*, got 'forest'"):
+    with pytest.raises(oar.errors.DataError, match="model: must be one of softmax-regression, .*, got 'forest'"):
         from_spec({"name": "forest"})
-    with pytest.raises(oar.OptionError, match="Ridge: must be one of .l2., got .depth"):
+    with pytest.raises(oar.errors.OptionError, match="Ridge: must be one of .l2., got .depth"):
         from_spec({"name": "ridge", "depth": 3})

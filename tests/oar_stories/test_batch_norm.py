@@ -112,5 +112,5 @@ def test_the_same_seed_tells_the_same_and_the_pictures_are_drawn(told):
      ({"hidden": 3}, "--hidden"), ({"rounds": 3}, "--rounds: does nothing")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(given, words):
-    with pytest.raises(oar.OARError, match=words):
+    with pytest.raises(oar.errors.OARError, match=words):
         BATCHNORM.with_settings(given)

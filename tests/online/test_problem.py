@@ -44,13 +44,13 @@ def test_what_counts_is_the_last_round_or_every_round():
 
 
 def test_shared_budgets_need_persons_whose_budgets_agree():
-    with pytest.raises(oar.OptionError, match="shared: needs to know who is the same person"):
+    with pytest.raises(oar.errors.OptionError, match="shared: needs to know who is the same person"):
         problem(online.FullRefit(), shared=True)
     who = stream(who=True)
     assert problem(online.FullRefit(), given=who, shared=True).shared
     apart = [oar.Perturb(1.0), oar.Perturb(2.0), oar.Perturb(1.0)]
     with pytest.raises(
-        oar.DataError, match="budget: must be the same in all rounds of a person .* 1 and 2 for person 0"
+        oar.errors.DataError, match="budget: must be the same in all rounds of a person .* 1 and 2 for person 0"
     ):
         problem(online.FullRefit(), given=who, shared=True, action=apart)
     resting = [oar.Perturb(1.0), oar.Perturb(0.0), oar.Perturb(1.0)]  # who may not act in a round has no say about it
@@ -64,9 +64,11 @@ def test_totals_beside_budgets_for_rounds():
     assert np.isinf(problem(online.FullRefit(), given=who).totals[who.when >= 0]).all()
     totals = np.ones(who.people.size)
     totals[0] = 2.0
-    with pytest.raises(oar.DataError, match="shared: must be the same in all rounds of a person .* 1 and 2 for person"):
+    with pytest.raises(
+        oar.errors.DataError, match="shared: must be the same in all rounds of a person .* 1 and 2 for person"
+    ):
         problem(online.FullRefit(), given=who, shared=totals)
-    with pytest.raises(oar.OptionError, match="shared: needs to know who is the same person"):
+    with pytest.raises(oar.errors.OptionError, match="shared: needs to know who is the same person"):
         problem(online.FullRefit(), shared=1.5)
 
 
@@ -101,7 +103,7 @@ def test_totals_beside_budgets_for_rounds():
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(changes, words):
-    with pytest.raises(oar.OARError, match=words):
+    with pytest.raises(oar.errors.OARError, match=words):
         problem(**({"rule": online.FullRefit()} | changes))
 
 
@@ -114,19 +116,21 @@ def lacking(number: int, code: int) -> Stream:
 
 @pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression()])
 def test_a_batch_without_a_class_is_named_by_rules_that_refit_it(model):
-    with pytest.raises(oar.DataError, match="window refit refits in round 1, for which it reads nobody of class 2"):
+    with pytest.raises(
+        oar.errors.DataError, match="window refit refits in round 1, for which it reads nobody of class 2"
+    ):
         problem(online.Window(1), model, lacking(1, 2))
     problem(online.Window(2), model, lacking(1, 2))
     problem(online.FullRefit(), model, lacking(-1, 2))
     problem(RULES["steps"], model, lacking(1, 2))
-    with pytest.raises(oar.DataError, match="refits in the history, for which it reads nobody of class 2"):
+    with pytest.raises(oar.errors.DataError, match="refits in the history, for which it reads nobody of class 2"):
         problem(RULES["means"], model, lacking(-1, 2))
 
 
 def test_exponential_means_of_centroids_do_without_a_class_and_those_of_fits_do_not():
-    with pytest.raises(oar.DataError, match="refits in round 1, .* class 2"):
+    with pytest.raises(oar.errors.DataError, match="refits in round 1, .* class 2"):
         problem(RULES["means"], oar.SoftmaxRegression(), lacking(1, 2))
-    walk = online.Walk(problem(RULES["means"], given=lacking(1, 2)))
+    walk = online.Rollout(problem(RULES["means"], given=lacking(1, 2)))
     found = walk.forward().parameters.reshape(3, 3, 2)
     assert np.array_equal(found[1, 2], found[0, 2])
     assert not np.allclose(found[1, 1], found[0, 1])
@@ -135,7 +139,9 @@ def test_exponential_means_of_centroids_do_without_a_class_and_those_of_fits_do_
 def test_a_batch_that_weighs_nothing_is_refused():
     whole = stream(history=False)
     people = oar.Population(whole.people.features, whole.people.labels, np.where(whole.when == 1, 0.0, 1.0))
-    with pytest.raises(oar.DataError, match="weights: somebody whom the rule reads in round 1 must weigh something"):
+    with pytest.raises(
+        oar.errors.DataError, match="weights: somebody whom the rule reads in round 1 must weigh something"
+    ):
         problem(online.Window(1), valued_model(), valued(Stream(people, whole.when)))
 
 
@@ -162,42 +168,48 @@ def test_nan_parameters_and_wrong_shapes_name_the_rule_and_the_round():
     def later(update):
         return update.before * (np.nan if update.number == 2 else 1.0)
 
-    with pytest.raises(oar.NumericsError, match="broken must return finite parameters, got 6 of 6 .* in round 2"):
-        online.Walk(problem(Broken(later))).forward()
     with pytest.raises(
-        oar.DataError, match=r"broken must return 6 parameters, shape \(6,\), got shape \(3,\) in round 0"
+        oar.errors.NumericsError, match="broken must return finite parameters, got 6 of 6 .* in round 2"
     ):
-        online.Walk(problem(Broken(lambda update: update.before[:3]))).forward()
+        online.Rollout(problem(Broken(later))).forward()
+    with pytest.raises(
+        oar.errors.DataError, match=r"broken must return 6 parameters, shape \(6,\), got shape \(3,\) in round 0"
+    ):
+        online.Rollout(problem(Broken(lambda update: update.before[:3]))).forward()
 
 
 def test_moves_must_fit_and_history_does_not_move():
-    walk = online.Walk(problem(online.FullRefit()))
-    with pytest.raises(oar.DataError, match=r"moves: must be finite and one row .*\(36, 2\), got \(3, 2\)"):
+    walk = online.Rollout(problem(online.FullRefit()))
+    with pytest.raises(oar.errors.DataError, match=r"moves: must be finite and one row .*\(36, 2\), got \(3, 2\)"):
         walk.forward(np.zeros((3, 2)))
     moves = some_moves(walk.problem.stream)
     moves[-1] = 1.0
-    with pytest.raises(oar.DataError, match="they never act"):
+    with pytest.raises(oar.errors.DataError, match="they never act"):
         walk.forward(moves)
 
 
 def test_a_start_is_taken_in_any_form_and_checked():
     centroids = oar.NearestCentroid().fit(batch(99))
-    first = online.Walk(problem(RULES["steps"])).first
+    first = online.Rollout(problem(RULES["steps"])).first
     for given in (centroids, centroids.positions, centroids.positions.ravel()):
-        walk = online.Walk(problem(RULES["steps"], given=stream(history=False), start=given))
+        walk = online.Rollout(problem(RULES["steps"], given=stream(history=False), start=given))
         assert np.allclose(walk.first, first, atol=1e-14)
-    with pytest.raises(oar.DataError, match="start: must be the model's 6 parameters"):
+    with pytest.raises(oar.errors.DataError, match="start: must be the model's 6 parameters"):
         problem(RULES["steps"], start=[1.0])
     transposed = centroids.positions.T
-    with pytest.raises(oar.DataError, match=r"start: must have the model's own shape \(3, 2\).*got shape \(2, 3\)"):
+    with pytest.raises(
+        oar.errors.DataError, match=r"start: must have the model's own shape \(3, 2\).*got shape \(2, 3\)"
+    ):
         problem(RULES["steps"], start=transposed)
-    with pytest.raises(oar.DataError, match="start: must have the model's own shape"):
+    with pytest.raises(oar.errors.DataError, match="start: must have the model's own shape"):
         problem(RULES["steps"], oar.SoftmaxRegression(0.1), start=np.zeros((9, 1)))
 
 
 def test_a_network_that_nothing_retrains_is_refused():
     fixed = oar.models.TestTimeBatchNorm([oar.models.BatchNorm([1.0, 1.0]), oar.models.Dense(np.eye(3, 2))])
-    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain, got test-time-batch-"):
+    with pytest.raises(
+        oar.errors.OptionError, match="model: must be one that rounds of data retrain, got test-time-batch-"
+    ):
         problem(online.FullRefit(), fixed)
-    with pytest.raises(oar.OptionError, match="model: must be one that rounds of data retrain"):
+    with pytest.raises(oar.errors.OptionError, match="model: must be one that rounds of data retrain"):
         oar.worlds.Operator(fixed)

@@ -64,17 +64,17 @@ def test_labels_keep_their_kind_and_columns_their_names():
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(batches, options, words):
-    with pytest.raises(oar.DataError, match=words):
+    with pytest.raises(oar.errors.DataError, match=words):
         Stream.of_batches(batches, **options)
 
 
 @pytest.mark.parametrize("when", [[0, 2] * 4 + [0], [-1] * 9, [-2] + [0] * 8, [0.5] * 9, [0] * 8])
 def test_rounds_must_be_whole_and_without_gaps(when):
-    with pytest.raises(oar.DataError, match="^when: "):
+    with pytest.raises(oar.errors.DataError, match="^when: "):
         Stream(batch(0), np.array(when))
 
 
 def test_tables_with_a_schema_are_refused_by_name():
     table = oar.Population.from_frame(pandas.DataFrame({"job": ["a", "b"], "y": ["no", "yes"]}), target="y")
-    with pytest.raises(oar.OptionError, match=r"batches\[0\]: must have plain features"):
+    with pytest.raises(oar.errors.OptionError, match=r"batches\[0\]: must have plain features"):
         Stream.of_batches([table])

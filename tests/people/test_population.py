@@ -89,7 +89,7 @@ def test_label_arrays_of_any_dtype(dtype):
     ],
 )
 def test_bad_input_gets_one_clear_error(features, labels, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.Population(features, labels)
 
 
@@ -103,14 +103,16 @@ def test_bad_input_gets_one_clear_error(features, labels, message):
     ],
 )
 def test_bad_weights(weights, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.Population([[0.0], [1.0]], [0, 1], weights)
 
 
 def test_a_class_without_weight_is_refused_where_labels_are_classes():
     people = oar.Population([[0.0], [1.0]], [0, 1], [1.0, 0.0])
     for model in (oar.NearestCentroid(), oar.SoftmaxRegression()):
-        with pytest.raises(oar.DataError, match=r"weights: every class needs some weight.* total of 0 for class 1"):
+        with pytest.raises(
+            oar.errors.DataError, match=r"weights: every class needs some weight.* total of 0 for class 1"
+        ):
             oar.Problem(people, model, oar.Query([0.0], 1), oar.Perturb(1.0))
 
 
@@ -127,24 +129,24 @@ def test_values_need_no_weight():
 def test_a_class_that_nobody_has_a_share_of_is_refused(model):
     shares = pd.DataFrame({"no": [0.3, 0.6], "yes": [0.7, 0.4], "never": [0.0, 0.0]})
     message = "labels: every class needs some weight to be fitted, got a total of 0 for column 'never'"
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.Problem(oar.Population([[0.0], [1.0]], shares), model, oar.Query([0.0], "no"), oar.Perturb(1.0))
     unheard = oar.Population([[0.0], [1.0], [2.0]], np.eye(3), [1.0, 1.0, 0.0])
-    with pytest.raises(oar.DataError, match="total of 0 for column 2"):
+    with pytest.raises(oar.errors.DataError, match="total of 0 for column 2"):
         oar.Problem(unheard, model, oar.Query([0.0], 1), oar.Perturb(1.0))
 
 
 def test_an_empty_class_is_refused():
     labels = pd.Series(pd.Categorical(["a", "b"], categories=["a", "b", "c"]))
-    with pytest.raises(oar.DataError, match=r"class 'c' has no members"):
+    with pytest.raises(oar.errors.DataError, match=r"class 'c' has no members"):
         oar.Population([[0.0], [1.0]], labels)
-    with pytest.raises(oar.DataError, match=r"class 'c' has no members"):
+    with pytest.raises(oar.errors.DataError, match=r"class 'c' has no members"):
         oar.Population([[0.0], [1.0]], pd.Categorical(["a", "b"], categories=["a", "b", "c"]))
 
 
 def test_finite_values_whose_sum_overflows_are_not_called_infinite():
     people = oar.Population([[1.7e308], [1.7e308], [0.0]], [0, 0, 1])
-    with pytest.raises(oar.DataError, match="rescale"):
+    with pytest.raises(oar.errors.DataError, match="rescale"):
         oar.NearestCentroid().fit(people)
 
 
@@ -191,17 +193,17 @@ def test_integer_features_do_not_truncate_moves():
     ],
 )
 def test_bad_frames(features, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.Population(features, [0, 1])
 
 
 def test_a_series_in_another_order_is_refused():
     shuffled = pd.Series([0, 0, 1, 1], index=["q", "p", "r", "s"])
-    with pytest.raises(oar.DataError, match="labels: its index must equal"):
+    with pytest.raises(oar.errors.DataError, match="labels: its index must equal"):
         oar.Population(frame(), shuffled)
     people = oar.Population(frame(), [0, 0, 1, 1])
     for change in ({"budget": shuffled}, {"budget": 1.0, "participants": shuffled == 1}):
-        with pytest.raises(oar.DataError, match="its index must equal"):
+        with pytest.raises(oar.errors.DataError, match="its index must equal"):
             oar.Problem(people, oar.NearestCentroid(), oar.Query([1, 1], 1), oar.Perturb(**change))
 
 
@@ -269,7 +271,7 @@ def test_some_people_keep_all_classes() -> None:
     assert some.features.tolist() == [[6.0, 7.0], [0.0, 1.0]]
     assert some.weights is not None
     assert some.weights.tolist() == [4.0, 1.0]
-    with pytest.raises(oar.DataError, match="'c'"):
+    with pytest.raises(oar.errors.DataError, match="'c'"):
         some.check_class_weights()
 
 

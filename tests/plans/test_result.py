@@ -53,9 +53,9 @@ def test_a_plan_and_its_audit_are_short_in_print(people):
 def test_a_loss_that_stays_was_not_lowered(people):
     fixed = {name: oar.Limit(immutable=True) for name in ("income", "owns")}
     stays = oar.collective(asked(people, 3_000.0, "yes", limits=fixed))
-    assert stays.status is oar.Status.ALREADY
+    assert stays.status is oar.results.Status.ALREADY
     assert stays.loss == stays.loss_before
     assert "The goal loss did not fall." in stays.explanation
     falls = oar.collective(asked(people, 3_000.0, "yes"), solver="one-shot")
-    assert falls.status is oar.Status.ALREADY
+    assert falls.status is oar.results.Status.ALREADY
     assert "The goal loss was lowered all the same." in falls.explanation

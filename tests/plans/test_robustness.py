@@ -155,7 +155,7 @@ def test_on_a_table_inexact_moves_are_still_rows_of_it_within_its_limits():
     certain = InexactMoves(result.plan, refits, 5.0).moves(refits.planned.moves, rng)
     places = [people.encoding.places[name] for name in ("owner", "purpose")]
     assert not any(certain[:, place].any() for place in places)  # no switch happens
-    assert oar.Plan.robustness(result.plan, noise=1e-9, draws=1).losses == pytest.approx(result.loss, rel=1e-6)
+    assert oar.results.Plan.robustness(result.plan, noise=1e-9, draws=1).losses == pytest.approx(result.loss, rel=1e-6)
 
 
 def test_draws_are_nested_and_repeatable():
@@ -203,14 +203,14 @@ def test_a_class_that_nobody_is_left_in_is_no_success():
     ],
 )
 def test_what_cannot_be_is_refused(settings, words):
-    with pytest.raises(oar.OptionError, match=words):
+    with pytest.raises(oar.errors.OptionError, match=words):
         planned(oar.NearestCentroid()).plan.robustness(**settings)
 
 
 def test_what_would_do_nothing_is_refused():
     still = planned(oar.NearestCentroid(), oar.Perturb(0.0)).plan
-    with pytest.raises(oar.OptionError, match="nobody can defect"):
+    with pytest.raises(oar.errors.OptionError, match="nobody can defect"):
         still.robustness(defection=0.1)
-    with pytest.raises(oar.OptionError, match="no move can be inexact"):
+    with pytest.raises(oar.errors.OptionError, match="no move can be inexact"):
         still.robustness(noise=0.1)
     assert still.robustness(stale=0.1, draws=3).actors == 0

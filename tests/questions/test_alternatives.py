@@ -54,8 +54,8 @@ def check(found):
         assert oar.audit(plan.result.plan).success == plan.result.success == row.success
         assert row.people == moves.any(axis=1).sum()
         assert row.effort == plan.result.audit.effort
-        assert row.collateral == oar.collateral(plan.result).bystanders.changed
-        assert frame["actors changed"].iloc[number] == oar.collateral(plan.result).actors.changed
+        assert row.collateral == oar.questions.collateral(plan.result).bystanders.changed
+        assert frame["actors changed"].iloc[number] == oar.questions.collateral(plan.result).actors.changed
         assert all(plan.distance(other) >= DIFFERENT for other in found[:number] + found[number + 1 :])
         assert plan.profile.sum() == pytest.approx(1)
     order = [(not row["success"], row["effort" if row["success"] else "goal loss"]) for _, row in frame[1:].iterrows()]
@@ -63,7 +63,7 @@ def check(found):
 
 
 def test_on_a_table_columns_and_people_differ():
-    found = oar.alternatives(table(), n=4)
+    found = oar.questions.alternatives(table(), n=4)
     check(found)
     assert len(found) == 4
     assert found[0].how == "the best found"
@@ -81,18 +81,18 @@ def test_on_a_table_columns_and_people_differ():
 def test_without_a_table_people_differ(model):
     solver = "auto" if isinstance(model, oar.NearestCentroid) else "one-shot"
     problem = plain(model, participants=np.arange(40) % 4 > 0)
-    found = oar.alternatives(problem, solver=solver)
+    found = oar.questions.alternatives(problem, solver=solver)
     check(found)
     assert len(found) == 3
     for plan in found:
         assert not (plan.movers & ~problem.allowance.mask).any()
-    assert found.frame().equals(oar.alternatives(problem, solver=solver).frame())
+    assert found.frame().equals(oar.questions.alternatives(problem, solver=solver).frame())
 
 
 def test_ideas_do_what_they_say():
     problem = plain()
     best = oar.collective(problem)
-    credits = oar.credit(best)
+    credits = oar.questions.credit(best)
     asked = {idea.how: idea.problem.allowance.mask for idea in ideas(problem, best, seed=1)}
     first = credits.members[np.argsort(-credits.credits, kind="stable")[:20]]
     assert set(np.flatnonzero(asked["by the 20 most useful members alone"])) == set(first)
@@ -119,7 +119,7 @@ def test_other_limits_stay_as_they_are():
         assert (limits.columns["income"].cost, limits.columns["income"].unit) == (2, 0.7)
     else:
         assert limits.columns["income"] == oar.Limit(cost=2, unit=0.7, upper=9)
-    check(oar.alternatives(problem, n=2, solver="one-shot"))
+    check(oar.questions.alternatives(problem, n=2, solver="one-shot"))
 
 
 def test_distances_are_those_of_columns_and_people():
@@ -135,23 +135,23 @@ def test_distances_are_those_of_columns_and_people():
 
 def test_where_there_are_fewer_that_is_said():
     alone = plain(participants=np.arange(40) == 3)
-    found = oar.alternatives(alone, n=3)
+    found = oar.questions.alternatives(alone, n=3)
     check(found)
     assert len(found) == 1
     assert "1 plan was found of 3 asked for" in found.explanation
     assert "Not without the 1 most useful member: nobody moves then." in found.explanation
-    nobody = oar.alternatives(plain(budget=0.0))
+    nobody = oar.questions.alternatives(plain(budget=0.0))
     assert len(nobody) == 0
     assert "No member moves in the best plan." in str(nobody)
     assert len(nobody.frame()) == 0
     assert nobody.plot().axes[0].texts[0].get_text() == "no plan was found"
-    only = oar.alternatives(plain(), n=1)
+    only = oar.questions.alternatives(plain(), n=1)
     assert len(only) == only.tried == 1
 
 
 def test_the_picture_shows_every_plan_and_leaves_matplotlib_alone():
     before = dict(matplotlib.rcParams)
-    found = oar.alternatives(table(), n=4)
+    found = oar.questions.alternatives(table(), n=4)
     figure = found.plot()
     figure.draw_without_rendering()
     marks, said = figure.axes
@@ -170,12 +170,12 @@ def test_the_picture_shows_every_plan_and_leaves_matplotlib_alone():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(oar.OptionError, match="n: must be a whole number"):
-        oar.alternatives(plain(), n=0)
-    with pytest.raises(oar.OptionError, match="seed: must be a whole number"):
-        oar.alternatives(plain(), seed=0.5)
-    with pytest.raises(oar.DataError, match=r"problem: must be an oar\.Problem"):
-        oar.alternatives(oar.collective(plain()))
+    with pytest.raises(oar.errors.OptionError, match="n: must be a whole number"):
+        oar.questions.alternatives(plain(), n=0)
+    with pytest.raises(oar.errors.OptionError, match="seed: must be a whole number"):
+        oar.questions.alternatives(plain(), seed=0.5)
+    with pytest.raises(oar.errors.DataError, match=r"problem: must be an oar\.Problem"):
+        oar.questions.alternatives(oar.collective(plain()))
     levers = oar.Problem(plain().people, oar.NearestCentroid(), plain().query, oar.Withhold(most=2))
-    with pytest.raises(oar.OptionError, match=r"alone for oar\.alternatives"):
-        oar.alternatives(levers)
+    with pytest.raises(oar.errors.OptionError, match=r"alone for oar\.questions\.alternatives"):
+        oar.questions.alternatives(levers)

@@ -19,10 +19,10 @@ def test_everything_that_is_answered_shows_itself(result):
         result,
         result.audit,
         result.plan.robustness(defection=0.1, draws=3),
-        oar.credit(result),
-        oar.collateral(result, groups=result.problem.people.labels),
-        oar.power(result),
-        oar.alternatives(result.problem, n=2),
+        oar.questions.credit(result),
+        oar.questions.collateral(result, groups=result.problem.people.labels),
+        oar.questions.power(result),
+        oar.questions.alternatives(result.problem, n=2),
         oar.minimal_budget(result.problem),
         oar.minimal_coalition(result.problem),
         oar.break_even(result.problem),
@@ -40,6 +40,6 @@ def test_an_answer_reads_as_its_explanation(result):
 
 
 def test_a_power_curve_ticks_what_succeeds(result):
-    curve = oar.power(result)
+    curve = oar.questions.power(result)
     assert str(curve).count("✓") == curve.success.sum()
     assert str(curve).count("✗") == (~curve.success).sum()

@@ -30,7 +30,7 @@ def agrees_with_the_audit(curve):
 def test_cells_are_what_the_audit_says(model):
     solver = "auto" if isinstance(model, oar.NearestCentroid) else QUICK
     result = oar.collective(two_groups(2, model, budget=0.7), solver=solver)
-    curve = oar.power(result, shares=(0.5, 1.0), budgets=(0.2, 0.7))
+    curve = oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.2, 0.7))
     agrees_with_the_audit(curve)
     assert curve.losses[-1, -1] == pytest.approx(result.loss)
     assert curve.success[-1, -1] == result.success
@@ -38,19 +38,21 @@ def test_cells_are_what_the_audit_says(model):
 
 @pytest.mark.parametrize("model", [oar.SoftmaxRegression(0.1), oar.NearestCentroid()])
 def test_cells_of_a_table_are_what_the_audit_says(model):
-    agrees_with_the_audit(oar.power(oar.collective(small_table(model=model)), shares=(0.4, 1.0), budgets=(0.3, 1.0)))
+    agrees_with_the_audit(
+        oar.questions.power(oar.collective(small_table(model=model)), shares=(0.4, 1.0), budgets=(0.3, 1.0))
+    )
 
 
 def test_cells_of_a_joint_plan_are_too():
     for model in MODELS[:2]:
         result = oar.joint(two_groups(2, model, budget=0.4))
-        agrees_with_the_audit(oar.power(result, shares=(0.5, 1.0), budgets=(0.2, 0.4)))
+        agrees_with_the_audit(oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.2, 0.4)))
 
 
 @pytest.mark.parametrize("model", MODELS[1:])
 def test_a_cell_is_no_better_than_a_plan_of_its_own_finds(model):
     problem = two_groups(5, model, budget=0.8)
-    curve = oar.power(oar.collective(problem, solver=QUICK), shares=(0.5, 1.0), budgets=(0.4,))
+    curve = oar.questions.power(oar.collective(problem, solver=QUICK), shares=(0.5, 1.0), budgets=(0.4,))
     for column, share in enumerate(curve.shares):
         own = oar.collective(curve.plan(0.4, share).problem, solver=QUICK)
         assert own.loss <= curve.losses[0, column] * (1 + 1e-6) + 1e-9
@@ -65,7 +67,7 @@ def test_for_nearest_centroid_cells_are_exact_optima(seed):
     result = oar.collective(world.problem())
     if not result.audit.movers:
         return
-    curve = oar.power(result, seed=1)
+    curve = oar.questions.power(result, seed=1)
     for row, column in ((0, 0), (2, 1), (1, 3)):
         plan = curve.plan(curve.budgets[row], curve.shares[column])
         best = oar.collective(plan.problem)
@@ -78,12 +80,12 @@ def test_for_nearest_centroid_cells_are_exact_optima(seed):
 def test_what_suffices_is_found_between_the_cells():
     problem = two_groups(2, oar.NearestCentroid(), size=200, budget=1.0)
     exact = oar.minimal_budget(problem).value
-    curve = oar.power(oar.collective(problem), budgets=np.linspace(0, 1, 11))
+    curve = oar.questions.power(oar.collective(problem), budgets=np.linspace(0, 1, 11))
     assert exact < curve.at_most_budget <= exact + 0.1
-    found = oar.power(oar.collective(two_groups(2, size=200, budget=1.0)), budgets=np.linspace(0, 1, 11))
+    found = oar.questions.power(oar.collective(two_groups(2, size=200, budget=1.0)), budgets=np.linspace(0, 1, 11))
     assert exact * (1 - 1e-9) < found.at_most_budget <= exact + 0.1
     assert 0 < found.at_most_share < 1
-    short = oar.power(oar.collective(two_groups(2, size=20, budget=0.01)))
+    short = oar.questions.power(oar.collective(two_groups(2, size=20, budget=0.01)))
     assert short.at_most_budget is short.at_most_share is None
 
 
@@ -95,7 +97,7 @@ def test_it_takes_few_refits(monkeypatch):
         return refit(self, moves)
 
     monkeypatch.setattr(RefitCells, "_refitted", counted)
-    curve = oar.power(oar.collective(two_groups(2, oar.SoftmaxRegression(0.05), size=40, budget=0.7)))
+    curve = oar.questions.power(oar.collective(two_groups(2, oar.SoftmaxRegression(0.05), size=40, budget=0.7)))
     assert curve.losses.shape == (4, 4)
     assert count[0] <= 26  # and two at the start
     assert "may do better" in curve.note
@@ -104,11 +106,11 @@ def test_it_takes_few_refits(monkeypatch):
 def test_what_has_no_power_curve_is_refused():
     result = oar.collective(two_groups())
     for options in ({"shares": (0.5, 1.5)}, {"shares": ()}, {"budgets": (-1,)}, {"budgets": 3}):
-        with pytest.raises(oar.DataError, match=next(iter(options))):
-            oar.power(result, **options)
-    with pytest.raises(oar.OptionError, match="seed: must be a whole number of at least 0, got -1"):
-        oar.power(result, seed=-1)
-    with pytest.raises(oar.DataError, match="members move"):
-        oar.power(oar.individual(as_centroids(two_groups())))
-    with pytest.raises(oar.DataError, match="result"):
-        oar.power(result.plan)
+        with pytest.raises(oar.errors.DataError, match=next(iter(options))):
+            oar.questions.power(result, **options)
+    with pytest.raises(oar.errors.OptionError, match="seed: must be a whole number of at least 0, got -1"):
+        oar.questions.power(result, seed=-1)
+    with pytest.raises(oar.errors.DataError, match="members move"):
+        oar.questions.power(oar.individual(as_centroids(two_groups())))
+    with pytest.raises(oar.errors.DataError, match="result"):
+        oar.questions.power(result.plan)

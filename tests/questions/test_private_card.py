@@ -53,12 +53,12 @@ def test_nobody_moves_the_sums_by_more_than_the_proof_says():
 @pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(0.01)])
 def test_noise_costs_what_an_audit_says(model, tmp_path):
     result = solved(*clouds(), model)
-    found = oar.private_card(result, epsilon=2.0, bounds=(-4, 5.5), seed=1)
+    found = oar.questions.private_card(result, epsilon=2.0, bounds=(-4, 5.5), seed=1)
     assert not found.audit.violations
     assert found.audit.loss == oar.audit(result.plan.followed(found.card)).loss
     assert -0.05 < found.lost < 0.3
     assert found.audit.loss < found.audit.loss_before
-    weak = oar.private_card(result, epsilon=0.05, bounds=(-4, 5.5), seed=1)
+    weak = oar.questions.private_card(result, epsilon=0.05, bounds=(-4, 5.5), seed=1)
     assert weak.noise > 10 * found.noise
     assert weak.lost > found.lost
     found.card.save(tmp_path / "card.json")
@@ -72,7 +72,9 @@ def test_only_sums_are_read_of_people():
     features[3, 0] = 7.0
     swapped = features[np.r_[np.random.default_rng(0).permutation(100), 100:200]].copy()
     swapped[swapped == 7.0] = 99.0
-    cards = [oar.private_card(solved(x, labels), 1.0, bounds=(-4, 5.5), seed=3).card for x in (features, swapped)]
+    cards = [
+        oar.questions.private_card(solved(x, labels), 1.0, bounds=(-4, 5.5), seed=3).card for x in (features, swapped)
+    ]
     np.testing.assert_allclose(cards[0].directions, cards[1].directions, atol=1e-9)
 
 
@@ -94,12 +96,12 @@ def test_tables_need_bounds_and_units():
     def limited(**limit):
         return planned(incomes(), {"income": oar.Limit(**limit)})
 
-    with pytest.raises(oar.OptionError, match="least and a largest value of 'income'"):
-        oar.private_card(limited(), 1.0)
-    with pytest.raises(oar.OptionError, match="'income' must have a unit"):
-        oar.private_card(limited(lower=0, upper=9_000), 1.0)
+    with pytest.raises(oar.errors.OptionError, match="least and a largest value of 'income'"):
+        oar.questions.private_card(limited(), 1.0)
+    with pytest.raises(oar.errors.OptionError, match="'income' must have a unit"):
+        oar.questions.private_card(limited(lower=0, upper=9_000), 1.0)
     result = limited(lower=0, upper=9_000, unit=800.0)
-    found = oar.private_card(result, 2.0, seed=0)
+    found = oar.questions.private_card(result, 2.0, seed=0)
     assert not found.audit.violations
     assert found.audit.loss < found.audit.loss_before
     for given, words in (
@@ -112,8 +114,8 @@ def test_tables_need_bounds_and_units():
         ({"incom": (0, 1)}, "Did you mean 'income'"),
         ({"job": (0, 1)}, "must be one of 'income', got 'job'"),
     ):
-        with pytest.raises(oar.OptionError, match=f"^bounds: .*{words}"):
-            oar.private_card(result, 2.0, bounds=given)
+        with pytest.raises(oar.errors.OptionError, match=f"^bounds: .*{words}"):
+            oar.questions.private_card(result, 2.0, bounds=given)
 
 
 def test_bounds_that_are_the_datas_are_refused():
@@ -122,32 +124,34 @@ def test_bounds_that_are_the_datas_are_refused():
     seen = oar.Limits.observed(people)
     limits = replace(seen, columns={"income": replace(seen.columns["income"], unit=800.0)})
     for given in (None, {"income": (0, 9_000)}):
-        with pytest.raises(oar.OptionError, match=r"read off the data .* as of 'income'; plan with oar.Limit\(lower=…"):
-            oar.private_card(planned(frame, limits), 2.0, bounds=given)
+        with pytest.raises(
+            oar.errors.OptionError, match=r"read off the data .* as of 'income'; plan with oar.Limit\(lower=…"
+        ):
+            oar.questions.private_card(planned(frame, limits), 2.0, bounds=given)
     richest = float(frame.income.max())
     own = planned(frame, {"income": oar.Limit(lower=0, upper=richest, unit=800.0)})
     for given in (None, {"income": (0, 9_000)}):
-        with pytest.raises(oar.OptionError, match=f"^limits: .*got {richest:g} for 'income', which is the own"):
-            oar.private_card(own, 2.0, bounds=given)
+        with pytest.raises(oar.errors.OptionError, match=f"^limits: .*got {richest:g} for 'income', which is the own"):
+            oar.questions.private_card(own, 2.0, bounds=given)
     declared = planned(frame, {"income": oar.Limit(lower=0, upper=9_000, unit=800.0)})
-    with pytest.raises(oar.OptionError, match="^bounds: must be known without the data"):
-        oar.private_card(declared, 2.0, bounds={"income": (0, richest)})
+    with pytest.raises(oar.errors.OptionError, match="^bounds: must be known without the data"):
+        oar.questions.private_card(declared, 2.0, bounds={"income": (0, richest)})
 
 
 def test_what_is_not_covered_is_refused():
     features, labels = clouds(60)
     for action in ({"participants": np.arange(60) < 30}, {"budget": np.linspace(0.1, 0.4, 60)}):
-        with pytest.raises(oar.DataError, match="participants or budgets are single people's"):
-            oar.private_card(solved(features, labels, **action), 1.0, bounds=(-4, 5))
+        with pytest.raises(oar.errors.DataError, match="participants or budgets are single people's"):
+            oar.questions.private_card(solved(features, labels, **action), 1.0, bounds=(-4, 5))
     for options, words in (({"epsilon": 0.0}, "epsilon"), ({"epsilon": 1.0, "delta": 1.0}, "delta")):
-        with pytest.raises(oar.OptionError, match=words):
-            oar.private_card(solved(features, labels), **options, bounds=(-4, 5))
+        with pytest.raises(oar.errors.OptionError, match=words):
+            oar.questions.private_card(solved(features, labels), **options, bounds=(-4, 5))
     result = solved(features, labels)
     for epsilon in ("1", None, [1], np.nan, np.inf, -1, True):
-        with pytest.raises(oar.OptionError, match="epsilon: must be a finite number above 0, got"):
-            oar.private_card(result, epsilon, bounds=(-4, 5))
+        with pytest.raises(oar.errors.OptionError, match="epsilon: must be a finite number above 0, got"):
+            oar.questions.private_card(result, epsilon, bounds=(-4, 5))
     for given in (None, 5, (1,), "ab", (0, "x"), ([0, 1], 2), {"a": (0, 1)}, (0, 1, 2)):
-        with pytest.raises(oar.OptionError, match=r"bounds: must be \(lower, upper\), known without the data"):
-            oar.private_card(result, 1.0, bounds=given)
-    with pytest.raises(oar.OptionError, match="lower below the upper"):
-        oar.private_card(result, 1.0, bounds=(5, -4))
+        with pytest.raises(oar.errors.OptionError, match=r"bounds: must be \(lower, upper\), known without the data"):
+            oar.questions.private_card(result, 1.0, bounds=given)
+    with pytest.raises(oar.errors.OptionError, match="lower below the upper"):
+        oar.questions.private_card(result, 1.0, bounds=(5, -4))

@@ -25,18 +25,20 @@ def test_where_all_is_as_expected_the_plan_comes_true(each, shared):
     for problem in (each, shared, both):
         planned = oar.collective(problem)
         for replan in (True, False):
-            followed = oar.follow(problem, oar.Reality(), replan=replan)
+            followed = oar.follow(problem, oar.online.Reality(), replan=replan)
             assert followed.loss == pytest.approx(planned.loss, abs=1e-9)
             assert not followed.audit.violations
             assert followed.replanned == replan
             np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-9)
-    np.testing.assert_allclose(oar.follow(each, oar.Reality()).plan.each, oar.collective(each).plan.each, atol=1e-9)
+    np.testing.assert_allclose(
+        oar.follow(each, oar.online.Reality()).plan.each, oar.collective(each).plan.each, atol=1e-9
+    )
 
 
 def test_what_is_left_of_a_total_is_what_is_planned_with():
     """Those who act early are read in every refit, so that early rounds take what rounds may, and leave the rest."""
     problem = three_rounds(oar.NearestCentroid(), FullRefit(), 1.4 * BUDGET, goal_for="every")
-    followed, planned = oar.follow(problem, oar.Reality()), oar.collective(problem)
+    followed, planned = oar.follow(problem, oar.online.Reality()), oar.collective(problem)
     np.testing.assert_allclose(planned.plan.efforts(), 6 * BUDGET * np.array([1.0, 0.4, 0.0]), atol=1e-5)
     np.testing.assert_allclose(followed.promised, planned.loss, atol=1e-6)
 
@@ -46,7 +48,7 @@ def test_planning_again_beats_planning_once_where_not_all_follow():
     problem = three_rounds(oar.NearestCentroid(), FullRefit(), shared=True, goal_for="every")
     once, again = [], []
     for seed in range(4):
-        reality = oar.Reality(adoption=0.5, seed=seed)
+        reality = oar.online.Reality(adoption=0.5, seed=seed)
         once.append(oar.follow(problem, reality, replan=False))
         again.append(oar.follow(problem, reality))
     pairs = list(zip(once, again, strict=True))
@@ -66,7 +68,7 @@ def test_planning_again_beats_planning_once_where_others_come_than_expected():
     features = expected.stream.people.features.copy()
     features[:6] += [0.0, 2.5]
     real = Stream(expected.stream.people.with_features(features), expected.stream.when, expected.stream.who)
-    once, again = (oar.follow(expected, oar.Reality(stream=real), replan=replan) for replan in (False, True))
+    once, again = (oar.follow(expected, oar.online.Reality(stream=real), replan=replan) for replan in (False, True))
     assert again.loss < once.loss - 1e-3
     np.testing.assert_array_equal(again.problem.stream.people.features, features)
 
@@ -77,7 +79,7 @@ def test_nobody_spends_more_than_it_has(norm, shared):
     problem = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.3), shared, goal_for="every", norm=norm)
     most = BUDGET if shared is True else shared
     for replan in (True, False):
-        followed = oar.follow(problem, oar.Reality(adoption=0.7, noise=0.5, seed=1), replan=replan)
+        followed = oar.follow(problem, oar.online.Reality(adoption=0.7, noise=0.5, seed=1), replan=replan)
         spent = np.bincount(problem.stream.who, weights=np.linalg.norm(followed.plan.each, ord=norm, axis=1))
         assert spent.max() <= most * (1 + 1e-9)
         assert spent.max() > 0.5 * most
@@ -94,15 +96,15 @@ def test_who_is_there_twice_in_a_round_has_one_budget():
 
     def as_far_as_allowed(round_):
         told.append(round_)
-        return oar.Happened(round_.expected, round_.left[:, None] * [1.0, 0.0])
+        return oar.online.Happened(round_.expected, round_.left[:, None] * [1.0, 0.0])
 
-    followed = oar.follow(problem, as_far_as_allowed, replan=False, plan=oar.OnlinePlan(problem, each))
+    followed = oar.follow(problem, as_far_as_allowed, replan=False, plan=oar.online.OnlinePlan(problem, each))
     np.testing.assert_allclose(told[0].left / BUDGET, [0.75, 0.75, 1.0, 0.75, 0.75, 1.0])
     np.testing.assert_allclose(told[0].asked[:, 0] / BUDGET, [0.0, 0.0, 0.9, 0.75, 0.75, 0.9])
     spent = np.bincount(who, weights=np.linalg.norm(followed.plan.each, axis=1))
     np.testing.assert_allclose(spent, 1.5 * BUDGET)
     assert not followed.audit.violations
-    assert not oar.follow(problem, oar.Reality(adoption=0.8, noise=2.0, seed=2)).audit.violations
+    assert not oar.follow(problem, oar.online.Reality(adoption=0.8, noise=2.0, seed=2)).audit.violations
 
 
 def test_what_really_happens_can_be_any_function(each):
@@ -110,7 +112,7 @@ def test_what_really_happens_can_be_any_function(each):
 
     def nobody_moves(round_):
         told.append(round_)
-        return oar.Happened(round_.expected, np.zeros_like(round_.asked))
+        return oar.online.Happened(round_.expected, np.zeros_like(round_.asked))
 
     followed = oar.follow(each, nobody_moves)
     assert followed.loss == pytest.approx(followed.audit.loss_before)
@@ -121,7 +123,7 @@ def test_what_really_happens_can_be_any_function(each):
     assert not drifted.audit.violations
 
     def too_far(round_):
-        return oar.Happened(round_.expected, 3 * round_.asked)
+        return oar.online.Happened(round_.expected, 3 * round_.asked)
 
     assert oar.follow(each, too_far).audit.violations  # no trust: the replay measures
     assert not oar.follow(each, too_far).success
@@ -129,13 +131,13 @@ def test_what_really_happens_can_be_any_function(each):
 
 def test_a_plan_can_be_handed_in(each):
     plan = oar.collective(each, solver="one-shot").plan
-    followed = oar.follow(each, oar.Reality(), plan=plan, replan=False)
+    followed = oar.follow(each, oar.online.Reality(), plan=plan, replan=False)
     np.testing.assert_array_equal(followed.plan.each, plan.each)
     assert followed.promised[0] == pytest.approx(followed.loss)
 
 
 def test_the_same_seed_gives_the_same_story(each):
-    stories = [oar.follow(each, oar.Reality(0.5, 0.1, seed=seed)).plan.each for seed in (7, 7, 8)]
+    stories = [oar.follow(each, oar.online.Reality(0.5, 0.1, seed=seed)).plan.each for seed in (7, 7, 8)]
     np.testing.assert_array_equal(stories[0], stories[1])
     assert not np.array_equal(stories[0], stories[2])
 
@@ -143,35 +145,35 @@ def test_the_same_seed_gives_the_same_story(each):
 def test_who_asks_as_a_member_is_judged_where_it_really_went():
     problem = three_rounds(oar.NearestCentroid(), FullRefit(), query=oar.Members([1]))
     stays = oar.follow(
-        problem, lambda told: oar.Happened(told.expected, 0 * told.asked if told.number == 0 else told.asked)
+        problem, lambda told: oar.online.Happened(told.expected, 0 * told.asked if told.number == 0 else told.asked)
     )
     assert not stays.plan.each[:6].any()
-    goes = oar.follow(problem, oar.Reality())
+    goes = oar.follow(problem, oar.online.Reality())
     assert goes.loss < stays.loss
 
 
 def test_bad_input_is_refused(each, shared):
     for settings in ({"adoption": 1.5}, {"adoption": True}, {"noise": -1.0}, {"noise": np.inf}):
-        with pytest.raises(oar.OptionError, match=next(iter(settings))):
-            oar.Reality(**settings)
-    with pytest.raises(oar.DataError, match="stream"):
-        oar.Reality(stream=3)
-    with pytest.raises(oar.OptionError, match="OnlineProblem"):
-        oar.follow(each.everyone, oar.Reality())
-    with pytest.raises(oar.OptionError, match="replan"):
-        oar.follow(each, oar.Reality(), replan="yes")
-    with pytest.raises(oar.DataError, match="reality"):
+        with pytest.raises(oar.errors.OptionError, match=next(iter(settings))):
+            oar.online.Reality(**settings)
+    with pytest.raises(oar.errors.DataError, match="stream"):
+        oar.online.Reality(stream=3)
+    with pytest.raises(oar.errors.OptionError, match="OnlineProblem"):
+        oar.follow(each.everyone, oar.online.Reality())
+    with pytest.raises(oar.errors.OptionError, match="replan"):
+        oar.follow(each, oar.online.Reality(), replan="yes")
+    with pytest.raises(oar.errors.DataError, match="reality"):
         oar.follow(each, 0.5)
-    with pytest.raises(oar.DataError, match="this very problem"):
-        oar.follow(each, oar.Reality(), plan=oar.collective(shared).plan)
+    with pytest.raises(oar.errors.DataError, match="this very problem"):
+        oar.follow(each, oar.online.Reality(), plan=oar.collective(shared).plan)
     other = Stream(each.stream.people.some(np.arange(12)), each.stream.when[:12], each.stream.who[:12])
-    with pytest.raises(oar.DataError, match="rows, rounds and persons"):
-        oar.follow(each, oar.Reality(stream=other))
-    with pytest.raises(oar.DataError, match="features of round 0"):
-        oar.follow(each, lambda told: oar.Happened(told.expected[:2], told.asked))
-    with pytest.raises(oar.DataError, match="finite"):
+    with pytest.raises(oar.errors.DataError, match="rows, rounds and persons"):
+        oar.follow(each, oar.online.Reality(stream=other))
+    with pytest.raises(oar.errors.DataError, match="features of round 0"):
+        oar.follow(each, lambda told: oar.online.Happened(told.expected[:2], told.asked))
+    with pytest.raises(oar.errors.DataError, match="finite"):
         oar.follow(each, lambda told: told.expected * np.nan)
     rows = [each.stream.people.features[each.stream.rows(number)] for number in range(3)]
     relabelled = Stream.of_batches([(some, ["yes"] * 3 + ["no"] * 3) for some in rows], who=True)
-    with pytest.raises(oar.DataError, match="labels"):
-        oar.follow(each, oar.Reality(stream=relabelled))
+    with pytest.raises(oar.errors.DataError, match="labels"):
+        oar.follow(each, oar.online.Reality(stream=relabelled))

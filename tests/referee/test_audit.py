@@ -31,7 +31,7 @@ def test_a_move_beyond_the_limit_is_no_success():
     assert not found.success
     assert "person 0 moves by 1.515, limit 1.5" in found.violations[0]
     refused = dataclasses.replace(honest, audit=found)
-    assert refused.status is oar.Status.REFUSED
+    assert refused.status is oar.results.Status.REFUSED
     assert "person 0" in refused.explanation
 
 
@@ -82,9 +82,9 @@ def test_moves_of_another_shape_are_refused(argument, shape):
     people = oar.Population(PLACES, ["no", "no", "yes", "yes"])
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0, 1.0], "yes"), oar.Perturb(1.0))
     moves = {"query_move": np.zeros(2), "each": np.zeros((4, 2))} | {argument: np.zeros(shape)}
-    with pytest.raises(oar.DataError, match=rf"{argument}: must have shape .*, got {re.escape(str(shape))}"):
+    with pytest.raises(oar.errors.DataError, match=rf"{argument}: must have shape .*, got {re.escape(str(shape))}"):
         MemberPlan(problem, **moves)
-    with pytest.raises(oar.DataError, match=r"directions: must have shape \(2, 2\), got \(3, 2\)"):
+    with pytest.raises(oar.errors.DataError, match=r"directions: must have shape \(2, 2\), got \(3, 2\)"):
         ClassPlan(problem, np.zeros(2), np.zeros((3, 2)))
 
 
@@ -114,7 +114,9 @@ def test_who_breaks_limits_beyond_the_first_few_is_counted(size):
 
 def test_one_member_who_asks_is_not_called_several():
     problem = oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(oar.Members([0]), "yes"), oar.Perturb(1.0))
-    with pytest.raises(oar.OptionError, match="got the member at position 0 .oar.Members., who asks from wherever"):
+    with pytest.raises(
+        oar.errors.OptionError, match="got the member at position 0 .oar.Members., who asks from wherever"
+    ):
         oar.individual(problem)
 
 

@@ -387,7 +387,7 @@ def test_many_different_values_are_no_classes(tmp_path):
     problem = asked(people, oar.models.Ridge(1e-2), query, goal=5_500.0)
     plan = propose_collective(problem, ProjectedGradient(max_steps=1)).plan
     assert len(plan.write_moves(tmp_path / "moves")) == 3
-    with pytest.raises(oar.DataError, match="10,000 classes"):
+    with pytest.raises(oar.errors.DataError, match="10,000 classes"):
         oar.collective(asked(people, oar.NearestCentroid(), query))
 
 
@@ -410,7 +410,7 @@ def test_a_column_that_is_called_as_positions_are(tmp_path):
     people = oar.Population.from_memmap(features, labels, names=["position", "position_", "a", "b"])
     (file,) = propose_collective(asked(people, oar.NearestCentroid(), query)).plan.write_moves(tmp_path / "moves")
     assert parquet.read_schema(file).names == ["position__", "position", "position_", "a", "b"]
-    with pytest.raises(oar.DataError, match="names"):
+    with pytest.raises(oar.errors.DataError, match="names"):
         oar.Population.from_memmap(features, labels, names=["a", "a", "b", "c"])
 
 
@@ -421,14 +421,14 @@ def test_classes_that_are_told_keep_the_engine_and_must_have_somebody():
     assert people.with_classes([0, 1, 2]).engine is people.engine
     for model in (oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)):
         told = oar.Population.from_memmap(features, labels, classes=[0, 1, 2, 7])
-        with pytest.raises(oar.DataError, match="class 7"):
+        with pytest.raises(oar.errors.DataError, match="class 7"):
             oar.collective(asked(told, model, query))
 
 
 def test_text_and_numbers_together_are_refused():
     features, labels, query = blobs(300)
     mixed = np.array([str(one) if place % 2 else one for place, one in enumerate(labels)], dtype=object)
-    with pytest.raises(oar.DataError, match="one kind"):
+    with pytest.raises(oar.errors.DataError, match="one kind"):
         oar.collective(asked(oar.Population.from_memmap(features, mixed), oar.NearestCentroid(), query))
 
 

@@ -102,19 +102,19 @@ def test_seeds_draw_members_and_seed_models(tmp_path):
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, settings, message):
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.study(problem(), store=tmp_path / "study.db", **settings)
 
 
 def test_what_does_not_go_together_is_refused(tmp_path):
     named = problem(participants=np.arange(60) < 9)
-    with pytest.raises(oar.OptionError, match="who takes part"):
+    with pytest.raises(oar.errors.OptionError, match="who takes part"):
         oar.study(named, participation=[0.5], store=tmp_path / "a.db")
     strike = oar.Problem(people(), oar.NearestCentroid(), QUERIES["near"], oar.Withhold(most=2))
-    with pytest.raises(oar.OptionError, match="lets nobody move"):
+    with pytest.raises(oar.errors.OptionError, match="lets nobody move"):
         oar.study(strike, budgets=[0.5], store=tmp_path / "b.db")
-    with pytest.raises(oar.DataError, match="goal"):
+    with pytest.raises(oar.errors.DataError, match="goal"):
         oar.study(problem(), queries=[oar.Query([0, 0], goal="perhaps")], store=tmp_path / "c.db")
-    with pytest.raises(oar.DataError, match="oar.Problem"):
+    with pytest.raises(oar.errors.DataError, match="oar.Problem"):
         oar.study(people())
     assert not list(tmp_path.iterdir())

@@ -46,12 +46,12 @@ def test_it_is_written_whole_and_read_back_to_the_last_bit(study, tmp_path):
     for name in ("loss", "before", "bound", "margin"):
         assert (read[name].to_numpy() == table[name].to_numpy()).all()
     assert (read["success"].to_numpy() == table["success"].to_numpy(bool)).all()
-    with pytest.raises(oar.StorageError):
+    with pytest.raises(oar.errors.StorageError):
         study.to_csv(tmp_path / "cells.csv" / "nowhere.csv")
 
 
 def test_it_is_opened_without_its_problem(study):
-    again = oar.Study.open(str(study.path))
+    again = oar.results.Study.open(str(study.path))
     assert again.table().equals(study.table())
     assert repr(again) == "Study(study.db: 144 done)"
     assert "144 done" in again._repr_html_()
@@ -83,7 +83,7 @@ def test_the_phase_diagram_shows_every_rate(study, tmp_path):
     for name in ("phase.png", "phase.svg", "phase.pdf"):
         study.figure(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 5_000
-    with pytest.raises(oar.OptionError, match="must be one of '.png'"):
+    with pytest.raises(oar.errors.OptionError, match="must be one of '.png'"):
         study.figure(tmp_path / "phase.gif")
 
 
@@ -92,7 +92,7 @@ def test_what_is_not_done_is_hatched_and_told(tmp_path):
     with Store(tmp_path / "study.db") as store:
         store._connection.execute("UPDATE cells SET status = 'pending' WHERE budget = 0.1")
         store._connection.execute("UPDATE cells SET status = 'failed', error = 'x' WHERE budget = 0.2 AND seed = 1")
-    half = oar.Study.open(tmp_path / "study.db")
+    half = oar.results.Study.open(tmp_path / "study.db")
     figure = half.plot()
     assert np.ma.count_masked(figure.axes[0].images[0].get_array()) == 2
     assert figure.axes[0].patches
@@ -103,11 +103,11 @@ def test_what_is_not_done_is_hatched_and_told(tmp_path):
 
 def test_squares_with_cells_to_come_are_hatched_over_their_colour(tmp_path):
     run_small(tmp_path / "study.db", workers=1)
-    whole = oar.Study.open(tmp_path / "study.db").plot().axes[0]
+    whole = oar.results.Study.open(tmp_path / "study.db").plot().axes[0]
     assert not whole.patches
     with Store(tmp_path / "study.db") as store:
         store._connection.execute("UPDATE cells SET status = 'pending' WHERE budget = 0.2 AND seed = 1")
-    half = oar.Study.open(tmp_path / "study.db").plot().axes[0]
+    half = oar.results.Study.open(tmp_path / "study.db").plot().axes[0]
     assert not np.ma.count_masked(half.images[0].get_array())
     column = [tick.get_text() for tick in half.get_xticklabels()].index("0.2")
     assert len(half.patches) == len(half.get_yticklabels())
@@ -118,8 +118,8 @@ def test_one_without_answers_cannot_be_drawn(tmp_path):
     run_small(tmp_path / "study.db", workers=1)
     with Store(tmp_path / "study.db") as store:
         store._connection.execute("UPDATE cells SET status = 'pending'")
-    with pytest.raises(oar.DataError, match="run it first"):
-        oar.Study.open(tmp_path / "study.db").plot()
+    with pytest.raises(oar.errors.DataError, match="run it first"):
+        oar.results.Study.open(tmp_path / "study.db").plot()
 
 
 def test_cells_without_budget_or_share_are_drawn_too(tmp_path):

@@ -21,17 +21,17 @@ def written(path, shift=0.0):
 
 
 def test_a_solver_that_is_none_leaves_no_store(tmp_path):
-    with pytest.raises(oar.OptionError, match="solver: must be one of 'auto'.*got 'sgd'"):
+    with pytest.raises(oar.errors.OptionError, match="solver: must be one of 'auto'.*got 'sgd'"):
         oar.study(problem(), budgets=[0.1], solver="sgd", store=tmp_path / "study.db")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_store_without_any_answer_is_free_for_another_problem(tmp_path):
-    with pytest.raises(oar.OptionError, match="solver: 'exact' does not apply here"):
+    with pytest.raises(oar.errors.OptionError, match="solver: 'exact' does not apply here"):
         oar.study(problem(oar.SoftmaxRegression()), budgets=[0.1, 0.2], solver="exact", store=tmp_path / "study.db")
     found = oar.study(problem(oar.SoftmaxRegression()), budgets=[0.1], solver=QUICK, store=tmp_path / "study.db")
     assert found.counts == {"pending": 0, "running": 0, "done": 1, "failed": 0}
-    with pytest.raises(oar.StorageError, match="differs in solver"):
+    with pytest.raises(oar.errors.StorageError, match="differs in solver"):
         oar.study(problem(oar.SoftmaxRegression()), budgets=[0.1], store=tmp_path / "study.db")
 
 
@@ -48,7 +48,7 @@ def test_a_lost_engine_ends_the_study_and_fails_no_cell(tmp_path, monkeypatch):
         patch.setattr(work, "collective", lost)
         with pytest.raises(EngineError, match="the scheduler is gone"):
             run_small(tmp_path / "study.db", workers=1)
-    kept = oar.Study.open(tmp_path / "study.db").counts
+    kept = oar.results.Study.open(tmp_path / "study.db").counts
     assert kept["failed"] == kept["running"] == 0
     assert 0 < kept["done"] < 16
     whole = run_small(tmp_path / "whole.db", workers=1)
@@ -72,9 +72,9 @@ def test_files_that_change_under_way_end_the_study_and_fail_no_cell(tmp_path, mo
     monkeypatch.setattr(work, "collective", meddled)
     asked = problem(oar.SoftmaxRegression(), people=oar.Population.from_parquet(path, "kind"))
     budgets = [0.1, 0.2, 0.3, 0.4]
-    with pytest.raises(oar.StorageError, match="must stay as they are while a study runs"):
+    with pytest.raises(oar.errors.StorageError, match="must stay as they are while a study runs"):
         oar.study(asked, budgets=budgets, solver=QUICK, store=tmp_path / "study.db", workers=1)
-    assert oar.Study.open(tmp_path / "study.db").counts == {"pending": 3, "running": 0, "done": 1, "failed": 0}
+    assert oar.results.Study.open(tmp_path / "study.db").counts == {"pending": 3, "running": 0, "done": 1, "failed": 0}
     if other is None:
         (tmp_path / "away.parquet").rename(path)
         asked = problem(oar.SoftmaxRegression(), people=oar.Population.from_parquet(path, "kind"))
@@ -88,7 +88,7 @@ def test_people_in_memory_and_in_files_are_not_mixed(tmp_path):
     whole = problem(people=oar.Population(frame[["x", "y"]], frame["kind"]))
     oar.study(whole, budgets=[0.1], store=tmp_path / "study.db")
     parts = problem(people=oar.Population.from_parquet(path, "kind"))
-    with pytest.raises(oar.StorageError, match="differs in people"):
+    with pytest.raises(oar.errors.StorageError, match="differs in people"):
         oar.study(parts, budgets=[0.1, 0.2], store=tmp_path / "study.db")
 
 
@@ -127,7 +127,7 @@ def test_factors_are_called_so(tmp_path):
 
 def test_a_table_keeps_to_its_ending(tmp_path):
     study = oar.study(problem(), budgets=[0.5], store=tmp_path / "study.db")
-    with pytest.raises(oar.OptionError, match="to_parquet.*cells.csv"):
+    with pytest.raises(oar.errors.OptionError, match="to_parquet.*cells.csv"):
         study.to_parquet(tmp_path / "cells.csv")
-    with pytest.raises(oar.OptionError, match="to_csv.*cells.parquet"):
+    with pytest.raises(oar.errors.OptionError, match="to_csv.*cells.parquet"):
         study.to_csv(tmp_path / "cells.parquet")

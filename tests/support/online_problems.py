@@ -56,7 +56,7 @@ def some_moves(given: online.Stream, seed: int = 0, size: float = 0.3) -> np.nda
     return size * np.random.default_rng([3, seed]).normal(size=shape) * (given.when >= 0)[:, None]
 
 
-def slope_by_differences(walk: online.Walk, moves: np.ndarray, along: np.ndarray, counts: np.ndarray) -> float:
+def slope_by_differences(walk: online.Rollout, moves: np.ndarray, along: np.ndarray, counts: np.ndarray) -> float:
     """Return how Σ counts · losses changes along a direction of moves, by central differences."""
     step = 1e-5
     up, down = (counts @ walk.forward(moves + sign * step * along).losses for sign in (1, -1))

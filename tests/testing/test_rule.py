@@ -130,7 +130,7 @@ def test_a_missing_class_may_also_be_refused_in_words():
     class Careful(DecayingSteps):
         def update(self, update):
             if not (update.training.weights @ update.training.targets > 0).all():
-                raise oar.DataError(f"stream: somebody is missing in round {update.number}; wait for them.")
+                raise oar.errors.DataError(f"stream: somebody is missing in round {update.number}; wait for them.")
             return DecayingSteps.update(self, update)
 
     found = {check.name: check.detail for check in check_rule(Careful()).checks}
@@ -138,9 +138,9 @@ def test_a_missing_class_may_also_be_refused_in_words():
 
 
 def test_what_cannot_be_checked_is_refused():
-    with pytest.raises(oar.OptionError, match="got the class DecayingSteps; call it"):
+    with pytest.raises(oar.errors.OptionError, match="got the class DecayingSteps; call it"):
         check_rule(DecayingSteps)
-    with pytest.raises(oar.OptionError, match="reads 5 batches; check the same rule with fewer, at most 4"):
+    with pytest.raises(oar.errors.OptionError, match="reads 5 batches; check the same rule with fewer, at most 4"):
         check_rule(online.Window(5))
 
 

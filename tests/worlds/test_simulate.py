@@ -200,7 +200,9 @@ def test_a_total_is_shared_over_rounds() -> None:
     def greedy(view: Any) -> Deed:
         return Deed(moves=np.tile([0.5, 0.0], (view.mine.size, 1)))
 
-    with pytest.raises(oar.DataError, match=r"'us' in round 2: each moves in all rounds together at most 1.2, got 1.5"):
+    with pytest.raises(
+        oar.errors.DataError, match=r"'us' in round 2: each moves in all rounds together at most 1.2, got 1.5"
+    ):
         simulate(made, greedy, rounds=4).table()
 
 
@@ -241,7 +243,9 @@ def test_a_person_who_is_there_twice_has_one_total() -> None:
 
     twice = np.bincount(one.crowd.persons).max()
     assert twice > 1
-    with pytest.raises(oar.DataError, match=rf"in all rounds together at most 0.5, got {0.3 * twice:.6g} for member"):
+    with pytest.raises(
+        oar.errors.DataError, match=rf"in all rounds together at most 0.5, got {0.3 * twice:.6g} for member"
+    ):
         next(simulate(made, each_as_far, rounds=1))
 
 
@@ -251,7 +255,7 @@ def test_several_collectives_have_a_row_each() -> None:
     table = simulate(both, {"us": OneShot(), "them": DoNothing()}, rounds=2).table()
     assert table["collective"].tolist() == ["us", "them", "us", "them"]
     assert (table["acting"] > 0).tolist() == [True, False, True, False]
-    with pytest.raises(oar.OptionError, match=r"one for each of the collectives \['us', 'them'\]"):
+    with pytest.raises(oar.errors.OptionError, match=r"one for each of the collectives \['us', 'them'\]"):
         simulate(both, {"us": OneShot()}, rounds=2)
 
 
@@ -311,14 +315,14 @@ def broken(deed: Deed, told: str) -> Any:
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 def test_the_world_refuses_what_exceeds_the_limits(deed: Deed, told: str, noise: float) -> None:
     simulation = simulate(world(us(noise=noise, share=1.0), arrivals=Blobs(MEANS, 15)), lambda view: deed, rounds=2)
-    with pytest.raises(oar.DataError, match=rf"'us' in round 0: {told}"):
+    with pytest.raises(oar.errors.DataError, match=rf"'us' in round 0: {told}"):
         next(simulation)
 
 
 def test_others_are_refused_too() -> None:
-    with pytest.raises(oar.DataError, match="'pushers' in round 0: each moves at most 0.5, got 0.8"):
+    with pytest.raises(oar.errors.DataError, match="'pushers' in round 0: each moves at most 0.5, got 0.8"):
         simulate(world(others=[Pushers(size=0.8)]), rounds=1).table()
-    with pytest.raises(oar.DataError, match="members must be different positions 0 to 29"):
+    with pytest.raises(oar.errors.DataError, match="members must be different positions 0 to 29"):
         simulate(world(others=[Pushers(count=31)]), rounds=1).table()
 
 
@@ -335,23 +339,23 @@ class NaNs:
 
 
 def test_rules_that_break_and_streams_that_end() -> None:
-    with pytest.raises(oar.NumericsError, match="round 1, operator: .*not finite"):
+    with pytest.raises(oar.errors.NumericsError, match="round 1, operator: .*not finite"):
         simulate(world(operator=Operator(NEAREST, NaNs())), rounds=3).table()
     people = ([[0.0, 0.0], [1.0, 1.0]], [0, 1])
     short = world(arrivals=FromBatches([people, people]), history=people, holdout=people)
     simulation = simulate(short, rounds=3)
     assert [next(simulation).number, next(simulation).number] == [0, 1]
     for _ in range(2):
-        with pytest.raises(oar.DataError, match="ends before round 2"):
+        with pytest.raises(oar.errors.DataError, match="ends before round 2"):
             next(simulation)
-        with pytest.raises(oar.DataError, match="ends before round 2"):
+        with pytest.raises(oar.errors.DataError, match="ends before round 2"):
             simulation.table()
     assert len(simulate(short, rounds=2).table()) == 2
     one_class = world(
         arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people,
         operator=Operator(NEAREST, Window(1)),
     )  # fmt: skip
-    with pytest.raises(oar.DataError, match=r"round 1, operator: .*nobody of class 1"):
+    with pytest.raises(oar.errors.DataError, match=r"round 1, operator: .*nobody of class 1"):
         simulate(one_class, rounds=2).table()
     whole = world(arrivals=FromBatches([people, ([[0.0, 0.0]], [0])]), history=people, holdout=people)
     assert len(simulate(whole, rounds=2).table()) == 2  # everything so far has every class
@@ -405,7 +409,7 @@ def test_rules_that_break_and_streams_that_end() -> None:
     ],
 )  # fmt: skip
 def test_worlds_that_cannot_be(run: Any, told: str) -> None:
-    with pytest.raises(oar.OARError, match=told):
+    with pytest.raises(oar.errors.OARError, match=told):
         run()
 
 
@@ -427,7 +431,7 @@ def test_an_interrupted_simulation_is_not_a_short_one() -> None:
     simulation = simulate(world(us()), stopped, rounds=3)
     with pytest.raises(KeyboardInterrupt):
         simulation.table()
-    with pytest.raises(oar.DataError, match="interrupted in round 1 of 3; call simulate again"):
+    with pytest.raises(oar.errors.DataError, match="interrupted in round 1 of 3; call simulate again"):
         simulation.by_actor()
 
 
@@ -457,23 +461,25 @@ def test_operators_may_look_ahead_through_responses() -> None:
 def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     simulate(world(), rounds=2).table(progress=True)
     assert "round 2 of 2" in capsys.readouterr().err
-    with pytest.raises(oar.DataError, match="progress: must be True, False or None"):
+    with pytest.raises(oar.errors.DataError, match="progress: must be True, False or None"):
         simulate(world(), rounds=2).table(progress=1)
 
 
 @pytest.mark.parametrize("wrong", [{"share": 2}, {"noise": 2}, {"growth": "much"}, {"stale": 0.5}, {"total": -1}])
 def test_settings_that_cannot_be_are_all_one_kind_of_error(wrong: Any) -> None:
-    with pytest.raises(oar.OptionError, match=f"{next(iter(wrong))}: must be"):
+    with pytest.raises(oar.errors.OptionError, match=f"{next(iter(wrong))}: must be"):
         us(**wrong)
-    with pytest.raises(oar.OptionError, match="adoption: must be"):
-        oar.Reality(adoption=2)
+    with pytest.raises(oar.errors.OptionError, match="adoption: must be"):
+        oar.online.Reality(adoption=2)
 
 
 def test_copies_of_a_person_add_up_and_it_is_said() -> None:
     """Of two people twelve are drawn, so that each is there several times."""
     made = world(us(share=1.0, total=0.9), arrivals=FromPopulation(FEW, 12))
     far = simulate(made, lambda view: Deed(moves=np.full((view.mine.size, 2), 0.2)), rounds=1)
-    with pytest.raises(oar.DataError, match="whoever is there several times in a round moves by all of its rows"):
+    with pytest.raises(
+        oar.errors.DataError, match="whoever is there several times in a round moves by all of its rows"
+    ):
         next(far)
 
 
@@ -487,16 +493,20 @@ class Unbounded:
 
 
 def test_a_rule_that_breaks_down_is_named() -> None:
-    with pytest.raises(oar.NumericsError, match="round 0, operator: doubling gives parameters that are not finite"):
+    with pytest.raises(
+        oar.errors.NumericsError, match="round 0, operator: doubling gives parameters that are not finite"
+    ):
         next(simulate(world(operator=Operator(NEAREST, Unbounded())), rounds=1))
-    with pytest.raises(oar.OptionError, match="OneShot asks the rule for a signal, and doubling has no pull_back"):
+    with pytest.raises(
+        oar.errors.OptionError, match="OneShot asks the rule for a signal, and doubling has no pull_back"
+    ):
         next(simulate(world(us(), operator=Operator(NEAREST, Unbounded())), OneShot(), rounds=1))
 
 
 @pytest.mark.parametrize("policy", [OneShot(), Individually(), PlanOnce(), Replan()], ids=str)
 @pytest.mark.parametrize("action", [oar.Relabel(most=5), oar.Withhold(most=5), [oar.Perturb(0.5), oar.Relabel(most=5)]])
 def test_policies_that_only_move_refuse_to_leave_other_actions_unused(policy: Any, action: Any) -> None:
-    with pytest.raises(oar.OptionError, match="is for an oar.Perturb(.*) alone, and would leave other actions"):
+    with pytest.raises(oar.errors.OptionError, match="is for an oar.Perturb(.*) alone, and would leave other actions"):
         next(simulate(world(us(action=action)), policy, rounds=2))
 
 
@@ -519,5 +529,5 @@ class Sneak:
 def test_nobody_raises_its_own_limits_between_rounds() -> None:
     rounds = simulate(world(us(), others=[Sneak()]), DoNothing(), rounds=2)
     next(rounds)
-    with pytest.raises(oar.DataError, match="'sneak' in round 1"):
+    with pytest.raises(oar.errors.DataError, match="'sneak' in round 1"):
         next(rounds)

@@ -1,4 +1,14 @@
-"""WHAT HAPPENS OVER TIME: batches that arrive, the operator's update rule, and what is asked of both."""
+"""WHAT HAPPENS OVER TIME: batches that arrive, the operator's update rule, what is asked of both, and what comes back.
+
+Plans and results over rounds, and what `oar.follow` takes and returns, are made in rooms above this one. They are
+named here because users look for them here, and are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from oar.online.centroid_weights import centroid_weights
 from oar.online.problem import OnlineProblem
@@ -10,22 +20,54 @@ from oar.online.rules.gradient_steps import GradientSteps
 from oar.online.rules.protocol import PulledBack, Rule, Update
 from oar.online.stream import Stream
 
-Walk = Rollout  # its name before
+if TYPE_CHECKING:
+    from oar.questions.receding_horizon import Followed, Happened, Reality, Round
+    from oar.plans.rounds.plan import OnlinePlan
+    from oar.plans.rounds.result import OnlineAudit, OnlineResult, RoundOutcome
 
 __all__ = [
     "Back",
     "ExponentialMeans",
     "FineTune",
+    "Followed",
     "FullRefit",
     "GradientSteps",
+    "Happened",
+    "OnlineAudit",
+    "OnlinePlan",
     "OnlineProblem",
+    "OnlineResult",
     "Path",
     "PulledBack",
+    "Reality",
     "Rollout",
+    "Round",
+    "RoundOutcome",
     "Rule",
     "Stream",
     "Update",
-    "Walk",
     "Window",
     "centroid_weights",
 ]
+
+_ABOVE = {
+    "Followed": "oar.questions.receding_horizon",
+    "Happened": "oar.questions.receding_horizon",
+    "Reality": "oar.questions.receding_horizon",
+    "Round": "oar.questions.receding_horizon",
+    "OnlinePlan": "oar.plans.rounds.plan",
+    "OnlineAudit": "oar.plans.rounds.result",
+    "OnlineResult": "oar.plans.rounds.result",
+    "RoundOutcome": "oar.plans.rounds.result",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is made in rooms above this one when it is asked for."""
+    if name == "Walk":
+        warnings.warn("oar.online.Walk is oar.online.Rollout now; use that name.", DeprecationWarning, stacklevel=2)
+        return Rollout
+    if name not in _ABOVE:
+        raise AttributeError(f"module 'oar.online' has no attribute {name!r}")
+    globals()[name] = getattr(import_module(_ABOVE[name]), name)
+    return globals()[name]

@@ -195,7 +195,9 @@ class Plan:
         than the card's common budget, nor than the problem allows.
         """
         if not isinstance(card, Card):
-            raise DataError(f"card: must be an oar.Card, got {card!r}; use plan.card() or oar.Card.load(path).")
+            raise DataError(
+                f"card: must be an oar.results.Card, got {card!r}; use plan.card() or oar.results.Card.load(path)."
+            )
         problem, people = self.problem, self.problem.people
         classes = None if problem.regresses else people.classes
         model = problem.model.written_down(people) if isinstance(problem.model, Twin) else problem.model

@@ -192,7 +192,7 @@ def alternatives(
     check_whole("n", n, 1, OptionError)
     check_seed(seed)
     check_kind("problem", problem, Problem, "an oar.Problem(…)")
-    problem.only_moves("oar.alternatives")
+    problem.only_moves("oar.questions.alternatives")
     best = Alternative.of("the best found", collective(problem, solver=solver, progress=progress))
     if not best.movers.any():
         return Alternatives((), int(n), 1, (f"No member moves in the best plan. {best.result.explanation}",))

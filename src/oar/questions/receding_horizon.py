@@ -212,8 +212,8 @@ def follow(
 
     Args:
         problem: what is asked, with everyone as expected.
-        reality: what really happens: an `oar.Reality`, or a function that is given a `Round` and returns a `Happened`,
-            or the features (m, d) as they were handed in; of the latter it is taken that all moved just as asked.
+        reality: what really happens: an `oar.online.Reality`, or a function of a `Round` that returns a `Happened`, or
+            the features (m, d) as they were handed in; of the latter it is taken that all moved just as asked.
         replan: whether the rounds that are left are planned anew before every round, from what really happened.
         solver: as in `oar.collective`.
         plan: the first plan, where it is there already; it must be for this very problem.
@@ -223,7 +223,7 @@ def follow(
     if not is_flag(replan):
         raise OptionError(f"replan: must be True or False, got {replan!r}.")
     if not callable(reality):
-        raise DataError(f"reality: must be an oar.Reality or a function of a round, got {reality!r}.")
+        raise DataError(f"reality: must be an oar.online.Reality or a function of a round, got {reality!r}.")
     if plan is not None and plan.problem is not problem:
         raise DataError("plan: must be made for this very problem, got one for another; leave it out.")
     if isinstance(reality, Reality):

@@ -106,7 +106,7 @@ class AuditSummary:
     after: Sequence[Verdict]
 
     def reported(self, kept: bool) -> dict[str, Any]:
-        """Return the parts of an `oar.Audit` that speak of the queries; nothing succeeds unless limits are `kept`."""
+        """Return the parts of an `oar.results.Audit` about the queries; nothing succeeds unless limits are `kept`."""
         told = tuple(
             QueryOutcome(
                 old.prediction, new.prediction, old.loss, new.loss, new.lead, new.tie,

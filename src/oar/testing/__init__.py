@@ -1,4 +1,4 @@
-"""Conformance checks that authors can run on a model or an update rule of their own."""
+"""CHECKS FOR AUTHORS: conformance checks to run on a model or an update rule of one's own."""
 
 from oar.testing.model import check_model
 from oar.testing.report import Check, ConformanceError, Report

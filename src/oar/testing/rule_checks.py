@@ -227,7 +227,7 @@ def missing_class(case: RuleCase) -> str:
         if "NaN" in str(reason) or "finite" in str(reason):
             raise Fault(
                 f"a batch without one class led to {_sentence(reason)}",
-                "Leave what the class has learnt as it was, or raise an oar.DataError that names the round.",
+                "Leave what the class has learnt as it was, or raise an oar.errors.DataError that names the round.",
             ) from None
         return f"it says so: {_sentence(reason)}"
     return f"it goes on without, and {_also('where a batch lacks a class', lacking)}"

@@ -1,4 +1,4 @@
-"""WORLDS: an arriving population, an operator who keeps retraining, a collective, and everybody else."""
+"""WHAT COMES OF IT ALL: an arriving population, an operator who keeps retraining, a collective, everybody else."""
 
 from oar.worlds.actors.index import (
     AdvisedIndividuals,

@@ -213,7 +213,7 @@ def test_another_tools_words_are_not_guessed_at(words, message):
     [
         (lambda: Limit(imutable=True), "Limit: must be one of .*, got 'imutable'. Did you mean 'immutable'"),
         (lambda: Limits(colums={}), "Did you mean 'columns'"),
-        (lambda: oar.Plausible(neighbors=3), "Did you mean 'neighbours'"),
+        (lambda: oar.limits.Plausible(neighbors=3), "Did you mean 'neighbours'"),
     ],
 )
 def test_a_misspelt_setting_is_named(make, near):
@@ -238,7 +238,7 @@ def test_limits_are_printed_as_a_table():
         links="age <= income",
         rules="if owns then income >= 3",
         own={"p1": {}, "p2": {}},
-        plausible=oar.Plausible(5, 0.9),
+        plausible=oar.limits.Plausible(5, 0.9),
     )
     assert str(limits).splitlines() == [
         "column     limit",

@@ -146,7 +146,7 @@ def test_cards_tell_members_the_same(tmp_path):
         oar.Problem(people, model, oar.Query(rows[table["y"] == "no"].iloc[0], "yes"), oar.Perturb(1.0, limits=limits))
     )
     refused.plan.card().save(tmp_path / "plan.json")
-    card = oar.Card.load(tmp_path / "plan.json")
+    card = oar.results.Card.load(tmp_path / "plan.json")
     mine = {"income": -999, "debt": 2.0}
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the card names the code, so it is expected
@@ -162,7 +162,7 @@ def test_codes_can_be_set_and_lifted():
     assert Limits.observed(people, {"income": Limit(lower=0)}).columns["income"].missing is None
     assert str(Limit(lower=0, missing=[-5, -6])) == "at least 0; stays where it is -5 or -6"
     for wrong, words in ((5, "must be a list"), (["x"], "must be a finite number")):
-        with pytest.raises(oar.OptionError, match=words):
+        with pytest.raises(oar.errors.OptionError, match=words):
             Limits({"income": Limit(missing=wrong)}).check(people.schema)
 
 

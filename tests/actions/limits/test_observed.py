@@ -110,7 +110,7 @@ def test_ones_own_columns_win_and_the_rest_is_kept():
     assert "ratio" not in found.as_observed
     assert found.columns["utilisation"].upper <= 1
     assert (found.links, found.plausible) == (own.links, own.plausible)
-    with pytest.raises(oar.OptionError, match="Did you mean 'ratio'"):
+    with pytest.raises(oar.errors.OptionError, match="Did you mean 'ratio'"):
         Limits.observed(people(), {"rati": Limit(lower=0)})
 
 
@@ -167,7 +167,7 @@ def test_a_query_outside_what_was_observed_may_ask():
     assert oar.collective(problem).audit.violations == ()
     row = oar.cheapest(group, model, oar.Query(someone, "yes"), limits)
     assert not row.success or row.row["late"].iloc[0] <= 300
-    with pytest.raises(oar.DataError, match="'late' must be at most"):
+    with pytest.raises(oar.errors.DataError, match="'late' must be at most"):
         oar.Problem(group, model, oar.Query(someone, "yes"), oar.Perturb(0.5, limits={"late": limits.columns["late"]}))
 
 
@@ -182,7 +182,7 @@ def test_the_draft_is_read_as_it_is(tmp_path):
     assert len(comments) == 3 + 8
     late = "late: integer, whole, and not negative; observed: 0 to 5; 2 people have 98 or 99"
     assert any(late in line for line in comments)
-    with pytest.raises(oar.DataError, match="plain features"):
+    with pytest.raises(oar.errors.DataError, match="plain features"):
         Limits.observed(oar.Population([[0.0], [1.0]], [0, 1]))
 
 

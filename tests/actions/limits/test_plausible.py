@@ -42,10 +42,10 @@ def test_what_cannot_be_is_named(value, message):
 
 def test_more_neighbours_than_others_are_refused_at_once():
     with pytest.raises(DataError, match="fewer than the 40 people.*ask for fewer"):
-        problem(oar.Plausible(neighbours=40))
-    problem(oar.Plausible(neighbours=39))
+        problem(oar.limits.Plausible(neighbours=40))
+    problem(oar.limits.Plausible(neighbours=39))
     with pytest.raises(DataError, match="fewer than the 40 people"):
-        oar.Cheapest(people_of(frame_of(40)), oar.NearestCentroid(), Limits(plausible=oar.Plausible(40)))
+        oar.Cheapest(people_of(frame_of(40)), oar.NearestCentroid(), Limits(plausible=oar.limits.Plausible(40)))
 
 
 def by_hand(frame, costs, one, other):
@@ -65,7 +65,7 @@ def by_hand(frame, costs, one, other):
 
 
 def test_distances_are_what_is_documented():
-    asked = problem(oar.Plausible(neighbours=3, share=0.8), income=Limit(cost=2.0), job=Limit(cost=3.0))
+    asked = problem(oar.limits.Plausible(neighbours=3, share=0.8), income=Limit(cost=2.0), job=Limit(cost=3.0))
     frame = frame_of(40)
     rows = frame.drop(columns="label").to_dict("records")
     table = np.array([[by_hand(frame, {"income": 2.0, "job": 3.0}, one, other) for other in rows] for one in rows])
@@ -90,7 +90,7 @@ def test_distances_are_what_is_documented():
 
 
 def test_people_far_out_may_stay_and_come_nearer():
-    asked = problem(oar.Plausible(neighbours=3, share=0.5))
+    asked = problem(oar.limits.Plausible(neighbours=3, share=0.5))
     where, features = asked.neighbourhood, np.asarray(asked.people.features)
     everyone = np.arange(40)
     assert where.near(features, everyone, features).all()
@@ -107,7 +107,9 @@ def test_duplicates_have_no_distance():
     frame = frame_of(10)
     people = people_of(frame.loc[np.repeat(frame.index, 4)].reset_index(drop=True))
     features = np.asarray(people.features)
-    where = oar.actions.limits.plausible.Neighbourhood(oar.Plausible(3, 1.0), features, np.ones(features.shape[1]))
+    where = oar.actions.limits.plausible.Neighbourhood(
+        oar.limits.Plausible(3, 1.0), features, np.ones(features.shape[1])
+    )
     assert where.far == 0
     assert where.near(features, np.arange(40), features).all()
     moved = features.copy()

@@ -93,9 +93,9 @@ def test_rules_and_plausibility_from_a_file(tmp_path):
     )
     limits = Limits.load(path)
     assert limits.rules == ("if job == 'none' then income <= 18",)
-    assert limits.plausible == oar.Plausible(4, 0.9)
+    assert limits.plausible == oar.limits.Plausible(4, 0.9)
     path.write_text("plausible = 0.8\n")
-    assert Limits.load(path).plausible == oar.Plausible(10, 0.8)
+    assert Limits.load(path).plausible == oar.limits.Plausible(10, 0.8)
 
 
 @pytest.mark.parametrize("rule", RULES)

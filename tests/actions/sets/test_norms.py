@@ -115,5 +115,5 @@ def test_lengths_neither_overflow_nor_vanish(size):
 
 @pytest.mark.parametrize("value", [0, 3, 1.5, -1, "two", None, float("nan"), True])
 def test_other_norms_are_refused(value):
-    with pytest.raises(oar.OptionError, match="norm: must be 1, 2 or numpy.inf"):
+    with pytest.raises(oar.errors.OptionError, match="norm: must be 1, 2 or numpy.inf"):
         Norm.of(value)

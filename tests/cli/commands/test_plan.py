@@ -124,7 +124,7 @@ def test_parquet_says_what_the_csv_says(world):
 
 def test_the_card_is_the_plans(world):
     folder, frame, _, _ = world
-    card = oar.Card.load(folder / "plan.json")
+    card = oar.results.Card.load(folder / "plan.json")
     assert (card.goal, card.budget, card.participants) == ("yes", 0.6, "everyone")
     text = (folder / "plan.json").read_text()
     assert not [income for income in frame["income"] if str(income) in text]

@@ -35,7 +35,7 @@ def points(tmp_path_factory):
 
 
 def test_answers_are_the_cards(plan, tmp_path):
-    frame, card = pd.read_csv(plan / "people.csv"), oar.Card.load(plan / "plan" / "plan.json")
+    frame, card = pd.read_csv(plan / "people.csv"), oar.results.Card.load(plan / "plan" / "plan.json")
     said = done("respond", plan / "plan" / "plan.json", plan / "people.csv", "--out", tmp_path / "mine.csv")
     changes = pd.read_csv(tmp_path / "mine.csv", dtype=str).astype({"person": int})
     moving = 0
@@ -73,7 +73,7 @@ def test_a_member_keeps_a_column_and_goes_less_far(plan, tmp_path):
 
 
 def test_plain_numbers_move_in_their_own_units(points, tmp_path):
-    card = oar.Card.load(points / "plan" / "plan.json")
+    card = oar.results.Card.load(points / "plan" / "plan.json")
     (tmp_path / "me.csv").write_text("x,y,kind\n2.0,3.0,1\n0.0,0.5,0\n")
     done("respond", points / "plan" / "plan.json", tmp_path / "me.csv", "--out", tmp_path / "out.csv")
     found = pd.read_csv(tmp_path / "out.csv")

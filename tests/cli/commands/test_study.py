@@ -81,7 +81,7 @@ def test_cells_may_be_listed_and_queries_may_be_files(folder):
     cells = '[[cells]]\nbudget = 0.5\nquery = "asker.csv"\n[[cells]]\nbudget = 1\nquery = 3\nparticipation = 0.5\n'
     (folder / "study.toml").write_text(head + cells)
     done("study", folder / "study.toml")
-    table = oar.Study.open(folder / "study.db").table()
+    table = oar.results.Study.open(folder / "study.db").table()
     assert table[["query", "budget"]].to_numpy().tolist() == [["asker.csv", 0.5], ["3", 1.0]]
 
 
@@ -91,7 +91,7 @@ def studied(folder, rest):
     head = 'data = "people.csv"\ntarget = "approved"\ngoal = "yes"\nquery = 1\nleave-out = "town"\n'
     (folder / "study.toml").write_text(head + rest)
     done("study", folder / "study.toml", "--workers", 1)
-    return oar.Study.open(folder / "study.db").table()
+    return oar.results.Study.open(folder / "study.db").table()
 
 
 def test_cells_that_name_no_query_or_model_have_those_at_the_top(tmp_path):
@@ -221,7 +221,7 @@ def test_as_a_command_it_ends_on_ctrl_c_and_goes_on(folder):
     assert running.returncode == 130
     assert told == ""
     assert said == "oar: interrupted; what is done is kept; run the same command again to go on.\n"
-    counts = oar.Study.open(folder / "study.db").counts
+    counts = oar.results.Study.open(folder / "study.db").counts
     assert counts["done"] > 0
     assert counts["running"] == 0
     shown = subprocess.run([*command[:4], "study.db"], capture_output=True, check=True, **given)
@@ -231,6 +231,6 @@ def test_as_a_command_it_ends_on_ctrl_c_and_goes_on(folder):
 
 def _some_done(store):
     try:
-        return store.exists() and oar.Study.open(store).counts["done"] > 0
-    except oar.StorageError:
+        return store.exists() and oar.results.Study.open(store).counts["done"] > 0
+    except oar.errors.StorageError:
         return False

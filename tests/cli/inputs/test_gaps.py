@@ -153,7 +153,7 @@ def test_trials_are_of_members_answers(gaps, tmp_path):
     moves = oar.Perturb(0.85, norm=1, limits=oar.Limits.observed(people))
     query = oar.Query(oar.Members([1], stay=True), "yes")
     problem = oar.Problem(people, oar.models.Scaled(oar.models.SoftmaxRegression()), query, moves)
-    followed = oar.collective(problem, progress=False).plan.followed(oar.Card.load("plan/plan.json"))
+    followed = oar.collective(problem, progress=False).plan.followed(oar.results.Card.load("plan/plan.json"))
     still = people.imputed.any(axis=1)
     assert not followed.each[still].any()
     assert followed.each[~still].any(axis=1).sum() > 30

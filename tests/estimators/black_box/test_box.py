@@ -185,13 +185,15 @@ def test_label_distances_are_to_the_nearest_place_that_has_the_goal():
 
 def test_a_goal_by_probability_needs_probabilities():
     query = oar.Query([0.8, 0.9, 1.0], goal="yes", probability=0.8)
-    with pytest.raises(oar.OptionError, match=r"probability: .* has no predict_proba"):
+    with pytest.raises(oar.errors.OptionError, match=r"probability: .* has no predict_proba"):
         oar.audit(shifted(problem_of(LabelsOnly(), query=query), [0.1, 0.1, 0.1]))
 
 
 def test_failures_say_what_failed_and_when():
     FailsAfter.left = 0
-    with pytest.raises(oar.EstimatorError, match="failed at training number 1, with MemoryError: the cluster is on"):
+    with pytest.raises(
+        oar.errors.EstimatorError, match="failed at training number 1, with MemoryError: the cluster is on"
+    ):
         oar.audit(shifted(problem_of(FailsAfter(), randomised=False), [0.1, 0.1, 0.1]))
 
 
@@ -256,7 +258,9 @@ def test_weights_reach_the_estimator_and_leavers_do_not():
     assert len(seen[-1][1]) == 37
     assert seen[-1][2] is None
     for estimator in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
-        with pytest.raises(oar.OptionError, match=r"weights: .*KNeighborsClassifier cannot be trained with weights"):
+        with pytest.raises(
+            oar.errors.OptionError, match=r"weights: .*KNeighborsClassifier cannot be trained with weights"
+        ):
             problem_of(estimator, people=people_of(weights=weights))
 
 
@@ -299,7 +303,7 @@ def test_several_who_ask_are_asked_about_at_once():
     ],
 )
 def test_boxes_that_cannot_be(estimator, settings, message):
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.BlackBox(estimator, **settings)
 
 
@@ -314,12 +318,12 @@ def test_boxes_that_cannot_be(estimator, settings, message):
     ],
 )
 def test_answers_that_cannot_be(answer, message):
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.audit(shifted(problem_of(lambda features, labels: answer, randomised=False), [0.1, 0, 0]))
 
 
 def test_a_training_that_gives_nothing_to_ask():
-    with pytest.raises(oar.EstimatorError, match="must give something with predict_proba or predict"):
+    with pytest.raises(oar.errors.EstimatorError, match="must give something with predict_proba or predict"):
         oar.audit(shifted(problem_of(lambda features, labels: 3, randomised=False), [0.1, 0, 0]))
 
 
@@ -404,7 +408,9 @@ def test_a_plan_survives_an_audit_that_fails():
     FailsAfter.left = 6
     problem = problem_of(FailsAfter(), randomised=False)
     solver = oar.solvers.DirectSearch(refits=6, start="nothing")
-    with pytest.raises(oar.EstimatorError, match="A plan had been made, and is kept as `plan` of this error") as caught:
+    with pytest.raises(
+        oar.errors.EstimatorError, match="A plan had been made, and is kept as `plan` of this error"
+    ) as caught:
         oar.collective(problem, solver=solver)
     FailsAfter.left = 2
     assert oar.audit(caught.value.plan).violations == ()
@@ -431,12 +437,12 @@ def test_strings_are_codes_to_boosted_trees_at_the_end_of_a_pipeline():
 
 def test_black_boxes_have_no_cards_and_are_not_updated_over_time():
     problem = problem_of(KNeighborsClassifier())
-    with pytest.raises(oar.DataError, match="a black box sends no signal"):
+    with pytest.raises(oar.errors.DataError, match="a black box sends no signal"):
         shifted(problem, [0.1, 0, 0]).card()
     stream = oar.online.Stream.of_batches([(problem.people.features, problem.people.labels)])
-    with pytest.raises(oar.OptionError, match="where it is updated over time, got BlackBox"):
+    with pytest.raises(oar.errors.OptionError, match="where it is updated over time, got BlackBox"):
         oar.OnlineProblem(stream, problem.model, oar.online.FullRefit(), problem.query, oar.Perturb(0.5))
-    with pytest.raises(oar.OptionError, match="where it is updated over time, got BlackBox"):
+    with pytest.raises(oar.errors.OptionError, match="where it is updated over time, got BlackBox"):
         oar.worlds.World(
             oar.worlds.Blobs([[0.0, 0.0], [2.0, 0.0]], 30), oar.worlds.Operator(problem.model), labels="keep"
         )

@@ -79,5 +79,5 @@ def test_plans_are_audited_by_the_pipeline(name):
 
 def test_centroids_behind_a_pipeline_know_no_weights_either():
     weighed = oar.Population(IRIS.features, NAMES, np.linspace(1, 2, 150))
-    with pytest.raises(oar.OptionError, match="weights: NearestCentroid cannot be trained with weights"):
+    with pytest.raises(oar.errors.OptionError, match="weights: NearestCentroid cannot be trained with weights"):
         oar.Problem(weighed, CLASSIFIERS["centroids"], oar.Query(IRIS.features[83], "aster"), oar.Perturb(0.3))

@@ -279,9 +279,9 @@ def test_without_outputs_the_class_with_the_least_loss_is_predicted():
     assert results[0].audit.margin == pytest.approx(results[1].audit.margin, abs=1e-6)
     assert plain.training(people).model is plain.training(people).model
     assert oar.testing.check_model(plain).passed
-    with pytest.raises(oar.OptionError, match="outputs: must be given for real-valued targets"):
+    with pytest.raises(oar.errors.OptionError, match="outputs: must be given for real-valued targets"):
         Custom(loss=loss, init=0.0, regresses=True)
-    with pytest.raises(oar.OptionError, match="known only once"):
+    with pytest.raises(oar.errors.OptionError, match="known only once"):
         plain.outputs(np.zeros((3, 4)), FEATURES[0])
 
 
@@ -299,7 +299,7 @@ def test_a_refit_that_does_not_converge_is_a_status_and_no_number(loss, monkeypa
     people = oar.Population(FEATURES, np.arange(len(FEATURES)) % 2)
     for verb in (oar.collective, oar.individual, oar.joint):
         result = verb(oar.Problem(people, model, oar.Query(FEATURES[0], 1), oar.Perturb(0.1)))
-        assert result.status is oar.Status.NOT_CONVERGED
+        assert result.status is oar.results.Status.NOT_CONVERGED
         assert not result.success
         assert np.isnan(result.loss)
         assert result.prediction is None
@@ -313,7 +313,7 @@ def test_an_optimum_at_infinity_is_named():
 
     people = oar.Population(FEATURES, (FEATURES[:, 0] > 0).astype(int))
     for model in (Custom(loss=logistic, init=np.zeros(3), convex=True), oar.models.MLP((3,), l2=0.0)):
-        with pytest.raises(oar.NumericsError, match="falls for ever"):
+        with pytest.raises(oar.errors.NumericsError, match="falls for ever"):
             oar.collective(oar.Problem(people, model, oar.Query(FEATURES[0], 1), oar.Perturb(0.1)))
 
 
@@ -342,7 +342,8 @@ def test_one_class_that_separates_puts_the_optimum_at_infinity(model, standardis
     problem = oar.Problem(people, UNPENALISED[model], oar.Query(features[60], 2), oar.Perturb(0.3))
     for verb in (oar.individual, oar.collective):
         with pytest.raises(
-            oar.NumericsError, match=r"(falls for ever .* optimum is at infinity|flat of \d+ directions).* a penalty"
+            oar.errors.NumericsError,
+            match=r"(falls for ever .* optimum is at infinity|flat of \d+ directions).* a penalty",
         ):
             verb(problem)
 

@@ -188,7 +188,7 @@ def test_labels_do_not_matter_and_the_goal_is_one_of_the_networks_classes(batch)
     assert codes[:6].tolist() == [0, 1] * 3
     shares = np.full(SIZE, 1 / SIZE)
     assert codes[6] == model.batch_outputs(features, shares)[6].argmax()
-    with pytest.raises(oar.OARError, match="goal: must be one of the classes 'no', 'yes'"):
+    with pytest.raises(oar.errors.OARError, match="goal: must be one of the classes 'no', 'yes'"):
         oar.Problem(problem.people, model, oar.Query(features[0], "?"), oar.Perturb(0.2))
 
 
@@ -199,11 +199,11 @@ def test_other_questions_do_not_ask_for_somebody_of_every_class(batch):
         oar.Population(features, ["no"] * SIZE), model, oar.Query(features[0], "yes"), oar.Perturb(0.3)
     )
     result = oar.collective(problem)
-    assert oar.collateral(result).bystanders.people == 0
+    assert oar.questions.collateral(result).bystanders.people == 0
     robust = result.plan.robustness(defection=0.5, draws=4, progress=False)
     assert np.isfinite(robust.losses).all()
     fell = result.loss_before - result.loss
-    assert oar.credit(result).credits.sum() == pytest.approx(fell, rel=1e-3)
+    assert oar.questions.credit(result).credits.sum() == pytest.approx(fell, rel=1e-3)
 
 
 def test_the_order_of_classes_is_only_an_order(batch):
@@ -218,7 +218,7 @@ def test_the_order_of_classes_is_only_an_order(batch):
 def test_members_who_ask_are_in_the_batch_already(batch):
     features, _, rng = batch
     people = oar.Population(features, range(SIZE))
-    with pytest.raises(oar.OARError, match="query_in_batch: must be False where members ask"):
+    with pytest.raises(oar.errors.OARError, match="query_in_batch: must be False where members ask"):
         oar.Problem(people, one_norm(rng), oar.Query(oar.Members([0]), 1), oar.Perturb(0.2))
     model = one_norm(rng, query_in_batch=False)
     result = oar.collective(oar.Problem(people, model, oar.Query(oar.Members([0, 3]), 1), oar.Perturb(0.2)))
@@ -282,19 +282,19 @@ def test_a_network_is_trained_from_data_and_a_seed():
     ],
 )
 def test_what_is_no_network_is_refused_with_the_reason(make, words):
-    with pytest.raises(oar.OARError, match=words):
+    with pytest.raises(oar.errors.OARError, match=words):
         make()
 
 
 def test_people_and_actions_that_do_not_fit_are_refused(batch):
     features, _, rng = batch
     model, people = one_norm(rng), oar.Population(features, range(SIZE))
-    with pytest.raises(oar.OARError, match="people: must have the 3 features"):
+    with pytest.raises(oar.errors.OARError, match="people: must have the 3 features"):
         oar.Problem(oar.Population(features[:, :2], range(SIZE)), model, oar.Query([0.0, 0.0], 1), oar.Perturb(0.2))
     for action in (oar.Relabel(most=1), [oar.Perturb(0.1), oar.Withhold(most=1)]):
-        with pytest.raises(oar.OARError, match="action: must be an oar.Perturb"):
+        with pytest.raises(oar.errors.OARError, match="action: must be an oar.Perturb"):
             oar.Problem(people, model, oar.Query(features[0], 1), action)
-    with pytest.raises(oar.OARError, match="weights: somebody"):
+    with pytest.raises(oar.errors.OARError, match="weights: somebody"):
         model.check(oar.Population(features, range(SIZE), np.zeros(SIZE)))
 
 
@@ -311,7 +311,7 @@ def test_a_network_of_layers_is_on_no_card():
     model = TestTimeBatchNorm([BatchNorm([1.0]), Dense([[-1.0], [1.0]])], classes=["no", "yes"])
     people = oar.Population(np.linspace(-1, 1, 9)[:, None], ["unlabelled"] * 9)
     result = oar.collective(oar.Problem(people, model, oar.Query([-0.1], "yes"), oar.Perturb(0.4)), progress=False)
-    with pytest.raises(oar.DataError, match="which is more than a name and a few settings"):
+    with pytest.raises(oar.errors.DataError, match="which is more than a name and a few settings"):
         result.plan.card()
 
 

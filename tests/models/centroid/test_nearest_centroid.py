@@ -51,5 +51,5 @@ def test_loss_neither_overflows_nor_drowns(distances):
 
 def test_one_class_is_refused():
     people = oar.Population([[0.0], [1.0]], ["a", "a"])
-    with pytest.raises(oar.DataError, match="at least two classes, got only 'a'"):
+    with pytest.raises(oar.errors.DataError, match="at least two classes, got only 'a'"):
         oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0], "a"), oar.Perturb(1.0))

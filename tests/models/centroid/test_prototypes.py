@@ -149,5 +149,7 @@ def test_bad_embeddings_and_empty_classes():
 def test_an_embedding_that_jax_cannot_trace_is_named():
     people = oar.Population(np.eye(4), [0, 0, 1, 1])
     for embedding in (np.tanh, lambda x: np.tanh(x), lambda x: x[:2] if x[0] > 0 else x[2:], lambda x: float(x[0])):
-        with pytest.raises(oar.DataError, match=r"embedding: must be a pure JAX function .* Use jax.numpy throughout"):
+        with pytest.raises(
+            oar.errors.DataError, match=r"embedding: must be a pure JAX function .* Use jax.numpy throughout"
+        ):
             oar.collective(oar.Problem(people, PrototypeNetwork(embedding), oar.Query(np.ones(4), 1), oar.Perturb(0.1)))

@@ -60,7 +60,7 @@ def test_credit_and_leverage():
     people, features = flowers()
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query(features[77], goal=2), oar.Perturb(0.4))
     result = oar.collective(problem)
-    assert oar.credit(result, method="first-order").credits.sum() == pytest.approx(
+    assert oar.questions.credit(result, method="first-order").credits.sum() == pytest.approx(
         result.loss_before - result.loss, rel=2e-3
     )
-    assert oar.leverage(problem).total > 0
+    assert oar.questions.leverage(problem).total > 0

@@ -133,7 +133,7 @@ def test_dependent_features_without_a_regulariser_are_named_at_once(model, kind)
         features, labels = features[:4], labels[:4]
     values = rng.normal(size=len(features)) if model.regresses else labels
     training = model.training(oar.Population(features, values))
-    with pytest.raises(oar.NumericsError, match=r"no unique fit .* linearly dependent .* use l2 > 0"):
+    with pytest.raises(oar.errors.NumericsError, match=r"no unique fit .* linearly dependent .* use l2 > 0"):
         training.fit(training.moved(None), training.start(), 1e-7)
     assert training.passes == 1
 
@@ -162,14 +162,14 @@ def test_some_classes_that_separate_put_the_optimum_at_infinity(tolerance):
     features, codes = overlapping()
     for labels in (codes, (codes == 2).astype(int)):
         training = SoftmaxRegression(0.0).training(oar.Population(features, labels))
-        with pytest.raises(oar.NumericsError, match="optimum is at infinity; use l2 > 0"):
+        with pytest.raises(oar.errors.NumericsError, match="optimum is at infinity; use l2 > 0"):
             training.fit(training.moved(None), training.start(), tolerance)
     # Some on the boundary itself, of both classes: separable but for them.
     features[:20, 0] = 0.0
     labels = (features[:, 0] > 0).astype(int)
     labels[:20] = np.arange(20) % 2
     training = SoftmaxRegression(0.0).training(oar.Population(features, labels))
-    with pytest.raises(oar.NumericsError, match="optimum is at infinity; use l2 > 0"):
+    with pytest.raises(oar.errors.NumericsError, match="optimum is at infinity; use l2 > 0"):
         training.fit(training.moved(None), training.start(), tolerance)
 
 
@@ -205,7 +205,7 @@ def test_separation_is_what_one_linear_programme_says(seed, monkeypatch):
 def test_machines_without_a_regulariser_need_people_who_are_short():
     features, codes = overlapping()
     apart = LinearSVM(0.0).training(oar.Population(features, (codes == 2).astype(int)))
-    with pytest.raises(oar.NumericsError, match="no unique fit .* too few to settle it; use l2 > 0"):
+    with pytest.raises(oar.errors.NumericsError, match="no unique fit .* too few to settle it; use l2 > 0"):
         apart.fit(apart.moved(None), apart.start(), 1e-7)
     mixed = LinearSVM(0.0).training(oar.Population(features, np.random.default_rng(0).integers(0, 2, 60)))
     assert mixed.fit(mixed.moved(None), mixed.start(), 1e-9).converged
@@ -232,18 +232,18 @@ def test_the_units_of_values_do_not_matter(scale):
 @pytest.mark.parametrize("make", [SoftmaxRegression, Ridge, LinearSVM])
 @pytest.mark.parametrize("l2", ["a", True, None, -1.0, np.inf, np.nan])
 def test_a_regulariser_is_a_number_of_at_least_0(make, l2):
-    with pytest.raises(oar.OptionError, match="l2: must be a number of at least 0, got"):
+    with pytest.raises(oar.errors.OptionError, match="l2: must be a number of at least 0, got"):
         make(l2)
 
 
 def test_penalise_intercept_is_a_flag():
-    with pytest.raises(oar.OptionError, match="penalise_intercept: must be True or False, got 'no'"):
+    with pytest.raises(oar.errors.OptionError, match="penalise_intercept: must be True or False, got 'no'"):
         LinearSVM(0.1, penalise_intercept="no")
 
 
 def test_a_class_that_nobody_has_a_share_in_is_refused():
     soft = oar.Population(np.eye(3), np.array([[0.5, 0.5, 0.0]] * 3))
-    with pytest.raises(oar.DataError, match="every class needs some weight"):
+    with pytest.raises(oar.errors.DataError, match="every class needs some weight"):
         oar.Problem(soft, SoftmaxRegression(), oar.Query([0, 0, 0], 1), oar.Perturb(1.0))
 
 

@@ -9,7 +9,7 @@ import oar
 def test_without_torch_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        oar.OptionError, match=r"needs PyTorch, which is not installed; pip install 'oar-recourse\[torch"
+        oar.errors.OptionError, match=r"needs PyTorch, which is not installed; pip install 'oar-recourse\[torch"
     ):
         oar.models.from_torch(object(), loss="cross-entropy")
 

@@ -162,9 +162,9 @@ def test_a_constant_column_that_people_move_is_divided_as_scikit_learn_divides_i
 
 def test_what_cannot_be_scaled_is_refused():
     fixed = oar.models.TestTimeBatchNorm([oar.models.BatchNorm([1.0]), oar.models.Dense([[-1.0], [1.0]])])
-    with pytest.raises(oar.OptionError, match="model: must be one that is trained together with its scaler"):
+    with pytest.raises(oar.errors.OptionError, match="model: must be one that is trained together with its scaler"):
         Scaled(fixed)
-    with pytest.raises(oar.OptionError, match="model: must be one of oar.models other than NearestCentroid"):
+    with pytest.raises(oar.errors.OptionError, match="model: must be one of oar.models other than NearestCentroid"):
         Scaled(oar.NearestCentroid())
-    with pytest.raises(oar.OptionError, match="frozen: must be True or False"):
+    with pytest.raises(oar.errors.OptionError, match="frozen: must be True or False"):
         Scaled(Ridge(), frozen="no")

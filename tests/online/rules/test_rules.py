@@ -21,7 +21,7 @@ def asked(rule: str, model: str, **changes) -> online.OnlineProblem:
     return problem(RULES[rule], MODELS[model], valued(stream()) if model == "ridge" else stream(), **changes)
 
 
-def check_gradient(walk: online.Walk, moves: np.ndarray, agreement: float = 1e-6) -> None:
+def check_gradient(walk: online.Rollout, moves: np.ndarray, agreement: float = 1e-6) -> None:
     path = walk.forward(moves)
     for counts in (np.array([0.0, 0.0, 1.0]), np.full(3, 1 / 3), np.array([0.5, -2.0, 0.0])):
         back = walk.gradient(path, moves, counts)
@@ -34,19 +34,19 @@ def check_gradient(walk: online.Walk, moves: np.ndarray, agreement: float = 1e-6
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", RULES)
 def test_gradients_match_differences_through_three_rounds(rule, model):
-    walk = online.Walk(asked(rule, model))
+    walk = online.Rollout(asked(rule, model))
     check_gradient(walk, some_moves(walk.problem.stream))
 
 
 @pytest.mark.parametrize("rule", ["steps", "tune"])
 def test_gradients_of_a_network_match_differences(rule):
-    walk = online.Walk(problem(RULES[rule], oar.models.MLP((2,), l2=0.1)))
+    walk = online.Rollout(problem(RULES[rule], oar.models.MLP((2,), l2=0.1)))
     check_gradient(walk, some_moves(walk.problem.stream), 1e-5)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_coordinate_counts_for_centroids(rule):
-    walk = online.Walk(asked(rule, "centroid", goal_for="every"))
+    walk = online.Rollout(asked(rule, "centroid", goal_for="every"))
     moves = some_moves(walk.problem.stream)
     back = walk.gradient(walk.forward(moves), moves)
     differences = np.zeros_like(moves)
@@ -63,7 +63,7 @@ def test_every_coordinate_counts_for_centroids(rule):
 def test_a_member_of_an_early_batch_may_ask_and_moves_with_its_data_unless_it_stays(rule, stay):
     given = stream()
     query = oar.Query(oar.Members([1, 12], stay=stay), 0)
-    walk = online.Walk(problem(RULES[rule], MODELS["softmax"], given, query=query))
+    walk = online.Rollout(problem(RULES[rule], MODELS["softmax"], given, query=query))
     assert (walk.problem.radii[[1, 12]] == (0.0 if stay else 0.5)).all()
     moves = some_moves(given)
     check_gradient(walk, moves)
@@ -82,14 +82,14 @@ def test_a_member_of_an_early_batch_may_ask_and_moves_with_its_data_unless_it_st
     ],
 )
 def test_goals_of_all_kinds(query):
-    walk = online.Walk(problem(RULES["means"], MODELS["softmax"], query=query))
+    walk = online.Rollout(problem(RULES["means"], MODELS["softmax"], query=query))
     check_gradient(walk, some_moves(walk.problem.stream))
 
 
 def test_full_refit_is_scikit_learns_fit_to_everyone_so_far():
     from sklearn.linear_model import LogisticRegression
 
-    walk = online.Walk(asked("full", "softmax"))
+    walk = online.Rollout(asked("full", "softmax"))
     people, moves = walk.problem.stream.people, some_moves(walk.problem.stream)
     path = walk.forward(moves)
     for number in range(3):
@@ -102,7 +102,7 @@ def test_full_refit_is_scikit_learns_fit_to_everyone_so_far():
 
 
 def test_exponential_means_by_hand():
-    walk = online.Walk(asked("means", "centroid"))
+    walk = online.Rollout(asked("means", "centroid"))
     people, when, moves = walk.problem.stream.people, walk.problem.stream.when, some_moves(walk.problem.stream)
 
     def means(number: int) -> np.ndarray:
@@ -126,7 +126,7 @@ def test_gradient_steps_are_jax_grads_of_a_loop_in_the_units_as_given():
     small = stream()
     given = online.Stream(oar.Population(scale * (small.people.features + 3), small.people.labels), small.when)
     query = oar.Query(scale * np.array([3.4, 3.2]), 0)
-    walk = online.Walk(problem(rule, model, given, query=query))
+    walk = online.Rollout(problem(rule, model, given, query=query))
     moves, first = some_moves(given, size=0.3 * scale), walk.first.reshape(3, 3)
     features, shares = given.people.features, np.eye(3)[given.people.labels]
 
@@ -151,7 +151,7 @@ def test_gradient_steps_are_jax_grads_of_a_loop_in_the_units_as_given():
 
 
 def test_fine_tuning_ends_where_both_pulls_balance():
-    walk = online.Walk(asked("tune", "softmax"))
+    walk = online.Rollout(asked("tune", "softmax"))
     path = walk.forward()
     for number in range(3):
         before = path.parameters[number - 1] if number else path.first
@@ -167,7 +167,7 @@ def test_a_window_of_all_batches_is_a_full_refit_and_a_rate_of_one_is_the_newest
     moves = some_moves(some, seed)
 
     def walked(rule):
-        return online.Walk(problem(rule, given=some)).forward(moves).parameters
+        return online.Rollout(problem(rule, given=some)).forward(moves).parameters
 
     assert np.allclose(walked(online.Window(rounds + 1)), walked(online.FullRefit()))
     assert np.allclose(walked(online.ExponentialMeans(1.0)), walked(online.Window(1)))
@@ -177,7 +177,7 @@ def test_a_window_of_all_batches_is_a_full_refit_and_a_rate_of_one_is_the_newest
 @given(st.integers(0, 10_000), st.sampled_from(sorted(RULES)))
 def test_weights_in_the_centroids_say_how_every_move_shifts_them(seed, rule):
     some = stream(seed=seed)
-    moves, walk = some_moves(some, seed), online.Walk(problem(RULES[rule], given=some))
+    moves, walk = some_moves(some, seed), online.Rollout(problem(RULES[rule], given=some))
     shifts = walk.forward(moves).parameters - walk.forward().parameters
     for number in range(3):
         weights = online.centroid_weights(walk.problem, number)
@@ -190,9 +190,9 @@ def test_weights_in_the_centroids_say_how_every_move_shifts_them(seed, rule):
 
 
 def test_weights_are_for_centroids_and_rounds_that_are():
-    with pytest.raises(oar.OptionError, match="exact weights are for nearest centroid"):
+    with pytest.raises(oar.errors.OptionError, match="exact weights are for nearest centroid"):
         online.centroid_weights(asked("full", "softmax"))
-    with pytest.raises(oar.OptionError, match="number: must be a round, from 0 to 2, got 3"):
+    with pytest.raises(oar.errors.OptionError, match="number: must be a round, from 0 to 2, got 3"):
         online.centroid_weights(asked("full", "centroid"), 3)
 
 
@@ -201,16 +201,16 @@ def test_the_order_of_people_within_batches_makes_no_difference(rule):
     some = stream()
     mixed = np.random.default_rng(0).permutation(some.people.size)
     other = online.Stream(some.people.some(mixed), some.when[mixed])
-    paths = [online.Walk(problem(RULES[rule], MODELS["softmax"], each)).forward() for each in (some, other)]
+    paths = [online.Rollout(problem(RULES[rule], MODELS["softmax"], each)).forward() for each in (some, other)]
     assert np.allclose(paths[0].parameters, paths[1].parameters, atol=1e-8)
 
 
 def test_refits_of_networks_start_from_their_own_start_unless_warm():
     network = oar.models.MLP((2,), l2=0.1)
-    cold = online.Walk(problem(online.Window(1), network)).forward()
-    fresh = online.Walk(problem(online.Window(1), network, stream(history=False))).forward()
+    cold = online.Rollout(problem(online.Window(1), network)).forward()
+    fresh = online.Rollout(problem(online.Window(1), network, stream(history=False))).forward()
     assert np.array_equal(cold.parameters, fresh.parameters)
-    warm = online.Walk(problem(online.Window(1, warm=True), network))
+    warm = online.Rollout(problem(online.Window(1, warm=True), network))
     path = warm.forward()
     assert warm.first is not None
     assert cold.first is None
@@ -220,16 +220,16 @@ def test_refits_of_networks_start_from_their_own_start_unless_warm():
 
 
 def test_a_scaler_that_is_refitted_goes_with_refits():
-    walk = online.Walk(problem(online.Window(2), oar.models.Scaled(oar.SoftmaxRegression(0.1))))
+    walk = online.Rollout(problem(online.Window(2), oar.models.Scaled(oar.SoftmaxRegression(0.1))))
     check_gradient(walk, some_moves(walk.problem.stream))
 
 
 def test_signals_are_what_is_broadcast_in_each_round():
-    walk = online.Walk(asked("steps", "softmax"))
+    walk = online.Rollout(asked("steps", "softmax"))
     back = walk.gradient(walk.forward(), None)
     assert [len(each) for each in back.signals] == [3, 3, 3]
     assert (back.adjoints > 0).all()
-    refit = online.Walk(asked("full", "softmax"))
+    refit = online.Rollout(asked("full", "softmax"))
     path, read = refit.forward(), refit.passes
     assert [len(each) for each in refit.gradient(path, None).signals] == [0, 0, 1]
     assert 0 < refit.passes - read < 10  # nothing goes back through a refit: one round is read
@@ -237,8 +237,8 @@ def test_signals_are_what_is_broadcast_in_each_round():
 
 def test_steps_that_run_away_are_an_error_that_names_the_rate():
     rule = online.GradientSteps(1e4, 20)
-    with pytest.raises(oar.NumericsError, match="rate: must be below 2/‖H‖ .* in round"):
-        online.Walk(problem(rule, MODELS["ridge"], valued(stream()))).forward()
+    with pytest.raises(oar.errors.NumericsError, match="rate: must be below 2/‖H‖ .* in round"):
+        online.Rollout(problem(rule, MODELS["ridge"], valued(stream()))).forward()
 
 
 @pytest.mark.parametrize(
@@ -255,5 +255,5 @@ def test_steps_that_run_away_are_an_error_that_names_the_rate():
     ],
 )
 def test_settings_that_cannot_be_are_refused(make, words):
-    with pytest.raises(oar.OptionError, match=words):
+    with pytest.raises(oar.errors.OptionError, match=words):
         make()

@@ -75,7 +75,7 @@ def test_a_class_that_nobody_has_keeps_its_centroid():
     start = np.arange(6.0)
     found = training.fit(training.moved(None), start, 1e-9)
     assert found.parameters.reshape(3, 2)[1].tolist() == [2.0, 3.0]
-    with pytest.raises(oar.NumericsError, match="a class that nobody has"):
+    with pytest.raises(oar.errors.NumericsError, match="a class that nobody has"):
         training.solve(found, np.ones(6), None, 1e-9)
 
 
@@ -114,5 +114,5 @@ def test_a_penalty_that_is_next_to_nothing_still_ends_the_fit_of_classes_that_ar
 
     found = scipy.optimize.root(slopes, [26.0, 0.0], tol=1e-14).x
     truth = np.log1p(np.exp(found @ [0.2, 1.0]))
-    assert online.Walk(problem).forward().losses[0] == pytest.approx(truth, rel=1e-3)
-    assert oar.audit(oar.OnlinePlan(problem, np.zeros((4, 1)))).loss == pytest.approx(truth, rel=1e-3)
+    assert online.Rollout(problem).forward().losses[0] == pytest.approx(truth, rel=1e-3)
+    assert oar.audit(oar.online.OnlinePlan(problem, np.zeros((4, 1)))).loss == pytest.approx(truth, rel=1e-3)

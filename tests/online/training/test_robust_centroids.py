@@ -19,7 +19,7 @@ def without_a_class():
 
 
 def walked(rule, model, given):
-    walk = online.Walk(problem(rule, model, given, goal_for="every"))
+    walk = online.Rollout(problem(rule, model, given, goal_for="every"))
     moves = some_moves(given)
     path = walk.forward(moves)
     return path, walk.gradient(path, moves)
@@ -38,7 +38,7 @@ def test_who_trims_nobody_retrains_as_plain_centroids_do(name, lacking):
 @pytest.mark.parametrize("name", RULES)
 def test_slopes_where_some_are_trimmed(name):
     given = stream() if name in ("full", "window") else without_a_class()
-    walk = online.Walk(problem(RULES[name], SOME, given, goal_for="every"))
+    walk = online.Rollout(problem(RULES[name], SOME, given, goal_for="every"))
     moves = some_moves(given)
     slopes = walk.gradient(walk.forward(moves), moves).gradient
     along = some_moves(given, seed=1)
@@ -50,10 +50,10 @@ def test_slopes_where_some_are_trimmed(name):
 def test_they_need_what_plain_centroids_need():
     """A class that the first batch lacks has no centroid, and steps need somewhere to begin."""
     for model in (oar.NearestCentroid(), NOBODY):
-        with pytest.raises(oar.OptionError, match="start: gradient steps begins"):
+        with pytest.raises(oar.errors.OptionError, match="start: gradient steps begins"):
             problem(online.GradientSteps(0.1), model, stream(history=False))
         first = batch(0)
         rows = np.flatnonzero(first.labels != 2)
         given = online.Stream.of_batches([(first.features[rows], first.labels[rows]), batch(1)])
-        with pytest.raises(oar.DataError, match="refits in round 0, for which it reads nobody of class 2"):
+        with pytest.raises(oar.errors.DataError, match="refits in round 0, for which it reads nobody of class 2"):
             problem(online.ExponentialMeans(0.5), model, given)

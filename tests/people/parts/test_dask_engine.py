@@ -179,7 +179,9 @@ def test_workers_know_files_by_their_content(client, tmp_path, monkeypatch):
     assert len(other) == path.stat().st_size
     path.write_bytes(other)
     for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
-        with pytest.raises(oar.DataError, match=f"files must stay as they are .*{path.name}, .*which has changed"):
+        with pytest.raises(
+            oar.errors.DataError, match=f"files must stay as they are .*{path.name}, .*which has changed"
+        ):
             again()
 
 

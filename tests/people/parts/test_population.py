@@ -83,7 +83,7 @@ def test_a_number_of_two_widths_is_not_two_classes(tmp_path):
     for name, width in (("a", np.float32), ("b", np.float64)):
         parquet.write_table(table_of(features, labels.astype(width)), tmp_path / f"{name}.parquet")
     people = oar.Population.from_parquet(tmp_path, "label")
-    with pytest.raises(oar.DataError, match="labels: must be of one width.*same in float32"):
+    with pytest.raises(oar.errors.DataError, match="labels: must be of one width.*same in float32"):
         oar.collective(asked(people, oar.NearestCentroid(), query, 0.5))
     valued = oar.collective(asked(people, oar.models.Ridge(1.0), query, 0.3))
     assert np.isfinite(valued.loss)
@@ -93,44 +93,46 @@ def test_a_number_of_two_widths_is_not_two_classes(tmp_path):
 def test_infinity_is_no_class(model):
     features, labels, query = blobs(200)
     endless = np.where(np.arange(200) == 77, np.inf, labels)
-    with pytest.raises(oar.DataError, match="labels: must be finite, got inf"):
+    with pytest.raises(oar.errors.DataError, match="labels: must be finite, got inf"):
         oar.collective(asked(oar.Population.from_memmap(features, endless), model, query))
 
 
 def test_mistakes_are_told_by_their_own_argument(tmp_path):
     features, labels, _ = blobs(100)
     halves(tmp_path / "people", features, labels, w=np.repeat("heavy", 100))
-    with pytest.raises(oar.DataError, match="weights: must be a column of numbers, got 'w' of type string"):
+    with pytest.raises(oar.errors.DataError, match="weights: must be a column of numbers, got 'w' of type string"):
         oar.Population.from_parquet(tmp_path / "people", "label", features=["x0"], weights="w")
-    with pytest.raises(oar.DataError, match=r"features: must be columns.*among.*got 'x00'\. Did you mean 'x0'"):
+    with pytest.raises(oar.errors.DataError, match=r"features: must be columns.*among.*got 'x00'\. Did you mean 'x0'"):
         oar.Population.from_parquet(tmp_path / "people", "label", features=["x00"])
-    with pytest.raises(oar.DataError, match="not there; name the folder itself, '.*people'"):
+    with pytest.raises(oar.errors.DataError, match="not there; name the folder itself, '.*people'"):
         oar.Population.from_parquet(tmp_path / "people" / "*.parquet", "label")
-    with pytest.raises(oar.DataError, match="type list; put several files into one folder"):
+    with pytest.raises(oar.errors.DataError, match="type list; put several files into one folder"):
         oar.Population.from_parquet([tmp_path / "people"], "label")
     (tmp_path / "people.csv").write_text("a,label\n1,2\n")
-    with pytest.raises(oar.DataError, match="or use oar.Population.read"):
+    with pytest.raises(oar.errors.DataError, match="or use oar.Population.read"):
         oar.Population.from_parquet(tmp_path / "people.csv", "label")
     parquet.write_table(table_of(features, labels).drop_columns(["label"]), tmp_path / "people" / "moves.parquet")
-    with pytest.raises(oar.DataError, match="without 'label'; write it again with that column, or take it out of"):
+    with pytest.raises(
+        oar.errors.DataError, match="without 'label'; write it again with that column, or take it out of"
+    ):
         oar.Population.from_parquet(tmp_path / "people", "label", features=["x0"])
 
 
 def test_arrays_are_told_what_they_must_be(tmp_path):
     features, labels, _ = blobs(100)
     features.tofile(tmp_path / "bare")
-    with pytest.raises(oar.DataError, match=r"features: must be a .npy file.*numpy.memmap\(path, dtype, shape"):
+    with pytest.raises(oar.errors.DataError, match=r"features: must be a .npy file.*numpy.memmap\(path, dtype, shape"):
         oar.Population.from_memmap(tmp_path / "bare", labels)
     np.save(tmp_path / "objects.npy", np.array(["a", 1], dtype=object), allow_pickle=True)
-    with pytest.raises(oar.DataError, match=r"labels: .*astype\(str\) for labels"):
+    with pytest.raises(oar.errors.DataError, match=r"labels: .*astype\(str\) for labels"):
         oar.Population.from_memmap(features, tmp_path / "objects.npy")
-    with pytest.raises(oar.DataError, match="got an object of type list"):
+    with pytest.raises(oar.errors.DataError, match="got an object of type list"):
         oar.Population.from_memmap([[1.0]], labels)
-    with pytest.raises(oar.DataError, match="names: must be a list of texts, got 'abc'"):
+    with pytest.raises(oar.errors.DataError, match="names: must be a list of texts, got 'abc'"):
         oar.Population.from_memmap(features, labels, names="abc")
     missing = np.array(["a"] * 100, dtype=object)
     missing[41] = None
-    with pytest.raises(oar.DataError, match="missing one in rows 0 to 99, row 41"):
+    with pytest.raises(oar.errors.DataError, match="missing one in rows 0 to 99, row 41"):
         assert oar.Population.from_memmap(features, missing).classes
 
 
@@ -143,5 +145,5 @@ def test_a_table_of_several_kinds_of_numbers_is_one_of_numbers():
 def test_groups_by_columns_need_memory_and_say_so(tmp_path):
     features, labels, query = blobs(100)
     people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), "label")
-    with pytest.raises(oar.OptionError, match="participants: a group by columns needs everybody in memory"):
+    with pytest.raises(oar.errors.OptionError, match="participants: a group by columns needs everybody in memory"):
         oar.Problem(people, oar.NearestCentroid(), oar.Query(query, goal=1), oar.Perturb(1, participants={"x0": 1}))

@@ -48,105 +48,105 @@ def test_the_good_file_is_good(tmp_path):
 class TestFiles:
     def test_a_file_that_is_not_there(self, tmp_path):
         write(tmp_path, GOOD)
-        message = refusal(oar.StorageError, read, tmp_path / "peple.csv")
+        message = refusal(oar.errors.StorageError, read, tmp_path / "peple.csv")
         assert message.endswith("does not exist. Did you mean 'people.csv'?")
-        assert "does not exist" in refusal(oar.StorageError, read, tmp_path / "no" / "folder" / "people.csv")
+        assert "does not exist" in refusal(oar.errors.StorageError, read, tmp_path / "no" / "folder" / "people.csv")
 
     @pytest.mark.parametrize("name", ["people", "people.csv"])
     def test_a_directory(self, tmp_path, name):
         (tmp_path / name).mkdir()
-        message = refusal(oar.StorageError, read, tmp_path / name)
+        message = refusal(oar.errors.StorageError, read, tmp_path / name)
         assert message.startswith("path: must be a file, got the folder")
 
     @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"])
     def test_an_empty_file(self, tmp_path, content):
-        message = refusal(oar.StorageError, read, write(tmp_path, content))
+        message = refusal(oar.errors.StorageError, read, write(tmp_path, content))
         assert message.startswith("path: must be a file with a header and rows")
 
     def test_no_rows(self, tmp_path):
         path = write(tmp_path, GOOD.splitlines()[0] + b"\n")
-        assert "has a header but no rows" in refusal(oar.DataError, read, path)
+        assert "has a header but no rows" in refusal(oar.errors.DataError, read, path)
         assert "at least one row, got none" in refusal(
-            oar.DataError, oar.Population.from_frame, people_frame().iloc[:0], "approved"
+            oar.errors.DataError, oar.Population.from_frame, people_frame().iloc[:0], "approved"
         )
 
     def test_a_damaged_zip(self, tmp_path):
         path = write(tmp_path, gzip.compress(GOOD * 100)[:-20], "people.csv.gz")
-        assert "cannot be read as a table" in refusal(oar.StorageError, read, path)
+        assert "cannot be read as a table" in refusal(oar.errors.StorageError, read, path)
         path = write(tmp_path, GOOD, "plain.csv.gz")
-        assert "cannot be read as a table" in refusal(oar.StorageError, read, path)
+        assert "cannot be read as a table" in refusal(oar.errors.StorageError, read, path)
 
     def test_parquet_that_is_not(self, tmp_path):
         pytest.importorskip("pyarrow")
         path = write(tmp_path, GOOD, "people.parquet")
-        assert "cannot be read as Parquet" in refusal(oar.StorageError, read, path)
+        assert "cannot be read as Parquet" in refusal(oar.errors.StorageError, read, path)
 
     @pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
     def test_another_delimiter_is_found_where_it_is_safe(self, tmp_path, delimiter):
         path = write(tmp_path, GOOD.replace(b",", delimiter.encode()))
         if delimiter == " ":
-            assert f"read it with sep={delimiter!r}" in refusal(oar.DataError, read, path)
+            assert f"read it with sep={delimiter!r}" in refusal(oar.errors.DataError, read, path)
         else:
             assert read(path).size == 3
         assert read(path, sep=delimiter).size == 3
 
     def test_a_delimiter_that_some_lines_lack_is_not_guessed(self, tmp_path):
         path = write(tmp_path, GOOD.replace(b",", b";").replace(b";", b" ", 3))
-        assert "read it with sep=" in refusal(oar.DataError, read, path)
+        assert "read it with sep=" in refusal(oar.errors.DataError, read, path)
         assert read(write(tmp_path, GOOD.replace(b"no", b"n;o"))).size == 3  # a comma in the header is a delimiter
 
     def test_a_wrong_delimiter_that_was_asked_for(self, tmp_path):
-        assert "read it with sep=','" in refusal(oar.DataError, read, write(tmp_path, GOOD), sep=";")
+        assert "read it with sep=','" in refusal(oar.errors.DataError, read, write(tmp_path, GOOD), sep=";")
 
     def test_semicolons_with_decimal_commas(self, tmp_path):
         path = write(tmp_path, "income;rate;approved\n1200,5;0,25;no\n3100,0;0,5;yes\n")
-        assert "such as '1200,5'; read the file with decimal=','" in refusal(oar.DataError, read, path)
+        assert "such as '1200,5'; read the file with decimal=','" in refusal(oar.errors.DataError, read, path)
         assert read(path, decimal=",").features[0].tolist() == [1200.5, 0.25]
 
     def test_commas_within_numbers(self, tmp_path):
         # pandas would take the first cell of every row for an index, and shift all the others.
         path = write(tmp_path, "income,age,approved\n1,200,30,no\n3,100,40,yes\n")
-        message = refusal(oar.DataError, read, path)
+        message = refusal(oar.errors.DataError, read, path)
         assert "as many cells as the header has names (3), got more" in message
 
     def test_an_index_without_a_name(self, tmp_path):
         path = tmp_path / "people.csv"
         people_frame().to_csv(path)
         assert "got none for column 1; if it is an index, read it with index_col=0" in refusal(
-            oar.DataError, read, path
+            oar.errors.DataError, read, path
         )
         assert read(path, index_col=0).dimensions == 1
 
     def test_latin_1_bytes(self, tmp_path):
         path = write(tmp_path, GOOD.decode().replace("home", "café").encode("latin-1"))
-        assert "name its encoding, such as encoding='latin-1'" in refusal(oar.StorageError, read, path)
+        assert "name its encoding, such as encoding='latin-1'" in refusal(oar.errors.StorageError, read, path)
         assert read(path, encoding="latin-1").schema["purpose"].levels == ("café", "car")
 
     def test_a_byte_is_named_by_its_place_in_the_file(self, tmp_path):
         content = GOOD + b"1200,car,no\n" * 200_000 + "1200,é,yes\n".encode("latin-1")
         place = content.index(b"\xe9")
-        message = refusal(oar.StorageError, read, write(tmp_path, content))
+        message = refusal(oar.errors.StorageError, read, write(tmp_path, content))
         assert f"byte 0xe9 at position {place:,};" in message
-        packed = refusal(oar.StorageError, read, write(tmp_path, gzip.compress(content), "people.csv.gz"))
+        packed = refusal(oar.errors.StorageError, read, write(tmp_path, gzip.compress(content), "people.csv.gz"))
         assert "byte 0xe9; name its encoding" in packed
 
     def test_utf_16_bytes(self, tmp_path):
         path = write(tmp_path, GOOD.decode().encode("utf-16"))
-        assert "name its encoding, such as encoding='utf-16'" in refusal(oar.StorageError, read, path)
+        assert "name its encoding, such as encoding='utf-16'" in refusal(oar.errors.StorageError, read, path)
         assert read(path, encoding="utf-16").size == 3
 
     @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32"])
     def test_other_wide_letters(self, tmp_path, encoding):
         path = write(tmp_path, GOOD.decode().encode(encoding))
-        assert f"encoding, such as encoding={encoding!r}" in refusal(oar.StorageError, read, path)
+        assert f"encoding, such as encoding={encoding!r}" in refusal(oar.errors.StorageError, read, path)
         assert read(path, encoding=encoding).size == 3
 
     def test_a_huge_name(self, tmp_path):
         path = write(tmp_path, GOOD.replace(b"purpose", b"p" * TEN_MEGABYTES))
-        assert "column names must be short, got 'ppp" in refusal(oar.DataError, read, path)
+        assert "column names must be short, got 'ppp" in refusal(oar.errors.DataError, read, path)
 
     def test_an_encoding_that_does_not_exist(self, tmp_path):
-        message = refusal(oar.StorageError, read, write(tmp_path, GOOD), encoding="latin-99")
+        message = refusal(oar.errors.StorageError, read, write(tmp_path, GOOD), encoding="latin-99")
         assert "unknown encoding: latin-99" in message
 
     def test_a_byte_order_mark_is_no_part_of_the_first_name(self, tmp_path):
@@ -159,7 +159,7 @@ class TestFiles:
     def test_a_name_that_occurs_twice(self, tmp_path, options):
         path = write(tmp_path, "id,income,income,approved\n1,1200,3,no\n2,3100,4,yes\n")
         assert "column names must differ, got 'income' twice; rename one" in refusal(
-            oar.DataError, read, path, **options
+            oar.errors.DataError, read, path, **options
         )
 
     def test_quoted_newlines_and_delimiters_are_text(self, tmp_path):
@@ -169,21 +169,21 @@ class TestFiles:
 
     def test_a_quote_that_is_never_closed(self, tmp_path):
         path = write(tmp_path, b'income,purpose,approved\n1200,"car,no\n' + b"3100,home,yes\n" * 3)
-        assert "cannot be read as a table" in refusal(oar.StorageError, read, path)
+        assert "cannot be read as a table" in refusal(oar.errors.StorageError, read, path)
 
     def test_a_huge_cell(self, tmp_path):
         path = write(tmp_path, GOOD.replace(b"home", b"h" * TEN_MEGABYTES))
-        message = refusal(oar.DataError, read, path)
+        message = refusal(oar.errors.DataError, read, path)
         assert "column 'purpose' has a cell of 10,000,000 characters in row 1" in message
 
     def test_an_option_that_pandas_does_not_know(self, tmp_path):
-        message = refusal(oar.OptionError, read_table, write(tmp_path, GOOD), seperator=";")
+        message = refusal(oar.errors.OptionError, read_table, write(tmp_path, GOOD), seperator=";")
         assert message.startswith("options: must be one of")
-        assert "read whole; leave it out" in refusal(oar.OptionError, read, tmp_path / "people.csv", chunksize=2)
+        assert "read whole; leave it out" in refusal(oar.errors.OptionError, read, tmp_path / "people.csv", chunksize=2)
 
     def test_ragged_rows(self, tmp_path):
         path = write(tmp_path, GOOD + b"1,2,3,4,5\n")
-        assert "Expected 3 fields in line 5, saw 5" in refusal(oar.StorageError, read, path)
+        assert "Expected 3 fields in line 5, saw 5" in refusal(oar.errors.StorageError, read, path)
 
 
 class TestColumns:
@@ -191,7 +191,7 @@ class TestColumns:
         return oar.Population.from_frame(frame, "approved", **options)
 
     def refused(self, frame, **options):
-        return refusal(oar.DataError, self.population, frame, **options)
+        return refusal(oar.errors.DataError, self.population, frame, **options)
 
     def test_huge_texts_are_no_categories_and_do_not_flood_the_message(self):
         frame = people_frame(purpose=["car"] * 7 + ["c" * TEN_MEGABYTES])
@@ -274,18 +274,18 @@ class TestColumns:
         people = self.population(people_frame(age=range(8)))
         row = pd.Series([1.0, 2.0, 3], index=["income", "income", "age"])
         assert "query: must have each column once, got 'income' twice" in refusal(
-            oar.DataError, people.vector, row, "query"
+            oar.errors.DataError, people.vector, row, "query"
         )
 
     def test_a_target_that_is_none(self):
-        message = refusal(oar.DataError, oar.Population.from_frame, people_frame(), None)
+        message = refusal(oar.errors.DataError, oar.Population.from_frame, people_frame(), None)
         assert message == "target: must be the name of the column of labels, got None."
 
     def test_mixed_types_in_a_file(self, tmp_path):
         # pandas reads the whole column as text, so that numbers would become categories without a word.
         lines = [f"{1000 + 7 * number},{'yes' if number % 2 else 'no'}" for number in range(30)]
         path = write(tmp_path, "\n".join(["income,approved", *lines, "unknown,no"]))
-        message = refusal(oar.DataError, read, path)
+        message = refusal(oar.errors.DataError, read, path)
         assert "got 30 different numbers written as text, such as '1000', and 'unknown'" in message
         assert read(path, na_values=["unknown"], missing="drop").size == 30
         frame = read_table(path).astype({"income": "category"})
@@ -293,7 +293,7 @@ class TestColumns:
 
     def test_a_word_among_few_numbers(self, tmp_path):
         path = write(tmp_path, "age,approved\n1,no\nfoo,yes\n5,no\n7,yes\n")
-        message = refusal(oar.DataError, read, path)
+        message = refusal(oar.errors.DataError, read, path)
         assert "column 'age': must hold one kind of values, got 3 different numbers written as text" in message
         assert "'foo'" in message
         assert read(path, dtype={"age": "category"}).dimensions == 4
@@ -316,11 +316,11 @@ class TestColumns:
 
     def test_an_unseen_category_in_a_query(self):
         people = self.population(people_frame(purpose=["car", "home"] * 4))
-        message = refusal(oar.DataError, people.vector, {"income": 1.0, "purpose": "hoem"}, "query")
+        message = refusal(oar.errors.DataError, people.vector, {"income": 1.0, "purpose": "hoem"}, "query")
         assert message == "query: column 'purpose' must be one of 'car', 'home', got 'hoem'. Did you mean 'home'?"
-        message = refusal(oar.DataError, people.vector, {"income": 1.0, "purpose": "x" * TEN_MEGABYTES}, "query")
+        message = refusal(oar.errors.DataError, people.vector, {"income": 1.0, "purpose": "x" * TEN_MEGABYTES}, "query")
         assert message.endswith("(10,000,000 characters).")
-        message = refusal(oar.DataError, people.vector, {"income": "1,200", "purpose": "car"}, "query")
+        message = refusal(oar.errors.DataError, people.vector, {"income": "1,200", "purpose": "car"}, "query")
         assert "column 'income' must be numbers, got the text '1,200'" in message
 
     @pytest.mark.parametrize("missing", ["refuse", "drop", "impute"])
@@ -344,7 +344,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("columns", [{"age": "integer"}, ["age"], 3, "schema.toml"])
     def test_a_schema_of_what_is_no_column(self, columns):
-        assert "columns: must be oar.people.Column(name, kind) each" in refusal(oar.DataError, Schema, columns)
+        assert "columns: must be oar.people.Column(name, kind) each" in refusal(oar.errors.DataError, Schema, columns)
 
     def test_weights_are_not_filled_in(self):
         frame = people_frame(count=[1.0, np.nan] * 4)
@@ -362,11 +362,11 @@ class TestColumns:
 
     def test_infinite_values_in_a_file(self, tmp_path):
         path = write(tmp_path, GOOD.replace(b"3100", b"inf"))
-        assert "column 'income' must be finite, got inf in row 1" in refusal(oar.DataError, read, path)
+        assert "column 'income' must be finite, got inf in row 1" in refusal(oar.errors.DataError, read, path)
 
     def test_a_limit_on_a_column_that_does_not_exist(self):
         people = self.population(people_frame())
-        message = refusal(oar.OptionError, Limits({"incme": Limit(immutable=True)}).check, people.schema)
+        message = refusal(oar.errors.OptionError, Limits({"incme": Limit(immutable=True)}).check, people.schema)
         assert message.endswith("got 'incme'. Did you mean 'income'?")
 
     @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ class TestColumns:
 
     def test_whole_numbers_of_thirty_digits_in_a_file(self, tmp_path):
         path = write(tmp_path, GOOD.replace(b"3100", b"123456789012345678901234567890"))
-        assert "column 'income'" in refusal(oar.DataError, read, path)
+        assert "column 'income'" in refusal(oar.errors.DataError, read, path)
 
     def test_yes_and_no_are_a_category(self):
         frame = people_frame(owner=["yes", "no"] * 4)
@@ -419,7 +419,7 @@ class TestColumns:
     def test_thousands_separators(self, tmp_path, texts, options):
         rows = "".join(f'"{text}",{label}\n' for text, label in zip(texts, ("no", "yes", "no"), strict=True))
         path = write(tmp_path, "income,approved\n" + rows)
-        message = refusal(oar.DataError, read, path)
+        message = refusal(oar.errors.DataError, read, path)
         assert f"got numbers written as text, such as {min(texts[:2])!r}; read the file with thousands=" in message
         assert read(path, **options).features[:2, 0].tolist() == [1200, 3100.5]
 
@@ -427,7 +427,7 @@ class TestColumns:
 def test_decimal_commas_are_not_taken_for_categories(tmp_path):
     path = tmp_path / "commas.csv"
     path.write_text("x;t\n" + "\n".join(f"{i % 9},{i % 7};{i % 2}" for i in range(90)))
-    with pytest.raises(oar.DataError, match="decimal=','"):
+    with pytest.raises(oar.errors.DataError, match="decimal=','"):
         oar.Population.read(path, "t", sep=";")
     people = oar.Population.read(path, "t", sep=";", decimal=",")
     assert people.schema["x"].kind == "number"

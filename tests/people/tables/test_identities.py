@@ -108,7 +108,9 @@ def test_numbers_that_are_not_whole_are_features(numbers, random):
 def test_a_population_refuses_them_unless_a_schema_says_otherwise():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"row": np.arange(SIZE), "income": rng.normal(size=SIZE), "y": rng.random(SIZE) < 0.5})
-    with pytest.raises(oar.DataError, match=r"column 'row' is no feature, it counts the rows.*set_index.*schema="):
+    with pytest.raises(
+        oar.errors.DataError, match=r"column 'row' is no feature, it counts the rows.*set_index.*schema="
+    ):
         oar.Population.from_frame(frame, "y")
     assert oar.Population.from_frame(frame.set_index("row"), "y").dimensions == 1
     meant = oar.Schema.infer(frame.drop(columns="y"))

@@ -84,17 +84,17 @@ def test_weights_may_stand_beside_the_frame(made):
 
 
 def test_labels_beside_a_frame_must_fit_it():
-    with pytest.raises(oar.DataError, match="target: must be one column, got a table of 2"):
+    with pytest.raises(oar.errors.DataError, match="target: must be one column, got a table of 2"):
         oar.Population.from_frame(FRAME, FRAME.assign(approved=LABELS)[["approved", "income"]])
-    with pytest.raises(oar.DataError, match="weights: must be one for each of the 4 rows, got 3"):
+    with pytest.raises(oar.errors.DataError, match="weights: must be one for each of the 4 rows, got 3"):
         oar.Population.from_frame(FRAME, LABELS, weights=[1.0, 2.0, 3.0])
-    with pytest.raises(oar.DataError, match="weights: its index must equal"):
+    with pytest.raises(oar.errors.DataError, match="weights: its index must equal"):
         oar.Population.from_frame(FRAME, LABELS, weights=pd.Series([1.0] * 4, index=[3, 2, 1, 0]))
-    with pytest.raises(oar.DataError, match="target: must be one for each of the 4 rows, got 3"):
+    with pytest.raises(oar.errors.DataError, match="target: must be one for each of the 4 rows, got 3"):
         oar.Population.from_frame(FRAME, LABELS[:3])
-    with pytest.raises(oar.DataError, match="target: its index must equal"):
+    with pytest.raises(oar.errors.DataError, match="target: its index must equal"):
         oar.Population.from_frame(FRAME, pd.Series(LABELS, index=[3, 2, 1, 0]))
-    with pytest.raises(oar.DataError, match="which has a column 'purpose', too"):
+    with pytest.raises(oar.errors.DataError, match="which has a column 'purpose', too"):
         oar.Population.from_frame(FRAME, pd.Series(LABELS, name="purpose"))
 
 
@@ -107,7 +107,7 @@ def test_tables_of_other_libraries_are_read_by_way_of_pandas():
         assert (people.features == known.features).all()
     numbers = pd.DataFrame(FEATURES, columns=["a", "b"])
     assert oar.Population(Polars(numbers), CODES).names == ("a", "b")
-    with pytest.raises(oar.DataError, match=r"WithoutPyarrow is read by way of pandas, .*oar-recourse\[parq"):
+    with pytest.raises(oar.errors.DataError, match=r"WithoutPyarrow is read by way of pandas, .*oar-recourse\[parq"):
         oar.Population.from_frame(WithoutPyarrow(whole), "approved")
 
 

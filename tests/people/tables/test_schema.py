@@ -35,9 +35,9 @@ def test_a_schema_is_inferred_printed_and_edited():
     changed = schema.replace("age", kind="number").replace("purpose", levels=("car", "home", "school", "boat"))
     assert changed["age"].kind == "number"
     assert changed["purpose"].levels[-1] == "boat"
-    with pytest.raises(oar.OptionError, match="Did you mean 'income'"):
+    with pytest.raises(oar.errors.OptionError, match="Did you mean 'income'"):
         schema["incom"]
-    with pytest.raises(oar.OptionError, match="must be one of 'kind', 'levels'"):
+    with pytest.raises(oar.errors.OptionError, match="must be one of 'kind', 'levels'"):
         schema.replace("age", kinds="number")
 
 
@@ -67,7 +67,7 @@ def test_a_schema_survives_its_file(tmp_path, name):
 )
 def test_a_wrong_schema_file_is_named(tmp_path, text, message):
     (tmp_path / "schema.toml").write_text(text)
-    with pytest.raises(oar.OARError, match=message.replace("[", r"\[")):
+    with pytest.raises(oar.errors.OARError, match=message.replace("[", r"\[")):
         Schema.load(tmp_path / "schema.toml")
 
 
@@ -92,7 +92,9 @@ def test_a_population_of_a_table_and_a_query_in_its_words():
     row = frame.drop(columns="approved").iloc[0]
     problem = oar.Problem(people, oar.SoftmaxRegression(), oar.Query(row, "yes"), oar.Perturb(0.1))
     np.testing.assert_array_equal(problem.query_features, people.features[0])
-    with pytest.raises(oar.DataError, match="must be one of 'car', 'home', 'school', got 'caar'. Did you mean 'car'"):
+    with pytest.raises(
+        oar.errors.DataError, match="must be one of 'car', 'home', 'school', got 'caar'. Did you mean 'car'"
+    ):
         _ = oar.Problem(
             people, oar.SoftmaxRegression(), oar.Query(dict(row) | {"purpose": "caar"}, "yes"), oar.Perturb(0.1)
         )
@@ -117,7 +119,7 @@ def gapped():
 def test_missing_values_are_refused_dropped_or_filled_in_as_chosen():
     frame = gapped()
     with pytest.raises(
-        oar.DataError, match="missing values, got some in 3 of 9 rows, the first in column 'income', row 'p1'"
+        oar.errors.DataError, match="missing values, got some in 3 of 9 rows, the first in column 'income', row 'p1'"
     ):
         oar.Population.from_frame(frame, "approved")
     assert oar.Population.from_frame(frame, "approved", missing="drop").size == 6
@@ -127,7 +129,7 @@ def test_missing_values_are_refused_dropped_or_filled_in_as_chosen():
     assert filled.features[3, 1] in frame["age"].dropna().tolist()
     usual = frame["purpose"].mode().iloc[0]
     assert filled.features[2, list(filled.names).index(f"purpose={usual}")] == 1
-    with pytest.raises(oar.OptionError, match="missing: must be one of 'refuse', 'drop', 'impute'"):
+    with pytest.raises(oar.errors.OptionError, match="missing: must be one of 'refuse', 'drop', 'impute'"):
         oar.Population.from_frame(frame, "approved", missing="ignore")
 
 
@@ -147,7 +149,7 @@ def test_missing_values_are_refused_dropped_or_filled_in_as_chosen():
 )
 def test_tables_that_cannot_be_are_refused_with_the_column(change, message):
     frame = change(table(120))
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.Population.from_frame(frame, "approved", missing="impute" if "empty" in frame else "refuse")
 
 
@@ -161,7 +163,7 @@ def test_a_given_schema_is_kept_to():
         (frame.assign(extra=1), "got 'extra' too"),
         (frame.assign(purpose="boat"), "'purpose' must be one of 'car', 'home', 'school', got 'boat'"),
     ):
-        with pytest.raises(oar.DataError, match=message):
+        with pytest.raises(oar.errors.DataError, match=message):
             oar.Population.from_frame(wrong, "approved", schema=schema)
 
 
@@ -195,15 +197,15 @@ def test_files_are_read(tmp_path, name):
 def test_damaged_files_are_named(tmp_path, content, options, message):
     path = tmp_path / "people.csv"
     path.write_bytes(content)
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         read_table(path, **options)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(oar.StorageError, match="does not exist"):
+    with pytest.raises(oar.errors.StorageError, match="does not exist"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "people.xls").write_bytes(b"PK")
-    with pytest.raises(oar.OptionError, match=r"must end in \.csv"):
+    with pytest.raises(oar.errors.OptionError, match=r"must end in \.csv"):
         read_table(tmp_path / "people.xls")
 
 

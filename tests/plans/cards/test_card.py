@@ -43,7 +43,7 @@ def test_card_round_trip(tmp_path):
     ):
         card = oar.collective(small(labels, 3, norm=np.inf)).plan.card()
         card.save(tmp_path / "plan.json")
-        loaded = oar.Card.load(tmp_path / "plan.json")
+        loaded = oar.results.Card.load(tmp_path / "plan.json")
         assert loaded.classes == card.classes
         assert [type(label) for label in loaded.classes] == [type(label) for label in card.classes]
         assert (loaded.norm, loaded.budget, loaded.goal, loaded.model) == (
@@ -73,22 +73,24 @@ def test_card_is_small_and_holds_nobodys_data(tmp_path):
 def test_own_budgets(tmp_path):
     card = oar.collective(small(times=3, budget=np.tile([0.1, 0.2, 0.3, 0.4], 3))).plan.card()
     card.save(tmp_path / "plan.json")
-    card = oar.Card.load(tmp_path / "plan.json")
+    card = oar.results.Card.load(tmp_path / "plan.json")
     assert card.budget is None
-    with pytest.raises(oar.DataError, match="no common budget, so give your own"):
+    with pytest.raises(oar.errors.DataError, match="no common budget, so give your own"):
         card.respond([0.0, 0.0], "no")
     assert 0.19 < np.linalg.norm(card.respond([0.0, 0.0], "no", budget=0.2)) <= 0.2
 
 
 def test_respond_refuses_what_it_cannot_know():
     card = oar.collective(small(times=3)).plan.card()
-    with pytest.raises(oar.DataError, match=r"label: must be one of the card's classes \['no', 'yes'\], got 'maybe'"):
+    with pytest.raises(
+        oar.errors.DataError, match=r"label: must be one of the card's classes \['no', 'yes'\], got 'maybe'"
+    ):
         card.respond([0.0, 0.0], "maybe")
-    with pytest.raises(oar.DataError, match="features: must have 2 features"):
+    with pytest.raises(oar.errors.DataError, match="features: must have 2 features"):
         card.respond([0.0], "no")
-    with pytest.raises(oar.DataError, match="features: must be finite"):
+    with pytest.raises(oar.errors.DataError, match="features: must be finite"):
         card.respond([0.0, np.nan], "no")
-    with pytest.raises(oar.DataError, match="budget: must be finite and ≥ 0"):
+    with pytest.raises(oar.errors.DataError, match="budget: must be finite and ≥ 0"):
         card.respond([0.0, 0.0], "no", budget=-1)
 
 
@@ -104,7 +106,7 @@ def test_respond_by_name():
     mine = card.respond(pd.Series({"b": 3.0, "a": 0.0}), 0)
     assert list(mine.index) == ["a", "b"]
     np.testing.assert_array_equal(mine.to_numpy(), card.respond({"a": 0.0, "b": 3.0}, 0))
-    with pytest.raises(oar.DataError, match="missing 'b'"):
+    with pytest.raises(oar.errors.DataError, match="missing 'b'"):
         card.respond({"a": 0.0, "c": 1.0}, 0)
 
 
@@ -127,21 +129,21 @@ def test_damaged_cards_are_refused(tmp_path, change, message):
     path = tmp_path / "plan.json"
     oar.collective(small(times=3)).plan.card().save(path)
     path.write_text(change(path.read_text()))
-    with pytest.raises(oar.StorageError, match=message):
-        oar.Card.load(path)
+    with pytest.raises(oar.errors.StorageError, match=message):
+        oar.results.Card.load(path)
 
 
 def test_missing_card_and_unwritable_place(tmp_path):
-    with pytest.raises(oar.StorageError, match="does not exist"):
-        oar.Card.load(tmp_path / "none.json")
+    with pytest.raises(oar.errors.StorageError, match="does not exist"):
+        oar.results.Card.load(tmp_path / "none.json")
     (tmp_path / "file").write_text("")
-    with pytest.raises(oar.StorageError, match="cannot write"):
+    with pytest.raises(oar.errors.StorageError, match="cannot write"):
         oar.collective(small(times=3)).plan.card().save(tmp_path / "file" / "plan.json")
 
 
 def test_labels_that_json_cannot_hold_are_refused_when_published(tmp_path):
     card = oar.collective(small([frozenset({1})] * 2 + [frozenset({2})] * 2, 3)).plan.card()
-    with pytest.raises(oar.DataError, match="a card can hold strings, numbers"):
+    with pytest.raises(oar.errors.DataError, match="a card can hold strings, numbers"):
         card.save(tmp_path / "plan.json")
     assert not list(tmp_path.iterdir())
 
@@ -159,7 +161,7 @@ def test_moves_where_people_differ_must_be_for_the_same_people():
     moves = plan.moves()
     assert moves[[0, 2]].any(axis=1).all()
     assert not moves[[1, 3]].any()
-    with pytest.raises(oar.DataError, match="must be the plan's own 4 people"):
+    with pytest.raises(oar.errors.DataError, match="must be the plan's own 4 people"):
         plan.moves([[9.0, 9.0]], ["no"])
 
 
@@ -174,7 +176,7 @@ def test_moves_where_people_differ_must_be_for_the_same_people():
     ],
 )
 def test_moves_refuse_bad_people(features, labels, message):
-    with pytest.raises(oar.DataError, match=message):
+    with pytest.raises(oar.errors.DataError, match=message):
         oar.collective(small()).plan.moves(features, labels)
 
 
@@ -193,6 +195,6 @@ def test_a_class_of_few_has_no_card(kind):
     people = oar.Population(features, np.where(np.arange(20) < 20 - size, "no", "yes"), weights)
     asked = oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0, 0.0], "yes"), oar.Perturb(0.5))
     with pytest.raises(
-        oar.DataError, match=r"at least 5 people who count alike .* in class 'yes'; merge small classes"
+        oar.errors.DataError, match=r"at least 5 people who count alike .* in class 'yes'; merge small classes"
     ):
         oar.collective(asked).plan.card()

@@ -76,7 +76,7 @@ def test_a_card_has_the_fewest_digits_and_an_audit_agrees(model, norm, monkeypat
     assert result.loss_before - worth.loss >= enough - 1e-9
     if first:
         monkeypatch.setattr("oar.plans.cards.publish.FEWEST_FIRST", rounding.FEWEST_FIRST[:first])
-        with pytest.raises(oar.DataError, match="would need more than"):
+        with pytest.raises(oar.errors.DataError, match="would need more than"):
             result.plan.card()
 
 
@@ -169,7 +169,7 @@ def test_a_level_of_one_is_named_nowhere_and_its_member_answers(tmp_path):
     card.save(tmp_path / "card.json")
     assert "astronaut" not in (tmp_path / "card.json").read_text()
     assert "astronaut" not in member_page(card)
-    card = oar.Card.load(tmp_path / "card.json")
+    card = oar.results.Card.load(tmp_path / "card.json")
     answer = card.respond(frame.drop(columns="ok").loc[3], frame.ok[3], keep="job")
     assert answer.before["job"] == answer.after["job"] == "astronaut"
     free = card.respond(frame.drop(columns="ok").loc[3], frame.ok[3])
@@ -188,7 +188,7 @@ def test_a_rule_that_names_a_level_of_one_leaves_no_card():
     frame = loans()
     frame.loc[3, "job"] = "astronaut"
     limits = oar.Limits(rules=["if job == 'astronaut' then income >= 1000"])
-    with pytest.raises(oar.DataError, match="names a level that fewer than 5 people have"):
+    with pytest.raises(oar.errors.DataError, match="names a level that fewer than 5 people have"):
         planned(frame, limits=limits).plan.card()
 
 

@@ -149,7 +149,7 @@ def test_where_the_goal_is_reached_with_room_to_spare_the_directions_lead():
 def test_moves_that_do_not_follow_from_the_signal_are_not_published():
     plan = oar.collective(iris_problem(Ridge(1e-2), 0.3), solver=BRISK).plan
     astray = dataclasses.replace(plan, signal=-plan.signal)
-    with pytest.raises(oar.DataError, match="does not determine its moves.*plan with a smaller budget"):
+    with pytest.raises(oar.errors.DataError, match="does not determine its moves.*plan with a smaller budget"):
         astray.card()
 
 
@@ -174,7 +174,7 @@ def test_one_shot_plans_and_other_signals():
         result = oar.collective(problem, solver=ProjectedGradient(max_steps=20), signal=signal)
         assert lost(result, result.plan.card()) < 0.1
     groups = oar.collective(problem, solver=ProjectedGradient(max_steps=2), signal="hypernetwork")
-    with pytest.raises(oar.DataError, match="not one pair .*signal='implicit'.*rows of plan.moves"):
+    with pytest.raises(oar.errors.DataError, match="not one pair .*signal='implicit'.*rows of plan.moves"):
         groups.plan.card()
 
 
@@ -187,9 +187,9 @@ def test_joint_plans_publish_the_members_part(tmp_path):
     np.testing.assert_array_equal(result.plan.followed(card).query_move, result.plan.query_move)
     assert abs(lost(result, card)) < 5e-3
     alone = oar.individual(iris_problem(SoftmaxRegression(1e-2), 0.1))
-    with pytest.raises(oar.DataError, match="only the query moves"):
+    with pytest.raises(oar.errors.DataError, match="only the query moves"):
         alone.plan.card()
-    with pytest.raises(oar.DataError, match="nobody moves"):
+    with pytest.raises(oar.errors.DataError, match="nobody moves"):
         oar.collective(iris_problem(SoftmaxRegression(1e-2), 0.0)).plan.card()
 
 
@@ -212,7 +212,7 @@ def test_there_and_back(tmp_path, model):
     goal = [1.0, -1.0] if model.regresses else 1
     card = solved(people, model, goal, budget=0.2, solver=SHORT).plan.card()
     card.save(tmp_path / "card.json")
-    loaded = oar.Card.load(tmp_path / "card.json")
+    loaded = oar.results.Card.load(tmp_path / "card.json")
     assert json.loads((tmp_path / "card.json").read_text())["version"] == 2
     for name in ("model", "norm", "budget", "goal", "participants", "classes", "features", "outputs"):
         assert getattr(loaded, name) == getattr(card, name)
@@ -250,14 +250,16 @@ def test_averages_over_few_people_are_not_published(model):
     """A class mean of one person is that person, moved; weights and soft labels can hide the same thing."""
     labels = np.array([0] * 20 + [1] * 20 + [2] * (FEWEST - 1))
     few = oar.Population(np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None], labels)
-    with pytest.raises(oar.DataError, match=f"at least {FEWEST} people .* got 4 in class 2; merge small classes"):
+    with pytest.raises(
+        oar.errors.DataError, match=f"at least {FEWEST} people .* got 4 in class 2; merge small classes"
+    ):
         solved(few, model, solver=SHORT).plan.card()
     weights = np.ones(60)
     weights[0] = 1e4  # nearly all of class 0's mean is one person's
-    with pytest.raises(oar.DataError, match="got 1 in class 0"):
+    with pytest.raises(oar.errors.DataError, match="got 1 in class 0"):
         solved(crowd(weights=weights), model, solver=SHORT).plan.card()
     assert solved(crowd(3 * FEWEST), model, solver=SHORT).plan.card().model == model.name
-    with pytest.raises(oar.DataError, match="got 4 in class 2"):  # a boundary of few people is theirs, too
+    with pytest.raises(oar.errors.DataError, match="got 4 in class 2"):  # a boundary of few people is theirs, too
         solved(few, SoftmaxRegression(0.1), solver=SHORT).plan.card()
 
 
@@ -301,7 +303,7 @@ def test_names_and_own_budgets():
     result = solved(oar.Population(frame, people.labels), budget=np.linspace(0.0, 0.5, 60))
     card = result.plan.card()
     assert card.budget is None
-    with pytest.raises(oar.DataError, match="no common budget, so give your own"):
+    with pytest.raises(oar.errors.DataError, match="no common budget, so give your own"):
         card.respond(frame.iloc[3], 0)
     mine = card.respond(frame.iloc[59][["c", "a", "b"]], 2, budget=0.5)
     assert list(mine.index) == list("abc")
@@ -317,14 +319,14 @@ def test_respond_refuses_what_it_cannot_know():
         ([0.5, 0.6, 0.2], "label: shares of classes must be ≥ 0 and add up to 1"),
         (["a", "b", "c"], "label: must be 3 shares"),
     ]:
-        with pytest.raises(oar.DataError, match=message):
+        with pytest.raises(oar.errors.DataError, match=message):
             card.respond([0.0, 0.0, 0.0], label)
-    with pytest.raises(oar.DataError, match="budget: must be at most the plan's own 0.3"):
+    with pytest.raises(oar.errors.DataError, match="budget: must be at most the plan's own 0.3"):
         card.respond([0.0, 0.0, 0.0], 1, budget=0.4)
     values = solved(crowd(labels=np.random.default_rng(0).normal(size=60)), Ridge(0.1), 2.0).plan.card()
     assert values.classes is None
     for label in ("much", [1.0, 2.0], np.nan):
-        with pytest.raises(oar.DataError, match=r"label: must be 1 (finite )?value\(s\), got"):
+        with pytest.raises(oar.errors.DataError, match=r"label: must be 1 (finite )?value\(s\), got"):
             values.respond([0.0, 0.0, 0.0], label)
     np.testing.assert_array_equal(values.respond([0.0, 0.0, 0.0], 1), values.respond([0.0, 0.0, 0.0], np.array([1.0])))
 
@@ -340,7 +342,7 @@ def test_models_made_of_functions_are_refused():
         convex=True,
     )
     for model in (own, PrototypeNetwork(jnp.tanh)):
-        with pytest.raises(oar.DataError, match="(function|more than a name).*rows of plan.moves"):
+        with pytest.raises(oar.errors.DataError, match="(function|more than a name).*rows of plan.moves"):
             solved(crowd(), model, solver=ProjectedGradient(max_steps=2)).plan.card()
 
 
@@ -351,7 +353,7 @@ def test_a_card_of_another_problem_is_refused():
         solved(crowd(), norm=np.inf, solver=ProjectedGradient(max_steps=20)).plan.card(),
         solved(crowd(), LinearSVM(0.1), solver=ProjectedGradient(max_steps=20)).plan.card(),
     ):
-        with pytest.raises(oar.DataError, match="card: must be for the plan's model, norm, classes"):
+        with pytest.raises(oar.errors.DataError, match="card: must be for the plan's model, norm, classes"):
             result.plan.followed(other)
 
 
@@ -389,8 +391,8 @@ def test_damaged_signal_cards_are_refused(tmp_path, change, message):
     path = tmp_path / "card.json"
     solved(crowd(), solver=SHORT).plan.card().save(path)
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    with pytest.raises(oar.StorageError, match=message):
-        oar.Card.load(path)
+    with pytest.raises(oar.errors.StorageError, match=message):
+        oar.results.Card.load(path)
 
 
 def test_linear_models_answer_without_jax(tmp_path):
@@ -403,8 +405,8 @@ def test_linear_models_answer_without_jax(tmp_path):
         card = oar.collective(problem, solver=oar.solvers.ProjectedGradient(max_steps=20)).plan.card()
         card.save(path)
         code = (
-            "import sys; sys.modules['jax'] = None\n"
-            f"import oar; print(*oar.Card.load({str(path)!r}).respond({people.features[4].tolist()}, 1).tolist())"
+            "import sys; sys.modules['jax'] = None\nfrom oar.results import Card\n"
+            f"print(*Card.load({str(path)!r}).respond({people.features[4].tolist()}, 1).tolist())"
         )
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         np.testing.assert_allclose([float(part) for part in said.split()], card.respond(people.features[4], 1))
@@ -424,7 +426,7 @@ def wild_card(model, budget, norm, seed=0):
     parameters, signal = rng.normal(0, 0.7, (2, parameter_count(model, 3, 3)))
     directions = np.zeros((3, 3))
     broadcast = Broadcast(model, parameters, signal, 1e-4)
-    return oar.Card(model.name, Norm.of(norm), budget, 1, "everyone", (0, 1, 2), None, directions, broadcast)
+    return oar.results.Card(model.name, Norm.of(norm), budget, 1, "everyone", (0, 1, 2), None, directions, broadcast)
 
 
 @pytest.mark.parametrize("model", ANSWERED, ids=lambda model: model.name)
@@ -439,11 +441,11 @@ def test_alone_and_among_others_everyone_finds_the_same_move(model, norm, monkey
 
 def test_what_is_no_person_is_refused_by_name():
     card = wild_card(ANSWERED[0], 1.0, 2)
-    with pytest.raises(oar.DataError, match="features: "):
+    with pytest.raises(oar.errors.DataError, match="features: "):
         card.respond("x", 0)
-    with pytest.raises(oar.DataError, match="label: must be one of the card's classes"):
+    with pytest.raises(oar.errors.DataError, match="label: must be one of the card's classes"):
         card.respond([0.0, 0.0, 0.0], "x")
-    with pytest.raises(oar.DataError, match="budget: "):
+    with pytest.raises(oar.errors.DataError, match="budget: "):
         card.respond([0.0, 0.0, 0.0], 0, budget="x")
 
 
@@ -461,9 +463,9 @@ def test_a_card_for_other_features_or_another_goal_is_refused(model):
     card = ours.card()
     assert ours.followed(card).each.any()
     assert ours.followed(dataclasses.replace(card, features=None)).each.any()
-    with pytest.raises(oar.DataError, match=r"card: must be for the plan's features \['a', 'b', 'c'\]"):
+    with pytest.raises(oar.errors.DataError, match=r"card: must be for the plan's features \['a', 'b', 'c'\]"):
         ours.followed(dataclasses.replace(card, features=("b", "a", "c")))
-    with pytest.raises(oar.DataError, match="card: must work towards the plan's goal"):
+    with pytest.raises(oar.errors.DataError, match="card: must work towards the plan's goal"):
         ours.followed(plan(named, 0.0).card())
     smaller = ours.followed(dataclasses.replace(card, budget=0.04))
     assert 0.039 < np.linalg.norm(smaller.each, axis=1).max() <= 0.04 * (1 + 1e-9)

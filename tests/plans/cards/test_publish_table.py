@@ -170,7 +170,7 @@ def test_members_at_home_keep_the_gain_and_every_limit(model, norm):
 def test_no_limit_is_ever_broken(world, seed):
     try:
         problem = world.problem(Scaled(SoftmaxRegression(1e-2)))
-    except oar.OptionError:  # two limits that contradict each other
+    except oar.errors.OptionError:  # two limits that contradict each other
         return
     shares = problem.people.class_rows() * (1.0 if world.weights is None else world.weights[:, None])
     assume((shares.sum(axis=0) ** 2 >= FEWEST * (shares**2).sum(axis=0)).all())  # there are no cards of tiny classes
@@ -283,7 +283,7 @@ def test_one_member_is_as_everyone_and_a_file_changes_nothing(model, tmp_path):
     problem = problem_of(model)
     plan, card = first_card(problem)
     card.save(tmp_path / "plan.json")
-    read = oar.Card.load(tmp_path / "plan.json")
+    read = oar.results.Card.load(tmp_path / "plan.json")
     everyone = plan.followed(card).each
     frame, _ = credit()
     labels = problem.people.class_rows()[:, 1]
@@ -300,7 +300,7 @@ def test_members_need_no_jax(tmp_path):
     card.save(tmp_path / "plan.json")
     code = (
         "import sys; sys.modules['jax'] = None; import oar; "
-        f"print(oar.Card.load({str(tmp_path / 'plan.json')!r}).respond({ME!r}, 'no'))"
+        f"print(oar.results.Card.load({str(tmp_path / 'plan.json')!r}).respond({ME!r}, 'no'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(card.respond(ME, "no"))
@@ -331,21 +331,21 @@ def test_answers_are_in_the_members_own_words():
 def test_what_members_may_not_ask_is_refused():
     _, card = first_card(problem_of(Scaled(SoftmaxRegression(1e-2))))
     row = credit()[0].iloc[0].to_dict()
-    with pytest.raises(oar.OARError, match="purpose"):
+    with pytest.raises(oar.errors.OARError, match="purpose"):
         card.respond(row, "yes", keep=["purposes"])
-    with pytest.raises(oar.OARError, match="at most the plan's own"):
+    with pytest.raises(oar.errors.OARError, match="at most the plan's own"):
         card.respond(row, "yes", budget=3.0)
-    with pytest.raises(oar.OARError, match="must have column 'age'"):
+    with pytest.raises(oar.errors.OARError, match="must have column 'age'"):
         card.respond({name: value for name, value in row.items() if name != "age"}, "yes")
-    with pytest.raises(oar.OARError, match="income.*must be"):
+    with pytest.raises(oar.errors.OARError, match="income.*must be"):
         card.respond(row | {"income": "much"}, "yes")
-    with pytest.raises(oar.OARError, match="must be one of"):
+    with pytest.raises(oar.errors.OARError, match="must be one of"):
         card.respond(row | {"purpose": "boat"}, "yes")
-    with pytest.raises(oar.OARError, match="classes"):
+    with pytest.raises(oar.errors.OARError, match="classes"):
         card.respond(row, "perhaps")
     people = oar.Population(np.arange(10.0)[:, None], ["no"] * 5 + ["yes"] * 5)
     result = oar.collective(oar.Problem(people, oar.NearestCentroid(), oar.Query([4.0], "yes"), oar.Perturb(0.5)))
-    with pytest.raises(oar.OARError, match="keep: must be among the card's features"):
+    with pytest.raises(oar.errors.OARError, match="keep: must be among the card's features"):
         result.plan.card().respond([1.0], "no", keep=["x"])
     assert result.plan.card().respond([1.0], "no", keep=[0]) == [0.0]
 
@@ -407,21 +407,21 @@ def test_nobody_can_be_found_on_a_card(model, tmp_path):
 
 def test_what_would_reveal_somebody_is_refused():
     plausible = problem_of(Scaled(SoftmaxRegression(1e-2)), limits=dataclasses.replace(LIMITS, plausible=0.9))
-    with pytest.raises(oar.OARError, match="plausible"):
+    with pytest.raises(oar.errors.OARError, match="plausible"):
         first_card(plausible)
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.5], "label": ["no", "yes", "no", "yes"]})
     few = oar.Problem(
         oar.Population.from_frame(frame, "label"), SoftmaxRegression(), oar.Query({"a": 1.5}, "yes"), oar.Perturb(1.0)
     )
-    with pytest.raises(oar.OARError, match="at least 5 people"):
+    with pytest.raises(oar.errors.OARError, match="at least 5 people"):
         first_card(few)
     frame = pd.DataFrame({"a": np.arange(12.0) ** 1.1, "label": ["no"] * 9 + ["yes"] * 3})
     people = oar.Population.from_frame(frame, "label")
     for model in (oar.NearestCentroid(), Scaled(GaussianNaiveBayes(1e-3))):
-        with pytest.raises(oar.OARError, match="class 'yes'"):
+        with pytest.raises(oar.errors.OARError, match="class 'yes'"):
             first_card(oar.Problem(people, model, oar.Query({"a": 1.5}, "yes"), oar.Perturb(1.0)))
     lonely = oar.collective(problem_of(Scaled(SoftmaxRegression(1e-2)), budget=0.0))
-    with pytest.raises(oar.OARError, match="nobody moves"):
+    with pytest.raises(oar.errors.OARError, match="nobody moves"):
         lonely.plan.card()
 
 
@@ -479,7 +479,7 @@ def test_damaged_cards_are_refused(path, to, message, written, tmp_path):
     content = json.loads(written[0].read_text())
     (tmp_path / "bad.json").write_text(json.dumps(changed(content, *path, to=to)))
     with pytest.raises(oar.errors.StorageError, match=f"damaged.*({message})"):
-        oar.Card.load(tmp_path / "bad.json")
+        oar.results.Card.load(tmp_path / "bad.json")
 
 
 def test_cards_that_lack_something_are_refused(written, tmp_path):
@@ -488,28 +488,28 @@ def test_cards_that_lack_something_are_refused(written, tmp_path):
     for name in content:
         path.write_text(json.dumps({key: value for key, value in content.items() if key != name}))
         if name in ("oar", "digits", "usual"):
-            oar.Card.load(path)
+            oar.results.Card.load(path)
             continue
         with pytest.raises(oar.errors.StorageError):
-            oar.Card.load(path)
+            oar.results.Card.load(path)
     for end in (0, 10, len(text) // 2, len(text) - 3):
         path.write_text(text[:end])
         with pytest.raises(oar.errors.StorageError, match="damaged or truncated"):
-            oar.Card.load(path)
+            oar.results.Card.load(path)
     path.write_text(json.dumps(content | {"version": 9}))
     with pytest.raises(oar.errors.StorageError, match="version 9"):
-        oar.Card.load(path)
+        oar.results.Card.load(path)
 
 
 def test_cards_for_other_columns_are_refused(written):
     plan = written[1]
-    card = oar.Card.load(written[0])
+    card = oar.results.Card.load(written[0])
     frame, score = credit()
     other = frame.rename(columns={"months": "weeks"}).assign(outcome=np.where(score > 3.5, "yes", "no"))
     people = oar.Population.from_frame(other, "outcome")
     query = oar.Query(other.drop(columns="outcome").iloc[4], "yes")
     problem = oar.Problem(people, Scaled(SoftmaxRegression(1e-2)), query, oar.Perturb(0.5))
-    with pytest.raises(oar.OARError, match="columns, kinds and levels"):
+    with pytest.raises(oar.errors.OARError, match="columns, kinds and levels"):
         MemberPlan(problem, plan.query_move, plan.each).followed(card)
     schema = people_schema = plan.problem.people.schema
     assert people_schema is not None
@@ -519,7 +519,7 @@ def test_cards_for_other_columns_are_refused(written):
         schema=schema.replace("age", kind="number"),
     )
     problem = oar.Problem(wider, Scaled(SoftmaxRegression(1e-2)), oar.Query(frame.iloc[4], "yes"), oar.Perturb(0.5))
-    with pytest.raises(oar.OARError, match="kinds and levels"):
+    with pytest.raises(oar.errors.OARError, match="kinds and levels"):
         MemberPlan(problem, plan.query_move, plan.each).followed(card)
 
 
@@ -531,7 +531,7 @@ def test_several_budgets_and_only_some_members():
     plan, card = first_card(problem)
     assert card.budget is None
     assert card.participants == "selected"
-    with pytest.raises(oar.OARError, match="no common budget"):
+    with pytest.raises(oar.errors.OARError, match="no common budget"):
         card.respond(frame.iloc[0], "yes")
     assert card.respond(frame.iloc[0], "yes", budget=0.5).cost <= 0.5 * (1 + 1e-9)
     followed = plan.followed(card)

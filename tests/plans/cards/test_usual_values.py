@@ -75,16 +75,16 @@ def test_members_are_asked_back(card):
 
 def test_a_card_file_has_the_ranges_and_an_earlier_one_has_none(card, tmp_path):
     card.save(tmp_path / "plan.json")
-    again = oar.Card.load(tmp_path / "plan.json")
+    again = oar.results.Card.load(tmp_path / "plan.json")
     assert again.usual == card.usual
     assert again.doubts(row(age=450)) == card.doubts(row(age=450))
     for usual, good in ((None, True), ([None], False), ([[1, 0]] * 20, False), ([["a", 1]] * 20, False)):
         (tmp_path / "other.json").write_text(json.dumps(as_json(card) | {"usual": usual}))
         if good:
-            assert oar.Card.load(tmp_path / "other.json").doubts(row(age=450)) == []
+            assert oar.results.Card.load(tmp_path / "other.json").doubts(row(age=450)) == []
         else:
-            with pytest.raises(oar.StorageError, match="usual"):
-                oar.Card.load(tmp_path / "other.json")
+            with pytest.raises(oar.errors.StorageError, match="usual"):
+                oar.results.Card.load(tmp_path / "other.json")
 
 
 def test_plain_features_have_ranges_too():

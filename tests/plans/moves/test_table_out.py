@@ -73,7 +73,7 @@ def test_plain_features_have_no_table():
     people = oar.Population(np.random.default_rng(0).normal(size=(10, 2)), np.arange(10) % 2)
     result = oar.collective(oar.Problem(people, oar.NearestCentroid(), oar.Query([0.0, 0.0], 1), oar.Perturb(0.1)))
     for out in (result.plan.table, result.plan.changes, result.plan.query_row):
-        with pytest.raises(oar.DataError, match="no schema"):
+        with pytest.raises(oar.errors.DataError, match="no schema"):
             out()
 
 

@@ -29,7 +29,7 @@ def test_moves_by_round_and_of_everyone(late):
     assert table["effort"].to_numpy() == pytest.approx(BUDGET)
     assert repr(plan) == "OnlinePlan(3 rounds; 6 rows move (by round 2: 6))"
     for wrong in (3, -1, 1.0, True):
-        with pytest.raises(oar.DataError, match="round"):
+        with pytest.raises(oar.errors.DataError, match="round"):
             plan.moves(wrong)
     plan.moves()[:] = 9.0
     assert plan.each.max() < 9
@@ -51,18 +51,18 @@ def test_frames_come_back_as_frames():
 def test_a_plan_is_kept_in_a_file_for_its_own_problem(late, tmp_path):
     path = tmp_path / "plan.npz"
     late.plan.save(path)
-    again = oar.OnlinePlan.load(path, late.problem)
+    again = oar.online.OnlinePlan.load(path, late.problem)
     np.testing.assert_array_equal(again.each, late.plan.each)
     assert oar.audit(again).loss == late.loss
     for changes in ({"shared": True, "query": (0.6, 0.4)}, {"shared": 0.3}):
         other = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6), **changes)
-        with pytest.raises(oar.DataError, match="must be the one that the plan"):
-            oar.OnlinePlan.load(path, other)
-    with pytest.raises(oar.StorageError, match="does not exist"):
-        oar.OnlinePlan.load(tmp_path / "none.npz", late.problem)
+        with pytest.raises(oar.errors.DataError, match="must be the one that the plan"):
+            oar.online.OnlinePlan.load(path, other)
+    with pytest.raises(oar.errors.StorageError, match="does not exist"):
+        oar.online.OnlinePlan.load(tmp_path / "none.npz", late.problem)
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
-    with pytest.raises(oar.StorageError, match="no plan over time"):
-        oar.OnlinePlan.load(tmp_path / "other.npz", late.problem)
+    with pytest.raises(oar.errors.StorageError, match="no plan over time"):
+        oar.online.OnlinePlan.load(tmp_path / "other.npz", late.problem)
 
 
 def test_a_plan_for_other_settings_is_refused(tmp_path):
@@ -78,8 +78,8 @@ def test_a_plan_for_other_settings_is_refused(tmp_path):
         return OnlineProblem(stream, model, rule, oar.Query([0.9], "yes", **asked), action, shared=shared, start=start)
 
     path = tmp_path / "plan.npz"
-    oar.OnlinePlan(made(), np.zeros((4, 1))).save(path)
-    oar.OnlinePlan.load(path, made())
+    oar.online.OnlinePlan(made(), np.zeros((4, 1))).save(path)
+    oar.online.OnlinePlan.load(path, made())
     for other in (
         {"weights": [1.0, 1.0, 2.0, 1.0]},
         {"rule": ExponentialMeans(0.5)},
@@ -93,8 +93,8 @@ def test_a_plan_for_other_settings_is_refused(tmp_path):
         {"shared": True},
         {"probability": 0.6},
     ):
-        with pytest.raises(oar.DataError, match="with other people, model, rule, query, goal or limits"):
-            oar.OnlinePlan.load(path, made(**other))
+        with pytest.raises(oar.errors.DataError, match="with other people, model, rule, query, goal or limits"):
+            oar.online.OnlinePlan.load(path, made(**other))
 
 
 def test_a_plan_for_a_goal_that_differs_in_a_late_digit_is_refused(tmp_path):
@@ -104,16 +104,16 @@ def test_a_plan_for_a_goal_that_differs_in_a_late_digit_is_refused(tmp_path):
         OnlineProblem(stream, Ridge(), FineTune(0.1), oar.Query([0.9], goal, within=0.1), oar.Perturb(0.4))
         for goal in (1_000_001.0, 1_000_004.0)
     )
-    oar.OnlinePlan(one, np.zeros((4, 1))).save(tmp_path / "plan.npz")
-    with pytest.raises(oar.DataError, match="with other people, model, rule, query, goal or limits"):
-        oar.OnlinePlan.load(tmp_path / "plan.npz", other)
+    oar.online.OnlinePlan(one, np.zeros((4, 1))).save(tmp_path / "plan.npz")
+    with pytest.raises(oar.errors.DataError, match="with other people, model, rule, query, goal or limits"):
+        oar.online.OnlinePlan.load(tmp_path / "plan.npz", other)
 
 
 def test_signals_are_kept_too(tmp_path):
     problem = three_rounds(oar.NearestCentroid(), ExponentialMeans(0.6))
     plan = oar.collective(problem, solver="one-shot").plan
     plan.save(tmp_path / "plan.npz")
-    again = oar.OnlinePlan.load(tmp_path / "plan.npz", problem)
+    again = oar.online.OnlinePlan.load(tmp_path / "plan.npz", problem)
     assert len(again.signals) == 3
     for pairs, kept in zip(plan.signals, again.signals, strict=True):
         np.testing.assert_array_equal(pairs, kept)
@@ -121,8 +121,8 @@ def test_signals_are_kept_too(tmp_path):
 
 def test_moves_for_other_people_are_refused(late):
     for wrong in (np.zeros((17, 2)), np.zeros((18, 3)), "moves"):
-        with pytest.raises(oar.DataError, match="each"):
-            oar.OnlinePlan(late.problem, wrong)
+        with pytest.raises(oar.errors.DataError, match="each"):
+            oar.online.OnlinePlan(late.problem, wrong)
 
 
 def test_a_result_tells_what_the_replay_found(late):
@@ -166,6 +166,8 @@ def test_statuses_and_explanations():
     )
     assert early.status == "stopped early"
     assert "max_steps" in early.explanation
-    broken = oar.OnlineResult(early.problem, early.proposal, oar.audit(oar.OnlinePlan(early.problem, np.ones((24, 2)))))
+    broken = oar.online.OnlineResult(
+        early.problem, early.proposal, oar.audit(oar.online.OnlinePlan(early.problem, np.ones((24, 2))))
+    )
     assert broken.status == "refused"
     assert "limit 0.4" in broken.explanation

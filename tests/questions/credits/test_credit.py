@@ -42,12 +42,12 @@ def one_shot(asked):
 def test_the_first_order_adds_up_and_is_each_ones_own_slope(model):
     asked = problem(model)
     result = one_shot(asked)
-    found = oar.credit(result)
+    found = oar.questions.credit(result)
     assert abs(found.unexplained) <= 1e-3 * abs(found.fall)
     assert found.credits.sum() == pytest.approx(found.fall, rel=1e-3)
     assert (found.members == np.flatnonzero(result.plan.moves().any(axis=1))).all()
     tiny = made(asked, 1e-5 * result.plan.moves())
-    found = oar.credit(tiny)
+    found = oar.questions.credit(tiny)
     for place in (0, 7):
         alone = np.zeros_like(tiny.plan.each)
         alone[found.members[place]] = tiny.plan.each[found.members[place]]
@@ -71,21 +71,21 @@ def test_shapley_is_the_mean_over_all_orders(model):
     for order in permutations(range(5)):
         for place, person in enumerate(order):
             expected[person] += (loss(frozenset(order[:place])) - loss(frozenset(order[: place + 1]))) / 120
-    found = oar.credit(result, "shapley")
+    found = oar.questions.credit(result, "shapley")
     assert found.credits == pytest.approx(expected, rel=1e-6, abs=1e-9)
     assert (found.errors == 0).all()
     assert found.refits == 32
     assert found.unexplained == pytest.approx(0, abs=1e-8)
-    drawn = oar.credit(result, "shapley", draws=30, seed=3)
+    drawn = oar.questions.credit(result, "shapley", draws=30, seed=3)
     assert drawn.credits.sum() == pytest.approx(found.fall, abs=1e-8)
     assert (drawn.errors > 0).any()
     assert (np.abs(drawn.credits - expected) <= 5 * drawn.errors + 1e-9).all()
-    assert (drawn.credits == oar.credit(result, "shapley", draws=30, seed=3).credits).all()
+    assert (drawn.credits == oar.questions.credit(result, "shapley", draws=30, seed=3).credits).all()
 
 
 def test_standard_errors_are_those_of_repeated_draws():
     result = one_shot(problem(oar.NearestCentroid(), size=12, actors=10, budget=4.0))
-    several = [oar.credit(result, "shapley", draws=20, seed=seed) for seed in range(40)]
+    several = [oar.questions.credit(result, "shapley", draws=20, seed=seed) for seed in range(40)]
     spread = np.std([found.credits for found in several], axis=0, ddof=1)
     said = np.sqrt(np.mean([found.errors**2 for found in several], axis=0))
     assert said == pytest.approx(spread, rel=0.5, abs=1e-9)
@@ -102,7 +102,7 @@ def test_twins_share_alike_and_who_weighs_nothing_gets_nothing(model, method):
     each[:6] = 0.3 * rng.normal(size=(6, 2))
     each[1] = each[0]
     asked = oar.Problem(oar.Population(features, labels, weights), model, oar.Query([0.1, 0.2], 1), oar.Perturb(5.0))
-    found = oar.credit(made(asked, each), method)
+    found = oar.questions.credit(made(asked, each), method)
     assert found.members.tolist() == [0, 1, 2, 3, 4, 5]
     assert found.credits[0] == pytest.approx(found.credits[1], rel=1e-6)
     assert found.credits[4] == pytest.approx(0, abs=1e-9)
@@ -113,7 +113,7 @@ def test_twins_share_alike_and_who_weighs_nothing_gets_nothing(model, method):
 def test_what_the_querys_own_move_does_is_its_own(model):
     asked = problem(model, actors=4)
     result = oar.joint(asked)
-    found, all_orders = oar.credit(result), oar.credit(result, "shapley")
+    found, all_orders = oar.questions.credit(result), oar.questions.credit(result, "shapley")
     assert found.query > 0
     assert found.query + found.credits.sum() == pytest.approx(found.fall, rel=1e-3)
     assert all_orders.query + all_orders.credits.sum() == pytest.approx(found.fall, rel=1e-6)
@@ -123,11 +123,11 @@ def test_what_the_querys_own_move_does_is_its_own(model):
 @pytest.mark.parametrize("action", [oar.Relabel(most=3), oar.Withhold(most=3)], ids=["labels", "strike"])
 def test_labels_and_strikes_are_shared_out_by_shapley_alone(action):
     result = oar.collective(replace(problem(SOFTMAX), action=action))
-    found = oar.credit(result, "shapley")
+    found = oar.questions.credit(result, "shapley")
     assert found.members.size == 3
     assert found.credits.sum() == pytest.approx(found.fall, abs=1e-8)
-    with pytest.raises(oar.OptionError, match="use method='shapley'"):
-        oar.credit(result)
+    with pytest.raises(oar.errors.OptionError, match="use method='shapley'"):
+        oar.questions.credit(result)
 
 
 def test_groups_add_up():
@@ -139,7 +139,7 @@ def test_groups_add_up():
     people = oar.Population.from_frame(frame, "good")
     asked = oar.Problem(people, Scaled(SOFTMAX), oar.Query({"income": 1.5, "home": "rent"}, "yes"), oar.Perturb(0.7))
     result = oar.collective(asked, solver="one-shot")
-    found = oar.credit(result)
+    found = oar.questions.credit(result)
     for groups in ("home", "income", "good", ["home", "good"], frame["home"], frame["home"].to_numpy()):
         by = found.by(groups)
         assert by["people"].sum() == 40
@@ -150,14 +150,14 @@ def test_groups_add_up():
     assert list(found.by("home").index) == ["own", "rent"]
     assert len(found.by("income")) == 4
     assert set(found.frame()["person"]) <= set(range(100, 140))
-    with pytest.raises(oar.OptionError, match="groups"):
+    with pytest.raises(oar.errors.OptionError, match="groups"):
         found.by("hime")
-    with pytest.raises(oar.DataError, match="groups: must be a column's name"):
+    with pytest.raises(oar.errors.DataError, match="groups: must be a column's name"):
         found.by(np.zeros(3))
 
 
 def test_it_can_be_read():
-    found = oar.credit(one_shot(problem(SOFTMAX)))
+    found = oar.questions.credit(one_shot(problem(SOFTMAX)))
     frame = found.frame()
     assert list(frame.columns) == ["person", "credit", "share", "error"]
     assert frame["credit"].is_monotonic_decreasing
@@ -168,17 +168,17 @@ def test_it_can_be_read():
 
 def test_what_cannot_be_is_refused():
     result = one_shot(problem(oar.NearestCentroid(), size=80))
-    with pytest.raises(oar.DataError, match="at most 50 who act, got 80"):
-        oar.credit(result, "shapley")
-    with pytest.raises(oar.OptionError, match="draws: is for method='shapley'"):
-        oar.credit(result, draws=10)
-    with pytest.raises(oar.OptionError, match="draws: must be a whole number of at least 4"):
-        oar.credit(result, "shapley", draws=2)
-    with pytest.raises(oar.OptionError, match="method"):
-        oar.credit(result, "shapely")
-    with pytest.raises(oar.DataError, match="result: must be"):
-        oar.credit(result.plan)
-    with pytest.raises(oar.DataError, match="no member does anything"):
-        oar.credit(oar.collective(problem(oar.NearestCentroid(), budget=0.0)))
-    with pytest.raises(oar.DataError, match="no names of columns"):
-        oar.credit(result).by("age")
+    with pytest.raises(oar.errors.DataError, match="at most 50 who act, got 80"):
+        oar.questions.credit(result, "shapley")
+    with pytest.raises(oar.errors.OptionError, match="draws: is for method='shapley'"):
+        oar.questions.credit(result, draws=10)
+    with pytest.raises(oar.errors.OptionError, match="draws: must be a whole number of at least 4"):
+        oar.questions.credit(result, "shapley", draws=2)
+    with pytest.raises(oar.errors.OptionError, match="method"):
+        oar.questions.credit(result, "shapely")
+    with pytest.raises(oar.errors.DataError, match="result: must be"):
+        oar.questions.credit(result.plan)
+    with pytest.raises(oar.errors.DataError, match="no member does anything"):
+        oar.questions.credit(oar.collective(problem(oar.NearestCentroid(), budget=0.0)))
+    with pytest.raises(oar.errors.DataError, match="no names of columns"):
+        oar.questions.credit(result).by("age")

@@ -42,7 +42,7 @@ def solved(asked):
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_predictions_are_those_of_the_audits_witnesses(model):
     result = solved(problem(model))
-    people, found = result.problem.people, oar.collateral(result)
+    people, found = result.problem.people, oar.questions.collateral(result)
     moved = people.features + result.plan.moves()
     some = np.random.default_rng(2).choice(people.size, 40, replace=False)
     for features, rows, said in ((people.features, people.features, found.before), (moved, moved, found.after)):
@@ -68,7 +68,7 @@ def test_counts_are_those_of_scikit_learn():
         for move in (0.0, moves)
     ]
     before, after = (fit.predict(people.features) for fit in fits)
-    found, still = oar.collateral(result), ~moves.any(axis=1)
+    found, still = oar.questions.collateral(result), ~moves.any(axis=1)
     assert found.bystanders.people == still.sum()
     assert found.bystanders.changed == (before != after)[still].sum()
     assert found.bystanders.towards == ((before != 1) & (after == 1))[still].sum()
@@ -91,7 +91,7 @@ def test_counts_are_those_of_scikit_learn():
     assert frame["after"].tolist() == after[frame["person"].astype(int)].tolist()
     assert (frame["effect"] == "towards").sum() == found.bystanders.towards
     others = solved_people(50)
-    outside = oar.collateral(result, held_out=others)
+    outside = oar.questions.collateral(result, held_out=others)
     for fit, score in zip(fits, (outside.held_out_before, outside.held_out_after), strict=True):
         assert score == pytest.approx(fit.score(others.features, others.labels))
 
@@ -106,14 +106,14 @@ def test_nearest_centroid_too():
     result = solved(replace(asked, people=oar.Population(asked.people.features, asked.people.labels)))
     people, moves = result.problem.people, result.plan.moves()
     before, after = (SklearnCentroid().fit(people.features + move, people.labels) for move in (0.0, moves))
-    found = oar.collateral(result)
+    found = oar.questions.collateral(result)
     assert (found.before == before.predict(people.features)).all()
     assert (found.after == after.predict(people.features + moves)).all()
 
 
 def test_values_have_a_mean_change_and_quantiles():
     result = solved(problem(Ridge(l2=0.1)))
-    found = oar.collateral(result, groups=np.arange(120) % 2, held_out=result.problem.people)
+    found = oar.questions.collateral(result, groups=np.arange(120) % 2, held_out=result.problem.people)
     changes = (found.after - found.before)[~found.acts, 0]
     assert found.change[0]["mean"] == pytest.approx(changes.mean())
     assert found.change[0]["95%"] == pytest.approx(np.quantile(changes, 0.95))
@@ -128,16 +128,16 @@ def test_values_have_a_mean_change_and_quantiles():
     assert (found.held_out_before, found.held_out_after) == pytest.approx((found.own_before, found.own_after))
     assert (found.by_group["mean change"] * found.by_group["bystanders"]).sum() == pytest.approx(changes.sum())
     assert len(found.frame()) == found.bystanders.changed
-    with pytest.raises(oar.DataError, match="use `change`"):
+    with pytest.raises(oar.errors.DataError, match="use `change`"):
         _ = found.table
-    with pytest.raises(oar.DataError, match="use `table`"):
-        _ = oar.collateral(solved(problem(SOFTMAX))).change
+    with pytest.raises(oar.errors.DataError, match="use `table`"):
+        _ = oar.questions.collateral(solved(problem(SOFTMAX))).change
 
 
 def test_who_is_relabelled_or_leaves_is_no_bystander():
     asked = problem(SOFTMAX, classes=2)
     result = oar.collective(replace(asked, action=[oar.Relabel(most=3), oar.Withhold(most=4)]))
-    found = oar.collateral(result)
+    found = oar.questions.collateral(result)
     assert found.bystanders.people == 120 - (result.audit.relabelled + result.audit.leavers)
     assert found.actors.people == 7
 
@@ -158,7 +158,7 @@ def table():
 
 def test_groups_and_held_out_people_of_a_table():
     result, train, test = table()
-    found = oar.collateral(result, held_out=test, groups="sex")
+    found = oar.questions.collateral(result, held_out=test, groups="sex")
     by = found.by_group
     assert list(by.index) == ["f", "m"]
     assert by["bystanders"].sum() == found.bystanders.people
@@ -169,7 +169,7 @@ def test_groups_and_held_out_people_of_a_table():
     assert by.loc["f", "changed"] == (effects[women] != "none").sum()
     assert by.loc["f", "share"] == pytest.approx((effects[women] != "none").mean())
     schema = result.problem.people.schema
-    again = oar.collateral(
+    again = oar.questions.collateral(
         result, held_out=oar.Population.from_frame(test, "good", schema=schema), groups=["sex", "home"]
     )
     assert again.held_out_before == found.held_out_before
@@ -186,7 +186,7 @@ def test_people_whose_group_is_missing_are_counted(numbers):
     result, train, _ = table()
     group = train["income"].copy() if numbers else train["sex"].copy()
     group.iloc[50:60] = None
-    found = oar.collateral(result, groups=group)
+    found = oar.questions.collateral(result, groups=group)
     assert found.by_group["bystanders"].sum() == found.bystanders.people
     assert found.by_group.loc["missing", "bystanders"] == (~found.acts[50:60]).sum() > 0
 
@@ -202,19 +202,19 @@ def test_what_does_not_fit_is_refused():
         (solved_people(10), "held_out: must have the people's 5 features"),
         ([1, 2], "held_out: must be an oar.Population"),
     ):
-        with pytest.raises(oar.OARError, match=words):
-            oar.collateral(result, held_out=wrong)
-    with pytest.raises(oar.OptionError, match="groups"):
-        oar.collateral(result, groups="gender")
-    with pytest.raises(oar.DataError, match="result: must be"):
-        oar.collateral(result.plan)
-    with pytest.raises(oar.DataError, match="must be an oar.Population where the people are no table"):
-        oar.collateral(solved(problem(SOFTMAX)), held_out=test)
+        with pytest.raises(oar.errors.OARError, match=words):
+            oar.questions.collateral(result, held_out=wrong)
+    with pytest.raises(oar.errors.OptionError, match="groups"):
+        oar.questions.collateral(result, groups="gender")
+    with pytest.raises(oar.errors.DataError, match="result: must be"):
+        oar.questions.collateral(result.plan)
+    with pytest.raises(oar.errors.DataError, match="must be an oar.Population where the people are no table"):
+        oar.questions.collateral(solved(problem(SOFTMAX)), held_out=test)
 
 
 def test_harm_is_told_first_and_with_what_limits_it():
     result = solved(problem(SOFTMAX, classes=2))
-    found = oar.collateral(result)
+    found = oar.questions.collateral(result)
     losing = replace(found, actors=PredictionChanges(60, 8, 1, 7), bystanders=PredictionChanges(60, 0, 0, 0))
     assert losing.harms
     assert losing.told == (
@@ -234,7 +234,7 @@ def test_harm_is_told_first_and_with_what_limits_it():
 def test_who_asks_is_neither_actor_nor_bystander():
     asked = problem(SOFTMAX)
     asking = replace(asked, query=oar.Query(oar.Members([0, 1, 119], stay=True), 1))
-    found = oar.collateral(solved(asking))
+    found = oar.questions.collateral(solved(asking))
     assert not found.acts[[0, 1, 119]].any()
     assert not found.stays[[0, 1, 119]].any()
     assert found.everyone.people == found.actors.people + found.bystanders.people == 117

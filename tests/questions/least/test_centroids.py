@@ -34,7 +34,7 @@ def test_minimal_budget_is_where_the_oracle_flips(seed):
     def margin(scale):
         return oracle_margin(oracle_distances(world, scale * radii), world.goal)
 
-    if answer.status is oar.Status.IMPOSSIBLE:
+    if answer.status is oar.results.Status.IMPOSSIBLE:
         assert answer.value == math.inf
         assert margin(1e9) <= 1e-6
         return
@@ -50,7 +50,7 @@ def test_minimal_budget_is_where_the_audit_flips(seed):
     world = random_world(seed)
     problem = world.problem(budget=1.0)
     answer = oar.minimal_budget(problem)
-    if answer.status is oar.Status.IMPOSSIBLE:
+    if answer.status is oar.results.Status.IMPOSSIBLE:
         assert not oar.collective(world.problem(budget=1e6)).success
         return
     assert answer.result.success
@@ -74,7 +74,7 @@ def test_minimal_budget_by_hand():
     answer = oar.minimal_budget(line())
     assert float(answer) == 1.0  # d_g = 3, d_c = 1
     assert answer.binding == "no"
-    assert answer.status is oar.Status.ACHIEVED
+    assert answer.status is oar.results.Status.ACHIEVED
     assert answer.exact
     assert answer.value * (1 - 1e-6) <= answer.at_least < answer.value  # audits let a billionth more pass
     assert oar.minimal_budget(line(participants=np.array([False, True]))).value == 2.0
@@ -84,19 +84,19 @@ def test_minimal_budget_by_hand():
 def test_minimal_budget_when_the_goal_is_there_already():
     answer = oar.minimal_budget(line(query=3.5))
     assert answer.value == 0
-    assert answer.status is oar.Status.ALREADY
+    assert answer.status is oar.results.Status.ALREADY
 
 
 def test_minimal_budget_impossible_with_the_reason():
     nobody = oar.minimal_budget(line(participants=np.array([False, False])))
     assert nobody.value == math.inf
-    assert nobody.status is oar.Status.IMPOSSIBLE
+    assert nobody.status is oar.results.Status.IMPOSSIBLE
     assert "nobody of the goal class 'yes'" in nobody.explanation
     on_centroid = oar.minimal_budget(line(query=0.0, participants=np.array([False, True])))
     assert on_centroid.value == math.inf
     assert "the query lies on the centroid of class 'no'" in on_centroid.explanation
     zero = oar.minimal_budget(line(budget=np.array([0.0, 0.0])))
-    assert zero.status is oar.Status.IMPOSSIBLE
+    assert zero.status is oar.results.Status.IMPOSSIBLE
 
 
 @given(seeds)
@@ -108,7 +108,7 @@ def test_minimal_coalition_is_the_smallest_of_all_subsets(seed):
     assert answer.size == expected
     assert answer.exact
     if expected is None:
-        assert answer.status is oar.Status.IMPOSSIBLE
+        assert answer.status is oar.results.Status.IMPOSSIBLE
         assert answer.result is None
     else:
         assert answer.result.success
@@ -147,7 +147,7 @@ def test_minimal_coalition_counts_a_tie_as_not_enough():
 
 def test_minimal_coalition_impossible_says_what_would_be_enough():
     answer = oar.minimal_coalition(line(budget=0.5))
-    assert answer.status is oar.Status.IMPOSSIBLE
+    assert answer.status is oar.results.Status.IMPOSSIBLE
     assert "2 times the budget" in answer.explanation
     with pytest.raises(ValueError, match="no coalition suffices"):
         int(answer)
@@ -156,7 +156,7 @@ def test_minimal_coalition_impossible_says_what_would_be_enough():
 def test_minimal_coalition_of_nobody():
     answer = oar.minimal_coalition(line(query=3.5))
     assert answer.size == 0
-    assert answer.status is oar.Status.ALREADY
+    assert answer.status is oar.results.Status.ALREADY
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -173,7 +173,7 @@ def test_break_even_is_where_the_losses_meet(norm, seed):
         return oracle_loss(oracle_distances(world, share * radii), world.goal)
 
     if answer.share is None:
-        assert answer.status is oar.Status.IMPOSSIBLE
+        assert answer.status is oar.results.Status.IMPOSSIBLE
         assert loss(1.0) > alone
     elif answer.share > 0:
         assert loss(answer.share) == pytest.approx(alone, rel=1e-7, abs=1e-9)
@@ -199,7 +199,7 @@ def test_break_even_with_everyone_is_at_most_one():
 
 def test_break_even_impossible():
     answer = oar.break_even(line(participants=np.array([True, False])))
-    assert answer.status is oar.Status.IMPOSSIBLE
+    assert answer.status is oar.results.Status.IMPOSSIBLE
     assert "Let more members take part" in answer.explanation
     with pytest.raises(ValueError, match="no break-even"):
         float(answer)

@@ -28,10 +28,15 @@ def test_on_a_table_all_three_are_found_and_audited(model):
 def test_on_random_tables_nothing_breaks_a_limit_or_what_is_proved(world):
     problem = world.problem(oar.SoftmaxRegression(l2=0.5), budget=1.0)
     answer = oar.minimal_budget(problem, tolerance=0.2)
-    assert answer.status in (oar.Status.ACHIEVED, oar.Status.ALREADY, oar.Status.IMPOSSIBLE, oar.Status.NOT_FOUND)
-    if answer.status is oar.Status.ACHIEVED:
+    assert answer.status in (
+        oar.results.Status.ACHIEVED,
+        oar.results.Status.ALREADY,
+        oar.results.Status.IMPOSSIBLE,
+        oar.results.Status.NOT_FOUND,
+    )
+    if answer.status is oar.results.Status.ACHIEVED:
         world.budget = answer.value
         assert world.broken(answer.result) == []
         assert answer.at_least <= answer.value
-    if answer.status is oar.Status.IMPOSSIBLE:
+    if answer.status is oar.results.Status.IMPOSSIBLE:
         assert not oar.collective(problem.with_action(budget=1e3)).success

@@ -40,7 +40,7 @@ def test_budgets_that_differ_are_multiplied():
 def test_what_is_proved_is_below_what_is_found(model):
     problem = two_groups(3, model)
     budget = oar.minimal_budget(problem, solver=QUICK)
-    assert budget.status is oar.Status.ACHIEVED
+    assert budget.status is oar.results.Status.ACHIEVED
     assert 0 <= budget.at_least <= budget.value
     coalition = oar.minimal_coalition(problem, solver=QUICK)
     assert coalition.result.success
@@ -101,26 +101,26 @@ def test_the_goal_that_is_there_already_needs_nothing():
     there = oar.Problem(problem.people, problem.model, oar.Query([3.0, 3.0], "yes"), problem.action)
     budget, coalition = oar.minimal_budget(there), oar.minimal_coalition(there)
     assert (budget.value, coalition.size) == (0.0, 0)
-    assert budget.status is coalition.status is oar.Status.ALREADY
+    assert budget.status is coalition.status is oar.results.Status.ALREADY
 
 
 def test_impossible_only_where_it_is_proved():
     nobody = two_groups(0, oar.SoftmaxRegression(), participants=np.zeros(16, dtype=bool))
     for answer in (oar.minimal_budget(nobody), oar.minimal_coalition(nobody)):
-        assert answer.status is oar.Status.IMPOSSIBLE
+        assert answer.status is oar.results.Status.IMPOSSIBLE
         assert answer.result is None
     fixed = small_table(limits={name: oar.Limit(immutable=True) for name in ("count", "kind", "share")})
-    assert oar.minimal_budget(fixed).status is oar.Status.IMPOSSIBLE
-    assert oar.minimal_coalition(fixed).status is oar.Status.IMPOSSIBLE
+    assert oar.minimal_budget(fixed).status is oar.results.Status.IMPOSSIBLE
+    assert oar.minimal_coalition(fixed).status is oar.results.Status.IMPOSSIBLE
     short = two_groups(0, oar.SoftmaxRegression(3.0), budget=1e-4)
-    assert oar.minimal_coalition(short, solver=QUICK).status is oar.Status.IMPOSSIBLE  # ruled out by the bound
+    assert oar.minimal_coalition(short, solver=QUICK).status is oar.results.Status.IMPOSSIBLE  # ruled out by the bound
     missed = two_groups(0, Scaled(oar.SoftmaxRegression(3.0)), budget=1e-4)
     answer = oar.minimal_coalition(missed, solver=QUICK)
-    assert answer.status is oar.Status.NOT_FOUND
-    assert answer.result.status is oar.Status.IMPROVED
+    assert answer.status is oar.results.Status.NOT_FOUND
+    assert answer.result.status is oar.results.Status.IMPROVED
     assert "proves nothing" in answer.explanation
     budget = oar.minimal_budget(missed, solver=QUICK, most=1e-3)
-    assert (budget.value, budget.status) == (math.inf, oar.Status.NOT_FOUND)
+    assert (budget.value, budget.status) == (math.inf, oar.results.Status.NOT_FOUND)
 
 
 def test_the_break_even_found_for_prototypes_is_about_that_of_nearest_centroid():
@@ -153,7 +153,7 @@ def test_no_break_even_is_not_called_impossible():
     problem = two_groups(0, oar.SoftmaxRegression(), participants=np.arange(16) < 1)
     answer = oar.break_even(problem, collective_solver=QUICK)
     assert answer.share is None
-    assert answer.status is oar.Status.NOT_FOUND
+    assert answer.status is oar.results.Status.NOT_FOUND
     with pytest.raises(ValueError, match="no break-even"):
         float(answer)
 
@@ -168,20 +168,20 @@ def test_no_break_even_is_not_called_impossible():
     ],
 )
 def test_options_of_a_search_are_refused_where_nothing_is_searched(ask, options):
-    with pytest.raises(oar.OptionError, match="computed, not searched"):
+    with pytest.raises(oar.errors.OptionError, match="computed, not searched"):
         ask(as_centroids(two_groups()), **options)
 
 
 def test_what_cannot_be_asked_is_refused():
     for ask in (oar.minimal_coalition, oar.break_even):
-        with pytest.raises(oar.OptionError, match="must say who may take part"):
+        with pytest.raises(oar.errors.OptionError, match="must say who may take part"):
             ask(two_groups(participants=oar.Best(3)))
     problem = two_groups()
     levers = oar.Problem(problem.people, problem.model, problem.query, [problem.action, oar.Withhold(most=1)])
     for ask in (oar.minimal_budget, oar.minimal_coalition, oar.break_even):
-        with pytest.raises(oar.OptionError, match="alone for this question"):
+        with pytest.raises(oar.errors.OptionError, match="alone for this question"):
             ask(levers)
-    with pytest.raises(oar.DataError, match="tolerance"):
+    with pytest.raises(oar.errors.DataError, match="tolerance"):
         oar.minimal_budget(problem, tolerance=2)
 
 
@@ -196,10 +196,10 @@ def three_groups(participants, **query):
 
 def test_a_probability_can_be_had_without_winning_a_duel():
     found = oar.minimal_budget(three_groups(2, probability=0.2))
-    assert found.status is oar.Status.ACHIEVED
+    assert found.status is oar.results.Status.ACHIEVED
     assert 0.9 * found.value < found.at_least <= found.value
     never = oar.minimal_budget(three_groups(2, probability=0.3))
-    assert never.status is oar.Status.IMPOSSIBLE
+    assert never.status is oar.results.Status.IMPOSSIBLE
     # Whoever moves class 2 away for ever comes no nearer to class 1 than this.
     distances = [np.hypot(0.9, 0.9), np.hypot(2.1, 1.0)]
     assert 1 / (1 + np.exp(distances[1] - distances[0])) < 0.3

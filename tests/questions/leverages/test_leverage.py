@@ -38,7 +38,7 @@ def loss_after(problem, defence, deployed, moves):
 
 
 def assert_slopes(problem, defence=None, step=1e-6, rtol=1e-6):
-    found = oar.leverage(problem, defence, everyone=True)
+    found = oar.questions.leverage(problem, defence, everyone=True)
     deployed = defences.as_defence(defence).model_for(problem.model).fit(problem.people)
     rng = np.random.default_rng(5)
     for trial in range(4):
@@ -85,7 +85,7 @@ def test_of_values_and_behind_a_scaler(model):
     pytest.importorskip("jax")
     found = assert_slopes(problem_of(model, goal=1.4, within=0.1), defences.ClippedInfluence(0.9), step=1e-4, rtol=1e-5)
     assert found.classes == {}
-    with pytest.raises(oar.OptionError, match="by: 'class'"):
+    with pytest.raises(oar.errors.OptionError, match="by: 'class'"):
         found.table("class")
 
 
@@ -96,23 +96,23 @@ def test_of_a_model_by_automatic_differentiation():
 
 def test_who_is_left_out_or_trimmed_has_none():
     problem = problem_of(oar.NearestCentroid())
-    filtered = oar.leverage(problem, defences.DistanceFilter(share=0.3))
+    filtered = oar.questions.leverage(problem, defences.DistanceFilter(share=0.3))
     kept = defences.DistanceFilter(share=0.3).prepared(problem.people, problem.model, None, None).kept
     np.testing.assert_array_equal(filtered.members[problem.people.weights > 0] > 0, kept[problem.people.weights > 0])
-    trimmed = oar.leverage(problem, defences.TrimmedCentroids(0.2))
+    trimmed = oar.questions.leverage(problem, defences.TrimmedCentroids(0.2))
     for code in range(3):
         own = np.flatnonzero((problem.people.labels == code) & (problem.people.weights > 0))
         ends = [own[problem.people.features[own, 0].argmin()], own[problem.people.features[own, 0].argmax()]]
         assert trimmed.slopes[ends, 0].tolist() == [0.0, 0.0]
-    blocks = oar.leverage(problem, defences.MedianOfMeans(3))
-    assert ((np.asarray(blocks.members) > 0).sum()) < (np.asarray(oar.leverage(problem).members) > 0).sum()
+    blocks = oar.questions.leverage(problem, defences.MedianOfMeans(3))
+    assert ((np.asarray(blocks.members) > 0).sum()) < (np.asarray(oar.questions.leverage(problem).members) > 0).sum()
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_it_is_the_steepest_fall_per_unit(norm):
     """No move of one unit gains more, and the one that the norm says gains just that."""
     problem = problem_of(oar.NearestCentroid(), norm)
-    found, step = oar.leverage(problem), 1e-7
+    found, step = oar.questions.leverage(problem), 1e-7
     before = loss_after(problem, None, None, 0.0)
     for member in (0, 5):
         falls = []
@@ -129,7 +129,7 @@ def test_it_is_the_steepest_fall_per_unit(norm):
 def test_sums_tables_and_names():
     people = people_of(frame=True)
     query = oar.Query(people.features[0], 2)
-    found = oar.leverage(
+    found = oar.questions.leverage(
         oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(0.1, participants=np.arange(SIZE) < 9))
     )
     assert list(found.members.index) == list(people.index)
@@ -149,7 +149,7 @@ def test_sums_tables_and_names():
     assert "by class" in text
     assert repr(found).startswith("Leverage(8 members, total ")
     assert found._repr_html_().startswith("<pre>")
-    with pytest.raises(oar.OptionError, match="by: must be one of"):
+    with pytest.raises(oar.errors.OptionError, match="by: must be one of"):
         found.table("person")
 
 
@@ -162,8 +162,8 @@ def test_several_who_ask_and_members_who_ask():
             oar.Problem(people, model, oar.Query(people.features[row] + 0.1, goal), oar.Perturb(0.3))
             for row, goal in enumerate([1, 2, 0])
         ]
-        expected = np.mean([oar.leverage(one).slopes for one in own], axis=0)
-        np.testing.assert_allclose(oar.leverage(asked).slopes, expected, atol=1e-9)
+        expected = np.mean([oar.questions.leverage(one).slopes for one in own], axis=0)
+        np.testing.assert_allclose(oar.questions.leverage(asked).slopes, expected, atol=1e-9)
     members = oar.Problem(people, oar.NearestCentroid(), oar.Query(oar.Members([1]), 2), oar.Perturb(0.3))
     outside = oar.Problem(people, oar.NearestCentroid(), oar.Query(people.features[1], 2), oar.Perturb(0.3))
     moved = people.features[1] + np.array([1e-6, 0.0])
@@ -172,7 +172,7 @@ def test_several_who_ask_and_members_who_ask():
         centroids.goal_loss(centroids.fit(people), moved, 2)
         - centroids.goal_loss(centroids.fit(people), people.features[1], 2)
     ) / 1e-6
-    difference = oar.leverage(members).slopes - oar.leverage(outside, everyone=True).slopes
+    difference = oar.questions.leverage(members).slopes - oar.questions.leverage(outside, everyone=True).slopes
     assert difference[1, 0] == pytest.approx(slope, rel=1e-4)
     assert np.abs(np.delete(difference, 1, axis=0)).max() < 1e-12
 
@@ -184,7 +184,7 @@ def test_on_a_table_costs_and_directions_count():
     frame["income"] += 9.0 * (frame["y"] == "yes")
     people = oar.Population.from_frame(frame, "y")
     free, upwards = (
-        oar.leverage(
+        oar.questions.leverage(
             oar.Problem(
                 people,
                 oar.models.Scaled(oar.SoftmaxRegression()),
@@ -206,7 +206,7 @@ def test_over_time_it_is_of_everyone_of_every_round(goal_for):
     stream = oar.online.Stream(people, when)
     settings = {"query": oar.Query(people.features[0] + 0.2, 2), "action": oar.Perturb(0.3), "goal_for": goal_for}
     problem = oar.online.OnlineProblem(stream, oar.NearestCentroid(), oar.online.FullRefit(), **settings)
-    found = oar.leverage(problem)
+    found = oar.questions.leverage(problem)
 
     def loss(moves):
         goal, losses = problem.everyone.goal, []
@@ -224,33 +224,35 @@ def test_over_time_it_is_of_everyone_of_every_round(goal_for):
     assert found.table("round")["share"].sum() == pytest.approx(1)
     assert (np.asarray(found.members)[when < 0] == 0).all()
     assert "by round" in str(found)
-    with pytest.raises(oar.OptionError, match="defence: is for one refit"):
-        oar.leverage(problem, defences.TrimmedCentroids(0.1))
-    with pytest.raises(oar.OptionError, match="rounds: are of"):
-        oar.leverage(problem.everyone).table("round")
+    with pytest.raises(oar.errors.OptionError, match="defence: is for one refit"):
+        oar.questions.leverage(problem, defences.TrimmedCentroids(0.1))
+    with pytest.raises(oar.errors.OptionError, match="rounds: are of"):
+        oar.questions.leverage(problem.everyone).table("round")
 
 
 def test_the_picture_is_a_figure_of_two_panels():
-    figure = oar.leverage(problem_of(oar.NearestCentroid())).plot()
+    figure = oar.questions.leverage(problem_of(oar.NearestCentroid())).plot()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["By feature", "By member"]
     assert len(figure.axes[0].patches) == DIMENSIONS
 
 
 def test_bad_input():
     problem = problem_of(oar.NearestCentroid())
-    with pytest.raises(oar.DataError, match="problem: must be an"):
-        oar.leverage(problem.people)
-    with pytest.raises(oar.OptionError, match="defence: must be one of"):
-        oar.leverage(problem, "trimmed")
-    with pytest.raises(oar.OptionError, match="everyone: must be True"):
-        oar.leverage(problem, everyone="yes")
+    with pytest.raises(oar.errors.DataError, match="problem: must be an"):
+        oar.questions.leverage(problem.people)
+    with pytest.raises(oar.errors.OptionError, match="defence: must be one of"):
+        oar.questions.leverage(problem, "trimmed")
+    with pytest.raises(oar.errors.OptionError, match="everyone: must be True"):
+        oar.questions.leverage(problem, everyone="yes")
     for when in (
         defences.Delayed(3),
         defences.RandomRetraining(0.1),
         [defences.StrongerPenalty(2), defences.Delayed(3)],
     ):
-        for question in (oar.leverage, oar.worth):
-            with pytest.raises(oar.OptionError, match="which only says when there is a refit; oar.simulate shows"):
+        for question in (oar.questions.leverage, oar.questions.worth):
+            with pytest.raises(
+                oar.errors.OptionError, match="which only says when there is a refit; oar.simulate shows"
+            ):
                 question(problem, when)
     worst = oar.Problem(
         problem.people,
@@ -258,8 +260,8 @@ def test_bad_input():
         oar.Query(problem.people.features[:2], 1, several="worst"),
         oar.Perturb(1),
     )
-    with pytest.raises(oar.OptionError, match="several: must be 'mean'"):
-        oar.leverage(worst)
+    with pytest.raises(oar.errors.OptionError, match="several: must be 'mean'"):
+        oar.questions.leverage(worst)
 
 
 def test_what_stops_before_its_minimum_has_leverage_where_it_stops():
@@ -272,7 +274,7 @@ def test_what_stops_before_its_minimum_has_leverage_where_it_stops():
     codes = (features.sum(axis=1) + 0.3 * rng.normal(size=60) > 0).astype(int)
     estimator = SGDClassifier(loss="log_loss", random_state=0, alpha=0.05)
     problem = oar.Problem(oar.Population(features, codes), estimator, oar.Query([-0.4, -0.2], goal=1), oar.Perturb(0.1))
-    found = oar.leverage(problem)
+    found = oar.questions.leverage(problem)
 
     def loss(moves):
         return -clone(estimator).fit(features + moves, codes).predict_log_proba([[-0.4, -0.2]])[0, 1]

@@ -25,7 +25,7 @@ def test_trimmed_centroids_against_means_by_hand(halves):
     people, others = halves
     problem = problem_of(people, oar.NearestCentroid())
     plan = oar.collective(problem)
-    found = oar.worth(problem, defences.TrimmedCentroids(0.1), held_out=others, plan=plan)
+    found = oar.questions.worth(problem, defences.TrimmedCentroids(0.1), held_out=others, plan=plan)
 
     def accuracy(means):
         distances = np.linalg.norm(others.features[:, None] - means, axis=2)
@@ -34,8 +34,8 @@ def test_trimmed_centroids_against_means_by_hand(halves):
     own = [people.features[people.labels == code] for code in range(3)]
     assert found.score_before == pytest.approx(accuracy(np.array([rows.mean(axis=0) for rows in own])))
     assert found.score_after == pytest.approx(accuracy(np.array([stats.trim_mean(rows, 0.1) for rows in own])))
-    assert found.before.total == oar.leverage(problem).total
-    assert found.after.total == oar.leverage(problem, defences.TrimmedCentroids(0.1)).total
+    assert found.before.total == oar.questions.leverage(problem).total
+    assert found.after.total == oar.questions.leverage(problem, defences.TrimmedCentroids(0.1)).total
     assert found.plan_before.loss == pytest.approx(plan.loss)
     assert found.plan_before.success == plan.success
     moved = people.features + plan.plan.moves()
@@ -53,7 +53,7 @@ def test_a_stronger_penalty_lowers_leverage_and_is_scikit_learns(halves):
     pytest.importorskip("jax")
     people, others = halves
     problem = problem_of(people, oar.SoftmaxRegression(l2=0.01))
-    found = oar.worth(problem, defences.StrongerPenalty(20), held_out=others)
+    found = oar.questions.worth(problem, defences.StrongerPenalty(20), held_out=others)
     for score, l2 in ((found.score_before, 0.01), (found.score_after, 0.2)):
         fitted = LogisticRegression(C=1 / (90 * l2), tol=1e-10, max_iter=10_000).fit(people.features, people.labels)
         assert score == pytest.approx(fitted.score(others.features, others.labels))
@@ -64,7 +64,7 @@ def test_a_stronger_penalty_lowers_leverage_and_is_scikit_learns(halves):
 def test_without_held_out_people_people_are_cross_validated(halves):
     people, _ = halves
     problem = problem_of(people, oar.NearestCentroid())
-    found = oar.worth(problem, [defences.DistanceFilter(share=0.1), defences.ClippedInfluence(2.0)], folds=90)
+    found = oar.questions.worth(problem, [defences.DistanceFilter(share=0.1), defences.ClippedInfluence(2.0)], folds=90)
     right = 0
     for out in range(90):  # leaving one out is the same whatever the seed
         rest = people.some(np.delete(np.arange(90), out))
@@ -79,7 +79,7 @@ def test_values_are_scored_by_their_squared_error():
     rng = np.random.default_rng(0)
     people = oar.Population(rng.normal(size=(20, 2)), rng.normal(size=20))
     problem = oar.Problem(people, oar.models.Ridge(0.1), oar.Query([0.1, 0.2], 1.0, within=0.1), oar.Perturb(1.0))
-    found = oar.worth(problem, defences.StrongerPenalty(1e9), held_out=people)
+    found = oar.questions.worth(problem, defences.StrongerPenalty(1e9), held_out=people)
     assert found.score == "mean squared error"
     assert found.score_after == pytest.approx(np.var(people.labels), rel=1e-6)  # all that is left is the mean
 
@@ -95,5 +95,5 @@ def test_bad_input(halves):
         ((problem, trimmed, halves[1], None, 3), "folds: are for"),
         ((problem, trimmed, None, None, 1), "folds: must be"),
     ):
-        with pytest.raises(oar.OARError, match=words):
-            oar.worth(*arguments)
+        with pytest.raises(oar.errors.OARError, match=words):
+            oar.questions.worth(*arguments)

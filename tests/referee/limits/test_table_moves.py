@@ -39,7 +39,7 @@ def problem(model=MODEL, **changes) -> oar.Problem:
     return oar.Problem(oar.Population.from_frame(FRAME, "y"), model, oar.Query(ROW, "yes"), action)
 
 
-def verdict(moves: dict, query: dict | None = None, model=MODEL, **changes) -> oar.Audit:
+def verdict(moves: dict, query: dict | None = None, model=MODEL, **changes) -> oar.results.Audit:
     asked = problem(model, **changes)
     names = list(asked.people.names)
     each, own = np.zeros((len(FRAME), len(names))), np.zeros(len(names))
@@ -107,7 +107,7 @@ def test_multiples_are_whole(steps, fine):
 def test_who_goes_a_little_too_far_from_others_is_seen():
     """Alone, with the k-th nearest of the others just inside and just outside of what is usual."""
     frame = pd.DataFrame({"x": [0.5, 1.5, 2.5, 4.5, 9.5], "y": ["no", "yes", "no", "yes", "no"]})
-    limits = oar.Limits({"x": oar.Limit(unit=1.0)}, plausible=oar.Plausible(neighbours=1, share=0.6))
+    limits = oar.Limits({"x": oar.Limit(unit=1.0)}, plausible=oar.limits.Plausible(neighbours=1, share=0.6))
     people = oar.Population.from_frame(frame, "y")
     asked = oar.Problem(people, MODEL, oar.Query({"x": 0.5}, "yes"), oar.Perturb(50.0, limits=limits))
     # Own distances are 1, 1, 1, 2 and 5: 1.4 is usual. The first goes beyond the last one, which is 9 away.
@@ -155,20 +155,20 @@ def test_who_takes_no_part_may_not_move():
     ],
 )
 def test_limits_that_do_not_fit_the_table_are_refused(limits, said):
-    with pytest.raises(oar.OptionError, match=said):
+    with pytest.raises(oar.errors.OptionError, match=said):
         problem(limits=limits)
 
 
 @pytest.mark.parametrize("setting", ["step", "cost", "unit"])
 @pytest.mark.parametrize("value", [-1, 0, np.nan, np.inf, "5", True])
 def test_what_is_no_positive_number_is_refused(setting, value):
-    with pytest.raises(oar.OptionError, match=f"{setting}: must be a finite number > 0"):
+    with pytest.raises(oar.errors.OptionError, match=f"{setting}: must be a finite number > 0"):
         oar.Limit(**{setting: value})
 
 
 def test_limits_need_a_schema():
     people = oar.Population(FRAME[["income", "debt"]], FRAME["y"])
-    with pytest.raises(oar.DataError, match="limits: are for people with a schema"):
+    with pytest.raises(oar.errors.DataError, match="limits: are for people with a schema"):
         oar.Problem(people, MODEL, oar.Query([1.0, 2.0], "yes"), oar.Perturb(1.0, limits=LIMITS))
 
 
@@ -196,7 +196,7 @@ def own_names(index, *names) -> list:
     ],
 )
 def test_own_limits_of_nobody_are_refused_at_once(index, names, said):
-    with pytest.raises(oar.DataError, match=said):
+    with pytest.raises(oar.errors.DataError, match=said):
         own_names(index, *names)
 
 
@@ -223,7 +223,7 @@ def test_own_limits_of_a_file_hold_for_whole_number_indices(tmp_path):
 
 def test_a_query_outside_its_bounds_is_refused():
     far = {**ROW, "income": 9_000.0}
-    with pytest.raises(oar.DataError, match="'income' must be at most .* as its limits say, got 9000"):
+    with pytest.raises(oar.errors.DataError, match="'income' must be at most .* as its limits say, got 9000"):
         oar.Problem(oar.Population.from_frame(FRAME, "y"), MODEL, oar.Query(far, "yes"), problem().action)
 
 
@@ -251,5 +251,5 @@ def test_coordinates_that_are_nobodys_are_refused_as_a_query(name, value, kind):
         oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0)).query_features, point
     )
     point[people.names.index(name)] = value
-    with pytest.raises(oar.DataError, match=f"query features: must be a person.*column '{name.split('=')[0]}'"):
+    with pytest.raises(oar.errors.DataError, match=f"query features: must be a person.*column '{name.split('=')[0]}'"):
         oar.Problem(people, MODEL, oar.Query(kind(point), "yes"), oar.Perturb(1.0))

@@ -45,7 +45,7 @@ def test_a_solver_that_claims_everything_proves_nothing(budget):
     told = judged(lying, problem, "members")
     assert (told.status, told.bound, told.exact) == (honest.status, honest.bound, honest.exact)
     unasked = judged(lying)  # nobody says who may move, so nothing is known of all that could have been done
-    assert unasked.status is not oar.Status.IMPOSSIBLE
+    assert unasked.status is not oar.results.Status.IMPOSSIBLE
     assert not unasked.exact
     assert unasked.bound == 0.0
 
@@ -69,7 +69,7 @@ def balls_evidence(problem):
 
 def test_hints_of_the_solver_prove_what_is_impossible_and_no_more():
     for norm in NORMS:
-        assert oar.individual(lines(0.5, norm)).status is oar.Status.IMPOSSIBLE
+        assert oar.individual(lines(0.5, norm)).status is oar.results.Status.IMPOSSIBLE
         without = replace(propose_individual(lines(0.5, norm)), hints=Hints())
         assert "half-spaces" not in judged(without, lines(0.5, norm), "query").proof.by
 
@@ -86,9 +86,9 @@ def test_a_budget_that_the_audits_slack_makes_enough_is_not_called_impossible(no
     told = oar.audit(problem, longer)
     assert told.success
     assert not told.violations
-    assert result.status is not oar.Status.IMPOSSIBLE
+    assert result.status is not oar.results.Status.IMPOSSIBLE
     assert result.bound <= told.loss
-    assert oar.collective(lines(enough * (1 - 1e-8), norm)).status is oar.Status.IMPOSSIBLE
+    assert oar.collective(lines(enough * (1 - 1e-8), norm)).status is oar.results.Status.IMPOSSIBLE
 
 
 def test_least_budgets_and_numbers_are_what_the_referee_proves():
@@ -96,7 +96,7 @@ def test_least_budgets_and_numbers_are_what_the_referee_proves():
     answer = oar.minimal_budget(problem)
     assert answer.exact
     assert answer.value * (1 - 1e-6) <= answer.at_least < answer.value
-    assert oar.collective(problem.with_action(budget=answer.at_least)).status is oar.Status.IMPOSSIBLE
+    assert oar.collective(problem.with_action(budget=answer.at_least)).status is oar.results.Status.IMPOSSIBLE
 
 
 @settings(max_examples=15, deadline=None)
@@ -170,7 +170,7 @@ def test_neighbourhoods_need_their_multipliers():
     asked = oar.Query(people.features[0], goal="yes", budget=0.05)
     problem = oar.Problem(people, box, asked, oar.Perturb(0.05))
     result = oar.individual(problem)
-    assert result.status is oar.Status.IMPOSSIBLE
+    assert result.status is oar.results.Status.IMPOSSIBLE
     spoilt = {some: -each for some, each in (result.proposal.hints.excluded or {}).items()}
     told = judged(replace(result.proposal, hints=Hints(excluded=spoilt)), problem, "query")
     assert told.bound <= result.bound
@@ -217,7 +217,7 @@ def test_rounding_of_large_features_refutes_nothing_about_batch_norm(seed):
     lead = -np.log(np.expm1(oar.collective(asked(0.0)).proof.bound))
     problem = asked(-lead - 3e-12 * (1 + abs(lead)))
     result = oar.collective(problem)
-    assert result.status is oar.Status.IMPOSSIBLE
+    assert result.status is oar.results.Status.IMPOSSIBLE
     moves = np.asarray(result.plan.moves())
     best = oar.audit(problem, moves)
     for _ in range(150):
@@ -235,7 +235,7 @@ def test_a_tree_without_splits_behind_a_scaler_has_one_leaf():
     tree = make_pipeline(StandardScaler(), DecisionTreeClassifier(min_samples_leaf=15, random_state=0))
     people = oar.Population(np.random.default_rng(0).normal(size=(20, 2)), ["a"] * 15 + ["b"] * 5)
     result = oar.individual(oar.Problem(people, oar.BlackBox(tree), oar.Query([1.0, 1.0], goal="b"), oar.Perturb(1.0)))
-    assert result.status is oar.Status.IMPOSSIBLE
+    assert result.status is oar.results.Status.IMPOSSIBLE
 
 
 @pytest.mark.parametrize(("seed", "large"), [(20, 1e8), (25, 3e6), (28, 3e6)])
@@ -256,4 +256,4 @@ def test_no_change_below_the_bound_is_accepted_beside_a_large_column_that_stays(
     bound, unit = advice.of(oar.Query(row, "yes")).bound, frame["a"].std(ddof=0)
     for less in np.geomspace(1e-8, 1e-2, 30):
         moved = row | {"a": -1.5 + bound * (1 - less) * unit}
-        assert advice.of(oar.Query(moved, "yes")).status is not oar.Status.ALREADY
+        assert advice.of(oar.Query(moved, "yes")).status is not oar.results.Status.ALREADY

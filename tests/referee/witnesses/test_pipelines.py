@@ -95,7 +95,7 @@ def moved(seed, model, weighted, goal, verb, norm, **query):
     row = refused.iloc[0][list(SCHEMA.names)]
     action = oar.Perturb(0.7, norm=norm, limits=LIMITS)
     result = verb(oar.Problem(people, model, oar.Query(row, goal, **query), action))
-    assert result.status is not oar.Status.REFUSED
+    assert result.status is not oar.results.Status.REFUSED
     someone = after(pd.DataFrame([row]).astype({"income": float}), _query_moves(result, row.name))
     return result, frame, after(frame, result.plan.moves()), someone, weights
 

@@ -35,12 +35,12 @@ def test_centroids_after_are_the_means_of_the_moved():
 
 
 def test_three_features_cannot_be_drawn():
-    with pytest.raises(oar.DataError, match="2 features"):
+    with pytest.raises(oar.errors.DataError, match="2 features"):
         recourse_map(*solve(np.hstack([FEATURES, FEATURES[:, :1]]), (1.5, 0.5, 0.0)))
 
 
 def test_results_of_two_problems_do_not_belong_together():
-    with pytest.raises(oar.DataError, match="same problem"):
+    with pytest.raises(oar.errors.DataError, match="same problem"):
         recourse_map(solve()[0], solve()[1])
 
 
@@ -48,5 +48,5 @@ def test_results_of_two_problems_do_not_belong_together():
 def test_what_one_circle_cannot_show_is_refused(action):
     people = oar.Population(FEATURES, LABELS)
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query((1.5, 0.5), "b", budget=0.8), action)
-    with pytest.raises(oar.DataError, match="one circle"):
+    with pytest.raises(oar.errors.DataError, match="one circle"):
         recourse_map(oar.individual(problem), oar.collective(problem))

@@ -48,8 +48,8 @@ def facts(result):
         result,
         origin=ORIGIN,
         groups={"town": people()["town"]},
-        power=oar.power(result),
-        collateral=oar.collateral(result, groups=people()["town"]),
+        power=oar.questions.power(result),
+        collateral=oar.questions.collateral(result, groups=people()["town"]),
         card=publish(result).facts,
     )
 
@@ -111,7 +111,7 @@ def test_no_row_of_a_member_is_in_it(page, facts):
 
 
 def test_the_power_curve_is_that_of_other_refits(facts, result):
-    power = oar.power(result)
+    power = oar.questions.power(result)
     frame = people().drop(columns="town")
     for height, budget in enumerate(facts["power"]["budgets"]):
         for place, share in enumerate(facts["power"]["shares"]):
@@ -175,7 +175,9 @@ def test_how_few_suffice_is_what_the_question_answers(facts, page, result):
 def test_harm_comes_first_and_names_the_option(result):
     nobody = PredictionChanges(0, 0, 0, 0)
     harming = replace(
-        oar.collateral(result), actors=PredictionChanges(80, 9, 1, 8, 0.5, 0.4125, 0.8, 0.7), bystanders=nobody
+        oar.questions.collateral(result),
+        actors=PredictionChanges(80, 9, 1, 8, 0.5, 0.4125, 0.8, 0.7),
+        bystanders=nobody,
     )
     told = facts_of(result, origin=ORIGIN, collateral=harming)
     assert told["answer"].startswith("Yes, but more people are harmed by it than helped: if ")
@@ -210,7 +212,7 @@ def test_a_large_group_makes_no_large_report():
     problem = oar.Problem(crowd, oar.NearestCentroid(), oar.Query(np.full(width, -0.1), 1), oar.Perturb(0.3))
     result = oar.collective(problem)
     groups = {"many": pd.Series(rng.integers(0, 5_000, size))}
-    page = organiser_page(facts_of(result, origin=ORIGIN, groups=groups, power=oar.power(result)))
+    page = organiser_page(facts_of(result, origin=ORIGIN, groups=groups, power=oar.questions.power(result)))
     assert len(page) < 200_000
     assert "all others" in page
     assert "Proved: Any budget above" in page
@@ -218,7 +220,7 @@ def test_a_large_group_makes_no_large_report():
 
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_an_answer_in_one_sentence(result, status, monkeypatch):
-    monkeypatch.setattr(oar.Result, "status", status)
+    monkeypatch.setattr(oar.results.Result, "status", status)
     said = answer(result)
     assert said.endswith(".")
     assert said.count(". ") == 0
@@ -255,7 +257,7 @@ def test_hostile_names_run_nothing(tmp_path, visit):
 
 
 def test_few_of_a_group_are_told_as_five_and_groups_of_few_not_at_all(result):
-    found = oar.collateral(result)
+    found = oar.questions.collateral(result)
     some = replace(found, bystanders=found.bystanders._replace(people=21, away=3, towards=0))
     facts = publishable(facts_of(result, origin=ORIGIN, collateral=some, card=publish(result).facts, answered=some), 90)
     assert facts["collateral"]["bystanders"]["away"] == 5
@@ -295,7 +297,7 @@ def test_those_who_would_go_opposite_ways_are_counted(result):
 
 
 def test_the_first_sentence_says_that_the_model_gets_worse(result):
-    found = oar.collateral(result)
+    found = oar.questions.collateral(result)
     worse = replace(found, own_before=0.7177, own_after=0.5553)
     facts = facts_of(result, origin=ORIGIN, collateral=worse)
     assert "the model gets worse:" in facts["answer"]

@@ -194,7 +194,7 @@ def test_unequal_budgets_are_bounded_and_not_called_exact_where_that_is_not_prov
     result = oar.collective(trailing)
     assert result.bound < result.loss
     assert not result.exact
-    with pytest.raises(oar.OARError, match="solver: 'exact' is for two classes"):
+    with pytest.raises(oar.errors.OARError, match="solver: 'exact' is for two classes"):
         oar.collective(trailing, solver="exact")
     leading = dataclasses.replace(trailing, query=oar.Query([3.0], 1))
     assert oar.collective(leading, solver="exact").exact  # a common level is proved whatever the budgets
@@ -218,7 +218,7 @@ def test_what_exact_cannot_be_asked():
     rng = np.random.default_rng(4)
     people = oar.Population(rng.normal(size=(5, 2)), ["?"] * 5)
     problem = oar.Problem(people, network(rng), oar.Query(rng.normal(size=2), 1), oar.Perturb(0.3))
-    with pytest.raises(oar.OARError, match="solver: 'exact' is for two classes"):
+    with pytest.raises(oar.errors.OARError, match="solver: 'exact' is for two classes"):
         oar.collective(problem, solver="exact")
-    with pytest.raises(oar.OARError, match="signal: the exact solver needs none"):
+    with pytest.raises(oar.errors.OARError, match="signal: the exact solver needs none"):
         oar.collective(problem, solver="exact", signal="implicit")

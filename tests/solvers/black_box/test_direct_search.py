@@ -231,7 +231,7 @@ def test_others_are_left_alone_where_they_must_be():
     assert not result.audit.violations
     assert result.loss < result.loss_before
     free = oar.collective(problem(oar.BlackBox(KNeighborsClassifier(7)), asked.action), solver=DirectSearch(refits=30))
-    assert oar.collateral(free).bystanders.changed > 0.02 * 40  # the limit binds
+    assert oar.questions.collateral(free).bystanders.changed > 0.02 * 40  # the limit binds
 
 
 def test_the_most_useful_members_are_chosen_by_surrogates():

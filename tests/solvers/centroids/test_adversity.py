@@ -81,7 +81,7 @@ def test_everything_in_the_origin():
 def test_a_rival_within_two_ties_who_cannot_move():
     mask = np.array([False, True])
     answer = oar.minimal_budget(ask([[1.5e-13], [1.0]], ["a", "b"], [0.0], "b", budget=1.0, participants=mask))
-    assert answer.status in (oar.Status.ACHIEVED, oar.Status.IMPOSSIBLE)
+    assert answer.status in (oar.results.Status.ACHIEVED, oar.results.Status.IMPOSSIBLE)
 
 
 def test_somebody_elses_large_numbers_blur_nothing():
@@ -115,9 +115,9 @@ def test_the_audit_measures_moves_at_any_scale(scale, norm):
 
 
 def test_budgets_that_cannot_be_summed_are_refused():
-    with pytest.raises(oar.DataError, match="budget: must be finite"):
+    with pytest.raises(oar.errors.DataError, match="budget: must be finite"):
         oar.Perturb(1e308)
-    with pytest.raises(oar.DataError, match="budget: must be finite"):
+    with pytest.raises(oar.errors.DataError, match="budget: must be finite"):
         ask([[1.0], [5.0], [3.0]], ["a", "g", "b"], [0.0], "g", budget=[1, 1e308, 1e308])
 
 
@@ -158,7 +158,7 @@ def test_break_even_claims_no_more_than_it_knows():
     assert answer.at_most is None
     assert "whatever the individual does" not in answer.explanation
     nothing = oar.break_even(ask([[1.0], [5.0]], ["a", "g"], [0.0], "g", budget=0.0))
-    assert nothing.status is oar.Status.IMPOSSIBLE
+    assert nothing.status is oar.results.Status.IMPOSSIBLE
 
 
 def test_break_even_members_are_just_enough():
@@ -199,7 +199,7 @@ def test_the_shortest_own_move_is_where_individual_success_begins(norm, seed):
 
     if least > 1e-9:
         blocked = ask(features, labels, query, goal, budget=0.999 * least, norm=norm)
-        assert oar.individual(blocked).status is oar.Status.IMPOSSIBLE
+        assert oar.individual(blocked).status is oar.results.Status.IMPOSSIBLE
         box = [(-0.999 * least, 0.999 * least)] * 2
         found = differential_evolution(
             lambda z: -margin(z * min(1, 0.999 * least / max(np.linalg.norm(z, ord=norm), 1e-300))),
@@ -213,13 +213,13 @@ def test_the_shortest_own_move_is_where_individual_success_begins(norm, seed):
     inside = centroids[goal] - query
     assert margin(move + 1e-6 * (inside - move)) > 0  # a step on towards the goal's centroid is inside
     open_door = ask(features, labels, query, goal, budget=1.001 * least + 1e-6, norm=norm)
-    assert oar.individual(open_door).status is not oar.Status.IMPOSSIBLE
+    assert oar.individual(open_door).status is not oar.results.Status.IMPOSSIBLE
 
 
 def test_explanations_answer_for_those_who_move():
     problem = ask([[1.0], [5.0]], ["a", "g"], [0.0], "g", budget=0.0)
     alone = oar.individual(problem)
-    assert alone.status is oar.Status.IMPOSSIBLE
+    assert alone.status is oar.results.Status.IMPOSSIBLE
     assert "The query can reach the goal with any budget above 3" in alone.explanation
     both = oar.joint(problem)
     assert "Even if the query stays where it is, optimal moves reach the goal" in both.explanation
@@ -242,9 +242,9 @@ def test_moves_of_reordered_people_are_refused_where_people_differ():
     problem = ask(frame, labels, [2.0], 1, budget=pd.Series([0.0, 1, 2, 0], index=list("wxyz")))
     plan = oar.collective(problem).plan
     order = list("zxwy")
-    with pytest.raises(oar.DataError, match="must be the plan's own 4 people, in order"):
+    with pytest.raises(oar.errors.DataError, match="must be the plan's own 4 people, in order"):
         plan.moves(frame.loc[order], labels.loc[order])
-    with pytest.raises(oar.DataError, match="must be the plan's own 4 people, in order"):
+    with pytest.raises(oar.errors.DataError, match="must be the plan's own 4 people, in order"):
         plan.moves(frame.to_numpy(), [1, 0, 0, 1])
 
 
@@ -269,12 +269,12 @@ def test_a_card_says_who_takes_part_and_goes_no_farther_than_planned(tmp_path):
     mask = np.tile([False, False, True, False], 3)
     card = oar.collective(ask(rows, labels, [1.0], "g", budget=6.0, participants=mask)).plan.card()
     card.save(tmp_path / "card.json")
-    assert oar.Card.load(tmp_path / "card.json").participants == "selected"
+    assert oar.results.Card.load(tmp_path / "card.json").participants == "selected"
     everyone = oar.collective(ask(rows, labels, [1.0], "g", budget=6.0))
     assert everyone.plan.card().participants == "everyone"
-    with pytest.raises(oar.DataError, match="must be at most the plan's own 6"):
+    with pytest.raises(oar.errors.DataError, match="must be at most the plan's own 6"):
         card.respond([4.0], "g", budget=100)
-    with pytest.raises(oar.DataError, match="only the query moves"):
+    with pytest.raises(oar.errors.DataError, match="only the query moves"):
         oar.individual(ask(rows, labels, [1.0], "g", budget=1.0)).plan.card()
 
 
@@ -297,26 +297,26 @@ def test_tampered_cards_are_refused(tmp_path, change):
     path = tmp_path / "card.json"
     oar.collective(ask([[0.0], [4.0]] * 5, ["c", "g"] * 5, [1.0], "g", budget=1.0)).plan.card().save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(oar.StorageError, match="damaged"):
-        oar.Card.load(path)
+    with pytest.raises(oar.errors.StorageError, match="damaged"):
+        oar.results.Card.load(path)
 
 
 def test_odd_inputs_are_refused_by_name():
     masked = np.ma.masked_array([[0.0], [1.0]], mask=[[True], [False]])
-    with pytest.raises(oar.DataError, match="features: must not be masked"):
+    with pytest.raises(oar.errors.DataError, match="features: must not be masked"):
         oar.Population(masked, [0, 1])
-    with pytest.raises(oar.DataError, match="features: must be numbers, got text"):
+    with pytest.raises(oar.errors.DataError, match="features: must be numbers, got text"):
         oar.Population(np.array([["1.5"], ["2"]], dtype=object), [0, 1])
-    with pytest.raises(oar.DataError, match="features: must be finite"):
+    with pytest.raises(oar.errors.DataError, match="features: must be finite"):
         oar.Population(np.array([[np.longdouble("1e400")], [1]]), [0, 1])
-    with pytest.raises(oar.DataError, match="labels: must be single values"):
+    with pytest.raises(oar.errors.DataError, match="labels: must be single values"):
         oar.Population([[0.0], [1.0]], np.array([(1, 2), (3, 4)], dtype=[("a", int), ("b", int)]))
-    with pytest.raises(oar.DataError, match="query features: must be numbers"):
+    with pytest.raises(oar.errors.DataError, match="query features: must be numbers"):
         ask([[0.0], [1.0]], [0, 1], ["1.5"], 1, budget=1.0)
     for seed in (-1, 1.5, "a"):
-        with pytest.raises(oar.DataError, match="seed: must be a whole number"):
+        with pytest.raises(oar.errors.DataError, match="seed: must be a whole number"):
             oar.Perturb(1.0, participants=0.5, seed=seed)
-    with pytest.raises(oar.DataError, match="tolerance"):
+    with pytest.raises(oar.errors.DataError, match="tolerance"):
         oar.solvers.ProjectedGradient(tolerance="x")
     huge = oar.Population([[0.0], [1.0]], np.array([2**63, 2**63 + 5], dtype=np.uint64))
     assert huge.classes == (2**63, 2**63 + 5)
@@ -344,7 +344,7 @@ def test_participants_who_are_drawn_by_a_function_are_drawn_once():
 
 
 def test_a_misspelt_goal_is_met_with_the_near_name():
-    with pytest.raises(oar.DataError, match="Did you mean 'approved'"):
+    with pytest.raises(oar.errors.DataError, match="Did you mean 'approved'"):
         ask([[0.0], [1.0]], ["approved", "rejected"], [0.0], "aproved", budget=1.0)
 
 

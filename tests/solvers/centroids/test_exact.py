@@ -167,10 +167,10 @@ def test_an_exact_tie_is_not_a_success():
         tie = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0)))
         assert not tie.success
         assert tie.prediction == "no"
-        assert tie.status is oar.Status.IMPROVED  # an audit lets a billionth more pass, and that would do
+        assert tie.status is oar.results.Status.IMPROVED  # an audit lets a billionth more pass, and that would do
         assert not tie.impossible
         short = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0 - 1e-8)))
-        assert short.status is oar.Status.IMPOSSIBLE
+        assert short.status is oar.results.Status.IMPOSSIBLE
         beyond = oar.collective(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(1.0 + 1e-9)))
         assert beyond.success
 
@@ -179,7 +179,7 @@ def test_impossible_says_what_would_be_enough():
     people = oar.Population([[0.0], [4.0]], ["no", "yes"])
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1.0], "yes"), oar.Perturb(0.25))
     result = oar.collective(problem)
-    assert result.status is oar.Status.IMPOSSIBLE
+    assert result.status is oar.results.Status.IMPOSSIBLE
     assert "Optimal moves reach the goal with any budget above 1 (class 'no' binds)." in result.explanation
 
 
@@ -187,7 +187,7 @@ def test_a_query_that_has_the_goal_says_so_and_still_gains():
     people = oar.Population([[0.0], [4.0]], ["no", "yes"])
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([3.0], "yes"), oar.Perturb(0.5))
     result = oar.collective(problem)
-    assert result.status is oar.Status.ALREADY
+    assert result.status is oar.results.Status.ALREADY
     assert result.success
     assert result.loss < result.loss_before
 

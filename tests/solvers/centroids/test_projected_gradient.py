@@ -76,13 +76,13 @@ def test_the_papers_heuristic_moves_the_query_too(seed):
 
 def test_unknown_solvers_are_refused_with_the_known_ones():
     problem = random_world(1).problem()
-    with pytest.raises(oar.OptionError, match="Did you mean 'exact'"):
+    with pytest.raises(oar.errors.OptionError, match="Did you mean 'exact'"):
         oar.collective(problem, solver="exakt")
-    with pytest.raises(oar.OptionError, match="does not apply here"):
+    with pytest.raises(oar.errors.OptionError, match="does not apply here"):
         oar.individual(problem, solver="exact")
-    with pytest.raises(oar.OptionError, match="solver: must be"):
+    with pytest.raises(oar.errors.OptionError, match="solver: must be"):
         oar.individual(problem, solver=oar.solvers.Exact())
-    with pytest.raises(oar.DataError, match="max_steps"):
+    with pytest.raises(oar.errors.DataError, match="max_steps"):
         oar.solvers.ProjectedGradient(max_steps=-1)
-    with pytest.raises(oar.DataError, match="tolerance"):
+    with pytest.raises(oar.errors.DataError, match="tolerance"):
         oar.solvers.ProjectedGradient(tolerance=float("nan"))

@@ -126,7 +126,7 @@ def test_limits_and_certificates(seed):
         assert result.gap >= 0
         assert result.loss <= result.loss_before + 1e-12
         assert result.proposal.claimed_loss == pytest.approx(result.loss, rel=1e-9, abs=1e-12)
-        if result.status is oar.Status.IMPOSSIBLE:
+        if result.status is oar.results.Status.IMPOSSIBLE:
             assert result.bound > 0
 
 

@@ -52,5 +52,5 @@ def test_a_sweep_reads_the_data_once():
 def test_bad_sweeps(change, message):
     people = oar.Population(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1])
     arguments = {"queries": np.zeros((2, 2)), "goals": [0, 1], "budgets": [1.0], "shares": [1.0]} | change
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.solvers.sweep(people, **arguments)

@@ -213,7 +213,7 @@ def test_nothing_is_cheaper(model, classes, limits, kind):
         for goal in people.classes[1:]:
             advice = ready.of(oar.Query(chosen.iloc[number], goal=goal), kind)
             best = brute_force(frame, model, people, before, people.classes.index(goal), limits, kind)
-            if advice.status is oar.Status.IMPOSSIBLE:
+            if advice.status is oar.results.Status.IMPOSSIBLE:
                 assert best == np.inf
                 continue
             assert advice.success, advice
@@ -357,7 +357,7 @@ def test_what_comes_back_is_a_row_of_the_table():
     unchanged = [name for name in row.columns if name not in set(advice.changes["column"])]
     assert row[unchanged].equals(advice.row[unchanged])
     assert "scikit-learn" in advice.witness
-    assert advice.status is oar.Status.ACHIEVED
+    assert advice.status is oar.results.Status.ACHIEVED
     assert "predicts the goal" in advice.explanation
     assert "proved cheapest" in repr(advice)
 
@@ -377,7 +377,7 @@ def test_who_has_the_goal_stays():
     frame = table()
     row = frame[frame["label"] == "yes"].drop(columns=["label", "score"]).sort_values("income").iloc[-1]
     advice = oar.cheapest(population(frame), models.SoftmaxRegression(), oar.Query(row, goal="yes"))
-    assert advice.status is oar.Status.ALREADY
+    assert advice.status is oar.results.Status.ALREADY
     assert (advice.cost, advice.bound, advice.proved, advice.success) == (0.0, 0.0, True, True)
     assert advice.changes.empty
     assert "nothing needs to change" in advice.explanation
@@ -390,7 +390,7 @@ def test_impossible_is_proved_and_says_why(kind, model):
     row = frame[frame["label"] == "no"].drop(columns=["label", "score"]).sort_values("income").iloc[0]
     fixed = Limits({name: Limit(immutable=True) for name in SCHEMA.names})
     advice = oar.cheapest(population(frame), model, oar.Query(row, goal="yes"), fixed, kind)
-    assert advice.status is oar.Status.IMPOSSIBLE
+    assert advice.status is oar.results.Status.IMPOSSIBLE
     assert (advice.cost, advice.bound, advice.proved, advice.success) == (np.inf, np.inf, True, False)
     assert "income: immutable" in advice.because
     assert "income: immutable" in advice.explanation
@@ -405,13 +405,13 @@ def test_only_limits_that_matter_are_named():
     bounded = {"income": Limit(upper=20.0), "children": Limit(lower=0, upper=8)}
     limits = Limits(still | bounded, links=["income <= 25"])
     advice = oar.cheapest(people, models.SoftmaxRegression(), oar.Query(row, goal="yes"), limits)
-    assert advice.status is oar.Status.IMPOSSIBLE
+    assert advice.status is oar.results.Status.IMPOSSIBLE
     named = " ".join(advice.because)
     assert "children" in named  # without the bound children could go below 0
     kept = {name: limit for name, limit in limits.columns.items() if f"{name}:" in named}
     without = Limits(kept, links=[text for text in limits.links if text in named])
     again = oar.cheapest(people, models.SoftmaxRegression(), oar.Query(row, goal="yes"), without)
-    assert again.status is oar.Status.IMPOSSIBLE
+    assert again.status is oar.results.Status.IMPOSSIBLE
     for name in without.columns:
         fewer = Limits({other: limit for other, limit in without.columns.items() if other != name}, without.links)
         assert oar.cheapest(people, models.SoftmaxRegression(), oar.Query(row, goal="yes"), fewer).success
@@ -430,7 +430,7 @@ def test_own_limits_are_in_place_of_everybodys():
     assert held.success
     assert held.proved
     never = ready.of(oar.Query(row, goal="yes"), own={name: Limit(immutable=True) for name in ("income", "purpose")})
-    assert never.status is oar.Status.IMPOSSIBLE
+    assert never.status is oar.results.Status.IMPOSSIBLE
     assert "purpose: immutable" in never.because
 
 
@@ -485,6 +485,6 @@ def test_the_documentation_runs_and_says_what_is_so():
     assert names["advice"].success
     assert names["advice"].proved
     assert str(names["advice"].cost).startswith("2.89")
-    assert names["refused"].status is oar.Status.IMPOSSIBLE
+    assert names["refused"].status is oar.results.Status.IMPOSSIBLE
     assert all(advice.success and advice.proved for advice in names["twenty"])
     assert names["careful"].cost >= names["advice"].cost

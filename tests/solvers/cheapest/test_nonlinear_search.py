@@ -78,7 +78,7 @@ def test_every_answer_reaches_the_goal(model):
     ready = oar.Cheapest(people, model, LIMITS)
     for number, kind in enumerate(("l1", "l2", "l0")):
         advice = ready.of(oar.Query(rows.iloc[number], goal="yes"), kind)
-        assert advice.status in (oar.Status.ACHIEVED, oar.Status.ALREADY)
+        assert advice.status in (oar.results.Status.ACHIEVED, oar.results.Status.ALREADY)
         assert advice.success
         assert advice.prediction == "yes"
         assert not advice.violations
@@ -130,6 +130,6 @@ def test_nothing_found_is_not_impossible():
     row = frame[frame["label"] == "no"].drop(columns="label").sort_values("income").iloc[0]
     limits = Limits({name: Limit(immutable=True) for name in ("income", "rent", "children", "purpose")})
     advice = oar.cheapest(people, models.GaussianNaiveBayes(), oar.Query(row, goal="yes"), limits)
-    assert advice.status is oar.Status.STOPPED_EARLY
+    assert advice.status is oar.results.Status.STOPPED_EARLY
     assert (advice.cost, advice.bound, advice.proved, advice.success) == (np.inf, 0.0, False, False)
     assert "nothing proves" in advice.explanation

@@ -83,7 +83,7 @@ def all_limits(draw):
     limits = Limits(draw(COLUMNS), links=links)
     try:
         limits.check(PEOPLE.schema)
-    except oar.OptionError:  # two that contradict each other
+    except oar.errors.OptionError:  # two that contradict each other
         return Limits(limits.columns)
     return limits
 
@@ -135,11 +135,11 @@ def keeps(limits, before, after):
 @settings(max_examples=60)
 def test_limits_are_kept_and_bounds_are_bounds(limits, number, goal, kind):
     advice = ask(limits, number, goal, kind)
-    assert advice.status in (oar.Status.ACHIEVED, oar.Status.ALREADY, oar.Status.IMPOSSIBLE)
+    assert advice.status in (oar.results.Status.ACHIEVED, oar.results.Status.ALREADY, oar.results.Status.IMPOSSIBLE)
     assert not advice.violations
     assert advice.bound <= advice.cost
     assert advice.proved
-    assert advice.success == (advice.status is not oar.Status.IMPOSSIBLE)
+    assert advice.success == (advice.status is not oar.results.Status.IMPOSSIBLE)
     keeps(limits, dict(ROWS.iloc[number]), dict(advice.row.iloc[0]))
     if advice.success:
         assert advice.prediction == goal
@@ -217,13 +217,13 @@ ROW = dict(ROWS.iloc[0])
 )
 def test_what_cannot_be_is_named(changes, message):
     arguments = {"people": PEOPLE, "model": MODEL, "query": oar.Query(ROW, goal="yes")} | changes
-    with pytest.raises(oar.OARError, match=message):
+    with pytest.raises(oar.errors.OARError, match=message):
         oar.cheapest(**arguments)
 
 
 def test_values_need_a_range():
     people = oar.Population.from_frame(FRAME.drop(columns="label"), target="rent")
-    with pytest.raises(oar.DataError, match="Query within: must say how near"):
+    with pytest.raises(oar.errors.DataError, match="Query within: must say how near"):
         oar.cheapest(people, models.Ridge(), oar.Query({name: ROW[name] for name in people.schema.names}, goal=3.0))
 
 

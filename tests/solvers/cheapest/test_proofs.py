@@ -66,7 +66,7 @@ def test_a_slope_is_nothing_only_if_it_is_nothing(deviation, unit, cost, kind):
     row = frame.iloc[int(frame["free"].argmin())]
     limits = {"free": Limit(unit=unit, cost=cost), "fixed": Limit(immutable=True)}
     advice = oar.cheapest(people, oar.NearestCentroid(), oar.Query(row, goal="yes"), limits, cost=kind)
-    assert advice.status is oar.Status.ACHIEVED
+    assert advice.status is oar.results.Status.ACHIEVED
     assert advice.proved
     assert advice.because == ()
     # One column alone must go to the edge between the two centroids, as seen from where the other one stays.

@@ -25,5 +25,7 @@ def test_a_budget_of_any_size_is_used(model, budget):
 
 @pytest.mark.parametrize("weight", [1e308, 1e150, 1e-320])
 def test_weights_whose_sums_would_not_hold_are_refused_with_the_cure(weight):
-    with pytest.raises(oar.DataError, match="weights: the largest must be between .*divide all of them by the largest"):
+    with pytest.raises(
+        oar.errors.DataError, match="weights: the largest must be between .*divide all of them by the largest"
+    ):
         oar.Population(FEATURES, CODES, weights=np.full(30, weight))

@@ -160,7 +160,7 @@ def test_every_solver_and_its_options():
     loose = oar.collective(problem, solver=ProjectedGradient(tolerance=1e-2))
     assert loose.proposal.steps < spectral.proposal.steps
     for wrong in ("exact", "paper"):
-        with pytest.raises(oar.OptionError, match="does not apply here"):
+        with pytest.raises(oar.errors.OptionError, match="does not apply here"):
             oar.collective(problem, solver=wrong)
 
 
@@ -193,9 +193,9 @@ def test_signals_are_used():
     assert "implicit" in exact.proposal.note
     matched = oar.collective(problem, signal="gradient-matching", solver=OneShot())
     assert matched.loss != oar.collective(problem, solver=OneShot()).loss
-    with pytest.raises(oar.OptionError, match="signal: must be one of"):
+    with pytest.raises(oar.errors.OptionError, match="signal: must be one of"):
         oar.collective(problem, signal="telepathy")
-    with pytest.raises(oar.OptionError, match="signal: nearest centroid is solved without one"):
+    with pytest.raises(oar.errors.OptionError, match="signal: nearest centroid is solved without one"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), signal="implicit")
 
 
@@ -205,7 +205,7 @@ def test_separable_data_without_a_regulariser_are_refused():
     people = oar.Population(rng.normal(size=(30, 2)) + 20 * codes[:, None], codes)
     problem = oar.Problem(people, SoftmaxRegression(0.0), oar.Query([5.0, 5.0], 1), oar.Perturb(0.3))
     for question in (oar.individual, oar.collective):
-        with pytest.raises(oar.NumericsError, match="optimum is at infinity; use l2 > 0"):
+        with pytest.raises(oar.errors.NumericsError, match="optimum is at infinity; use l2 > 0"):
             question(problem)
 
 
@@ -241,7 +241,7 @@ def test_odd_but_honest_data(kind):
 
 
 def test_settings_of_refits_do_nothing_where_nothing_is_refitted():
-    with pytest.raises(oar.OptionError, match="restarts and time_limit"):
+    with pytest.raises(oar.errors.OptionError, match="restarts and time_limit"):
         oar.collective(iris_problem(0.3, oar.NearestCentroid()), solver=ProjectedGradient(restarts=2))
 
 

@@ -161,7 +161,7 @@ def test_collective_moves_miss_little_of_the_best(norm, participants, capsys):
         if losses is None:
             continue
         result = oar.collective(problem)
-        assert result.status is not oar.Status.REFUSED
+        assert result.status is not oar.results.Status.REFUSED
         assert result.loss_before == pytest.approx(losses[0], rel=1e-6)
         best = losses.min()
         assert result.loss >= best * (1 - 1e-6)  # nobody does better than everything that is allowed
@@ -204,7 +204,7 @@ def test_individual_moves_are_the_best_nearly_always(norm, capsys):
         problem, frame, schema, limits, mask, row = asked(seed, norm, 1)
         losses = everything(frame, schema, limits, norm, mask, row, alone=True)
         result = oar.individual(problem)
-        assert result.status is not oar.Status.REFUSED
+        assert result.status is not oar.results.Status.REFUSED
         best = losses.min()
         assert result.loss >= best * (1 - 1e-6)
         possible = losses[0] - best

@@ -147,27 +147,27 @@ def test_all_columns_immutable_is_proved_impossible():
         for verb in (oar.collective, oar.individual, oar.joint):
             result = verb(problem)
             if not result.audit.success_before:
-                assert result.status == oar.Status.IMPOSSIBLE
+                assert result.status == oar.results.Status.IMPOSSIBLE
             assert result.exact
             assert not np.asarray(result.plan.moves()).any()
 
 
 def test_a_query_outside_the_bounds_is_refused():
     query = oar.Query({"months": 30, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
-    with pytest.raises(oar.DataError, match="'months' must be at most 24, as its limits say, got 30"):
+    with pytest.raises(oar.errors.DataError, match="'months' must be at most 24, as its limits say, got 30"):
         oar.Problem(people(), oar.SoftmaxRegression(), query, oar.Perturb(1.0, limits={"months": Limit(upper=24)}))
 
 
 def test_limits_need_a_schema():
     plain = oar.Population(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(oar.DataError, match="people with a schema"):
+    with pytest.raises(oar.errors.DataError, match="people with a schema"):
         oar.Problem(plain, oar.SoftmaxRegression(), oar.Query(np.ones(4), 1), oar.Perturb(1.0, limits=Limits()))
-    with pytest.raises(oar.DataError, match="limits: must be an oar.Limits"):
+    with pytest.raises(oar.errors.DataError, match="limits: must be an oar.Limits"):
         oar.Perturb(1.0, limits=3)
 
 
 def test_the_shortest_way_knows_only_balls_and_says_so():
     query = oar.Query({"months": 12, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
     problem = oar.Problem(people(), oar.NearestCentroid(), query, oar.Perturb(1.0))
-    with pytest.raises(oar.OptionError, match="limits it does not know"):
+    with pytest.raises(oar.errors.OptionError, match="limits it does not know"):
         oar.solvers.shortest_move(problem)

@@ -220,10 +220,10 @@ def test_values_of_several_dimensions():
 
 def test_there_is_no_card():
     result = oar.collective(problem_of(1, SoftmaxRegression(0.05), oar.Relabel(most=1), 2))
-    with pytest.raises(oar.DataError, match=r"plan: it changes labels .* plan.labels\(\)"):
+    with pytest.raises(oar.errors.DataError, match=r"plan: it changes labels .* plan.labels\(\)"):
         result.plan.card()
     moves = oar.collective(problem_of(1, oar.NearestCentroid(), oar.Perturb(0.1), 2))
-    with pytest.raises(oar.DataError, match="card: must belong to a plan of moves alone"):
+    with pytest.raises(oar.errors.DataError, match="card: must belong to a plan of moves alone"):
         result.plan.followed(moves.plan.card())
 
 
@@ -231,7 +231,7 @@ def test_people_who_cannot_be_fitted_are_refused_as_ever():
     """Perfectly separated people have no fit without a regulariser, whatever they may do."""
     people = oar.Population([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     problem = oar.Problem(people, SoftmaxRegression(0.0), oar.Query([1.4], 1), oar.Withhold(most=1))
-    with pytest.raises(oar.NumericsError, match="separates"):
+    with pytest.raises(oar.errors.NumericsError, match="separates"):
         oar.collective(problem)
 
 

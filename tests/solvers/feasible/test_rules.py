@@ -40,7 +40,7 @@ def ask(what, rules, norm, number, plausible=None, people=PEOPLE, solver="auto",
     rules=st.lists(st.sampled_from(RULES), max_size=4, unique=True),
     norm=st.sampled_from([1, 2, np.inf]),
     number=st.integers(0, 39),
-    plausible=st.sampled_from([None, oar.Plausible(3, 0.5), oar.Plausible(2, 0.9)]),
+    plausible=st.sampled_from([None, oar.limits.Plausible(3, 0.5), oar.limits.Plausible(2, 0.9)]),
 )
 @settings(max_examples=8)
 def test_rules_and_places_are_always_kept(what, rules, norm, number, plausible):
@@ -57,7 +57,9 @@ def test_rules_and_places_are_always_kept(what, rules, norm, number, plausible):
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_projected_gradients_keep_them_too(norm):
-    _, result = ask("collective", RULES[:5], norm, 3, oar.Plausible(3, 0.8), solver=ProjectedGradient(max_steps=20))
+    _, result = ask(
+        "collective", RULES[:5], norm, 3, oar.limits.Plausible(3, 0.8), solver=ProjectedGradient(max_steps=20)
+    )
     assert not result.audit.violations
     assert result.audit.movers
 
@@ -113,7 +115,7 @@ def test_cheapest_against_every_row_there_is(kind, rules):
     for number in np.flatnonzero(FRAME["label"] == "no")[:6]:
         was = rows_of(frame)[number] | {"income": 0.0}
         advice = ready.of(oar.Query(frame.drop(columns="label").iloc[number], "yes"), kind)
-        if advice.status == oar.Status.ALREADY:
+        if advice.status == oar.results.Status.ALREADY:
             continue
         costs = []
         for row, reached in zip(rows_of(listing), goal, strict=True):
@@ -132,7 +134,7 @@ def test_cheapest_against_every_row_there_is(kind, rules):
         assert advice.proved
         assert not advice.violations
         if np.isinf(least):
-            assert advice.status == oar.Status.IMPOSSIBLE
+            assert advice.status == oar.results.Status.IMPOSSIBLE
             assert any(text.startswith("rule") for text in advice.because)
         else:
             assert advice.cost == pytest.approx(least, rel=1e-6)
@@ -143,7 +145,7 @@ def test_cheapest_against_every_row_there_is(kind, rules):
     rules=st.lists(st.sampled_from(RULES), max_size=4, unique=True),
     number=st.integers(0, 39),
     kind=st.sampled_from(["l1", "l2", "l0"]),
-    plausible=st.sampled_from([None, oar.Plausible(3, 0.5), oar.Plausible(2, 0.9)]),
+    plausible=st.sampled_from([None, oar.limits.Plausible(3, 0.5), oar.limits.Plausible(2, 0.9)]),
 )
 @settings(max_examples=15)
 def test_cheapest_keeps_rules_and_places(rules, number, kind, plausible):
@@ -163,7 +165,7 @@ def test_cheapest_keeps_rules_and_places(rules, number, kind, plausible):
 def test_an_implausible_optimum_is_a_bound_of_what_is_found():
     row = FRAME.drop(columns="label").iloc[int(np.flatnonzero(FRAME["label"] == "no")[0])]
     free = oar.Cheapest(PEOPLE, MODEL).of(oar.Query(row, "yes"), "l0")
-    strict = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.Plausible(2, 0.1))).of(oar.Query(row, "yes"), "l0")
+    strict = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.limits.Plausible(2, 0.1))).of(oar.Query(row, "yes"), "l0")
     assert strict.success
     assert not strict.proved
     assert strict.bound == pytest.approx(free.cost, rel=1e-6)
@@ -173,7 +175,7 @@ def test_an_implausible_optimum_is_a_bound_of_what_is_found():
 def test_search_keeps_them_for_models_that_are_not_linear():
     pytest.importorskip("jax")
     model = oar.models.PrototypeNetwork()
-    rules, plausible = RULES[:4], oar.Plausible(3, 0.8)
+    rules, plausible = RULES[:4], oar.limits.Plausible(3, 0.8)
     ready = oar.Cheapest(PEOPLE, model, Limits(rules=rules, plausible=plausible))
     found = 0
     for number in np.flatnonzero(FRAME["label"] == "no")[:4]:
@@ -227,10 +229,10 @@ def test_advice_that_cheats_is_refused(monkeypatch):
     monkeypatch.setattr(oar.questions.cheapest_change, "MOST_BETTER", 0)
     monkeypatch.setattr(oar.questions.cheapest_change, "MOST_TRIALS", 1)
     refused = oar.Cheapest(PEOPLE, MODEL, limits).of(row)
-    assert refused.status == oar.Status.REFUSED
+    assert refused.status == oar.results.Status.REFUSED
     assert any("rule" in text for text in refused.violations)
     monkeypatch.setattr(cheapest.Space, "is_plausible", lambda space, change: True)
     row = oar.Query(FRAME.drop(columns="label").iloc[int(np.flatnonzero(FRAME["label"] == "no")[0])], "yes")
-    refused = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.Plausible(2, 0.1))).of(row, "l0")
-    assert refused.status == oar.Status.REFUSED
+    refused = oar.Cheapest(PEOPLE, MODEL, Limits(plausible=oar.limits.Plausible(2, 0.1))).of(row, "l0")
+    assert refused.status == oar.results.Status.REFUSED
     assert any("people are near" in text for text in refused.violations)

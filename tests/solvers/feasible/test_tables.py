@@ -30,13 +30,13 @@ def relaxed(examples: int = 30):
 def asked(world: World, model, budget=None) -> oar.Problem:
     try:
         return world.problem(model, budget)
-    except oar.OptionError as error:
+    except oar.errors.OptionError as error:
         if "contradict" not in str(error):
             raise
         assume(False)  # limits drawn at random may contradict each other, and then are refused
 
 
-def judged(world: World, result: oar.Result) -> None:
+def judged(world: World, result: oar.results.Result) -> None:
     broken = world.broken(result)
     assert not broken, broken[:5]
     assert not result.audit.violations, result.audit.violations
@@ -46,12 +46,12 @@ def judged(world: World, result: oar.Result) -> None:
     assert result.proposal.claimed_loss == pytest.approx(result.loss, rel=1e-6, abs=1e-8)
 
 
-def solved(problem: oar.Problem, verb: str, solver: str) -> oar.Result:
+def solved(problem: oar.Problem, verb: str, solver: str) -> oar.results.Result:
     if verb == "individual" and solver in ("one-shot", "frank-wolfe"):
         solver = "auto"
     try:
         return VERBS[verb](problem, solver=solver)
-    except oar.DataError as error:
+    except oar.errors.DataError as error:
         if "variance" not in str(error):
             raise
         assume(False)  # naive Bayes of a table in which nobody differs from anybody

@@ -43,10 +43,10 @@ def test_for_nearest_centroid_no_other_choice_has_a_lower_loss(seed):
     assert result.audit.movers <= number
     assert int(result.problem.allowance.mask.sum()) <= number
     possible = max(oracle_margin(one, world.goal) for one in found)
-    if result.status is oar.Status.IMPOSSIBLE:  # of all choices, not only of the one with the least loss
+    if result.status is oar.results.Status.IMPOSSIBLE:  # of all choices, not only of the one with the least loss
         assert possible <= 1e-9
     if possible < -1e-9:
-        assert result.status is oar.Status.IMPOSSIBLE
+        assert result.status is oar.results.Status.IMPOSSIBLE
 
 
 def overlapping(seed, participants, model=None, number=8, budget=0.6):

@@ -156,5 +156,5 @@ def test_why_a_solver_ended_is_said():
 def test_options_that_would_do_nothing_are_refused():
     problem = cloud(5, 3, SoftmaxRegression(0.05), 0.2)
     for settings_ in (ProjectedGradient(restarts=2), ProjectedGradient(time_limit=1.0)):
-        with pytest.raises(oar.OptionError, match="restarts and time_limit"):
+        with pytest.raises(oar.errors.OptionError, match="restarts and time_limit"):
             oar.individual(problem, solver=settings_)

@@ -235,7 +235,7 @@ def test_budgets_shared_between_classes_are_planned_by_gradients_within_a_bound(
     problem = OnlineProblem(
         stream, oar.NearestCentroid(), FullRefit(), oar.Query([0.9], "yes"), oar.Perturb(BUDGET), shared=True
     )
-    with pytest.raises(oar.OptionError, match="rows of different classes"):
+    with pytest.raises(oar.errors.OptionError, match="rows of different classes"):
         oar.collective(problem, solver="exact")
     result = oar.collective(problem)
     plans = np.concatenate(all_plans(rounds, True, 5))
@@ -277,7 +277,7 @@ def test_why_it_is_not_exact_names_what_would_be():
         Stream.of_batches([batch]), oar.SoftmaxRegression(), FullRefit(), oar.Query([2.3], "a"), oar.Perturb(BUDGET)
     )
     with pytest.raises(
-        oar.OptionError, match=r"gradient steps, fine-tuning\), .* got softmax-regression with full refit"
+        oar.errors.OptionError, match=r"gradient steps, fine-tuning\), .* got softmax-regression with full refit"
     ):
         oar.collective(problem, solver="exact")
 
@@ -294,6 +294,8 @@ def test_of_rounds_that_weigh_the_same_the_earliest_is_acted_in_and_replanning_h
     assert result.plan.efforts() == pytest.approx([12 * BUDGET, 0, 0])
     late = np.concatenate([np.zeros((24, 2)), result.plan.each[:12]])
     assert oar.audit(OnlinePlan(problem, late)).loss == pytest.approx(result.loss)  # it really is a tie
-    again, once = (oar.follow(problem, oar.Reality(adoption=0.6, seed=2), replan=replan) for replan in (True, False))
+    again, once = (
+        oar.follow(problem, oar.online.Reality(adoption=0.6, seed=2), replan=replan) for replan in (True, False)
+    )
     assert again.loss < once.loss - 0.005
     assert again.loss >= result.loss - 1e-12

@@ -76,7 +76,7 @@ def test_several_who_ask_and_any_of_several_classes():
     assert share.success == (sum(one.success for one in share.audit.rounds[-1].queries) >= 1)
     any_of = asked(oar.Query([0.7, 0.4], oar.AnyBut("no")))
     assert any_of.loss == pytest.approx(asked(oar.Query([0.7, 0.4], "yes")).loss, abs=1e-6)
-    with pytest.raises(oar.OptionError, match="one smooth loss"):
+    with pytest.raises(oar.errors.OptionError, match="one smooth loss"):
         oar.collective(
             OnlineProblem(
                 base.stream, base.model, base.rule, oar.Query(both, "yes", several="worst"), oar.Perturb(0.1)

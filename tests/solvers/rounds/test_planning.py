@@ -119,9 +119,9 @@ def test_settings_are_kept_to(tuned):
 
 def test_what_does_not_apply_is_refused(tuned):
     for solver, said in (("exact", "nearest centroid"), ("paper", "does not apply"), ("exakt", "must be one of")):
-        with pytest.raises(oar.OptionError, match=said):
+        with pytest.raises(oar.errors.OptionError, match=said):
             oar.collective(tuned, solver=solver)
-    with pytest.raises(oar.OptionError, match="signal"):
+    with pytest.raises(oar.errors.OptionError, match="signal"):
         oar.collective(tuned, signal="implicit")
     for verb in (
         oar.individual,
@@ -130,7 +130,7 @@ def test_what_does_not_apply_is_refused(tuned):
         oar.minimal_coalition,
         oar.break_even,
     ):
-        with pytest.raises(oar.OptionError, match=r"oar\.collective"):
+        with pytest.raises(oar.errors.OptionError, match=r"oar\.collective"):
             verb(tuned)
 
 

@@ -123,10 +123,10 @@ def test_a_lost_cluster_is_told_and_what_is_done_is_kept(tmp_path):
     with distributed.Client(short.scheduler_address, timeout=2) as client:
         closing = threading.Thread(target=close_once_begun)
         closing.start()
-        with pytest.raises(oar.OARError, match="the Dask cluster did not finish.*run the same study again"):
+        with pytest.raises(oar.errors.OARError, match="the Dask cluster did not finish.*run the same study again"):
             oar.study(asked, budgets=[0.1, 0.2], solver=QUICK, store=tmp_path / "study.db", client=client)
         closing.join()
-    assert oar.Study.open(tmp_path / "study.db").counts["pending"] == 2
+    assert oar.results.Study.open(tmp_path / "study.db").counts["pending"] == 2
 
 
 def never_ends(path):

@@ -49,7 +49,7 @@ def test_a_kill_loses_what_was_under_way_and_no_more(tmp_path, undisturbed):
         wait_until(lambda: finished(store) >= 3)
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
-    left = oar.Study.open(store)
+    left = oar.results.Study.open(store)
     done = left.counts["done"]
     assert 3 <= done < 16
     assert left.counts["running"] <= 2  # one question, for two seeds at the most
@@ -101,7 +101,7 @@ def test_two_processes_share_a_study_and_do_nothing_twice(tmp_path, undisturbed)
     times = Counter(begun(notes))
     assert len(times) == 12  # sixteen cells, of which four pairs are one question each
     assert set(times.values()) == {1}
-    assert oar.Study.open(store).table().equals(undisturbed[0])
+    assert oar.results.Study.open(store).table().equals(undisturbed[0])
 
 
 def test_whoever_is_left_takes_over(tmp_path, undisturbed):
@@ -111,7 +111,7 @@ def test_whoever_is_left_takes_over(tmp_path, undisturbed):
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
         assert other.communicate(timeout=PATIENCE)[0] == "done\n"
-    assert oar.Study.open(store).table().equals(undisturbed[0])
+    assert oar.results.Study.open(store).table().equals(undisturbed[0])
 
 
 def test_an_interrupt_gives_back_what_was_under_way_and_says_how_to_go_on(tmp_path, undisturbed):
@@ -120,7 +120,7 @@ def test_an_interrupt_gives_back_what_was_under_way_and_says_how_to_go_on(tmp_pa
         wait_until(lambda: finished(store) >= 2)
         interrupted.send_signal(signal.SIGINT)
         _, said = interrupted.communicate(timeout=PATIENCE)
-    counts = oar.Study.open(store).counts
+    counts = oar.results.Study.open(store).counts
     assert counts["running"] == 0
     assert f"KeyboardInterrupt: {counts['done']} of 16 cells are kept in {store}; run the same study again" in said
     assert run_small(store, workers=1).table().equals(undisturbed[0])
@@ -135,7 +135,7 @@ def test_lambdas_are_handed_over_too(tmp_path):
     asked = problem(oar.SoftmaxRegression(), participants=lambda people: people.features[:, 0] > 0.5)
     for workers in (1, 2):
         oar.study(asked, budgets=[0.1, 0.2], solver=QUICK, store=tmp_path / f"{workers}.db", workers=workers)
-    one, two = (oar.Study.open(tmp_path / f"{workers}.db").table() for workers in (1, 2))
+    one, two = (oar.results.Study.open(tmp_path / f"{workers}.db").table() for workers in (1, 2))
     assert one.equals(two)
 
 
@@ -143,9 +143,9 @@ def test_a_process_that_dies_is_told(tmp_path):
     import threading
 
     asked = problem(oar.SoftmaxRegression(), participants=end_elsewhere(os.getpid()))
-    with pytest.raises(oar.OARError, match="a process ended before its answer.*fewer workers"):
+    with pytest.raises(oar.errors.OARError, match="a process ended before its answer.*fewer workers"):
         oar.study(asked, budgets=[0.1, 0.2], solver=QUICK, store=tmp_path / "study.db", workers=2)
-    assert oar.Study.open(tmp_path / "study.db").counts["pending"] == 2
+    assert oar.results.Study.open(tmp_path / "study.db").counts["pending"] == 2
     assert threading.active_count() < 20
 
 

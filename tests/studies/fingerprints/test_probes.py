@@ -74,7 +74,7 @@ def test_another_model_of_the_same_name_is_refused(tmp_path, monkeypatch, make, 
     path = tmp_path / "study.db"
     first = oar.study(problem(make(one)), store=path, solver=solver).table()
     assert oar.study(problem(make(one)), store=path, solver=solver).table().equals(first)
-    with pytest.raises(oar.StorageError, match=f"but with other contents: .*{where}"):
+    with pytest.raises(oar.errors.StorageError, match=f"but with other contents: .*{where}"):
         oar.study(problem(make(other)), store=path, solver=solver)
 
 
@@ -98,9 +98,11 @@ def test_what_cannot_be_told_is_run_but_not_gone_on_with(tmp_path):
     asked = problem(oar.BlackBox(train, randomised=False))
     first = oar.study(asked, store=path, solver=oar.solvers.Surrogate())
     assert first.counts["done"] == 1
-    with pytest.raises(oar.StorageError, match="nobody can say.*object of type lock .*, at estimator.closure lock"):
+    with pytest.raises(
+        oar.errors.StorageError, match="nobody can say.*object of type lock .*, at estimator.closure lock"
+    ):
         oar.study(asked, store=path, solver=oar.solvers.Surrogate())
-    assert oar.Study.open(path).counts["done"] == 1
+    assert oar.results.Study.open(path).counts["done"] == 1
 
 
 @pytest.mark.parametrize(("kind", "knew"), [(1, "functions by their names"), (2, "goals by their first six digits")])
@@ -111,14 +113,14 @@ def test_stores_of_older_kinds_can_be_read_but_not_gone_on_with(tmp_path, kind, 
     table = oar.study(problem(), store=path).table()
     with Store(path) as store, store.founding() as known:
         known["fingerprint"]["kind"] = kind
-    with pytest.raises(oar.StorageError, match=f"older version of oar, which knew {knew}"):
+    with pytest.raises(oar.errors.StorageError, match=f"older version of oar, which knew {knew}"):
         oar.study(problem(), store=path)
-    assert oar.Study.open(path).table().equals(table)
+    assert oar.results.Study.open(path).table().equals(table)
 
 
 def test_two_lambdas_are_not_named_by_their_addresses(tmp_path):
     boxes = [oar.BlackBox(lambda features, labels, at=at: at, randomised=False) for at in (1, 2)]
-    with pytest.raises(oar.DataError, match="models: must differ in what they are called.*name them in a dict"):
+    with pytest.raises(oar.errors.DataError, match="models: must differ in what they are called.*name them in a dict"):
         oar.study(problem(), models=boxes, store=tmp_path / "study.db")
 
 
@@ -175,7 +177,9 @@ def test_a_model_that_reads_something_else_now_is_refused(tmp_path, monkeypatch,
     first = oar.study(problem(make()), store=path).table()
     assert oar.study(problem(make()), store=path).table().equals(first)
     monkeypatch.setenv(READ, "0.2")
-    with pytest.raises(oar.StorageError, match="the same code as then, but .* it answers otherwise.*environment"):
+    with pytest.raises(
+        oar.errors.StorageError, match="the same code as then, but .* it answers otherwise.*environment"
+    ):
         oar.study(problem(make()), store=path)
     monkeypatch.setenv(READ, "0.9")
     assert oar.study(problem(make()), store=path).table().equals(first)
@@ -187,7 +191,7 @@ def test_a_changed_file_that_a_model_reads_is_noticed(tmp_path):
     first = oar.study(problem(box_that_reads(str(file))), store=path, solver=solver)
     assert first.counts["done"] == 1
     file.write_text("0.2")
-    with pytest.raises(oar.StorageError, match="Something that it reads has changed"):
+    with pytest.raises(oar.errors.StorageError, match="Something that it reads has changed"):
         oar.study(problem(box_that_reads(str(file))), store=path, solver=solver)
 
 
@@ -255,5 +259,5 @@ def test_what_fails_on_few_people_is_probed_on_all(tmp_path, monkeypatch):
 
     asked_about(train, tmp_path / "study.db", randomised=False)
     monkeypatch.setenv(READ, "0.1")
-    with pytest.raises(oar.StorageError, match="it answers otherwise"):
+    with pytest.raises(oar.errors.StorageError, match="it answers otherwise"):
         asked_about(train, tmp_path / "study.db", randomised=False)

@@ -53,19 +53,21 @@ def test_one_of_a_newer_version_is_refused(study, path):
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     connection.close()
-    for refused in (lambda: oar.Study.open(path), lambda: oar.study(problem(), store=path)):
-        with pytest.raises(oar.StorageError, match=f"format {FORMAT + 1}, of a newer version of oar.*upgrade oar"):
+    for refused in (lambda: oar.results.Study.open(path), lambda: oar.study(problem(), store=path)):
+        with pytest.raises(
+            oar.errors.StorageError, match=f"format {FORMAT + 1}, of a newer version of oar.*upgrade oar"
+        ):
             refused()
 
 
 def test_what_is_no_study_is_refused(path, tmp_path):
-    with pytest.raises(oar.StorageError, match="does not exist"):
-        oar.Study.open(path)
+    with pytest.raises(oar.errors.StorageError, match="does not exist"):
+        oar.results.Study.open(path)
     assert not path.exists()
     path.write_text("people,approved\n" * 100)
-    with pytest.raises(oar.StorageError, match="damaged or is none"):
-        oar.Study.open(path)
-    with pytest.raises(oar.StorageError, match="damaged or is none"):
+    with pytest.raises(oar.errors.StorageError, match="damaged or is none"):
+        oar.results.Study.open(path)
+    with pytest.raises(oar.errors.StorageError, match="damaged or is none"):
         oar.study(problem(), store=path)
     assert path.read_text() == "people,approved\n" * 100
     other = tmp_path / "other.db"
@@ -73,17 +75,17 @@ def test_what_is_no_study_is_refused(path, tmp_path):
     connection.execute("CREATE TABLE recipes (name)")
     connection.close()
     before = other.read_bytes()
-    with pytest.raises(oar.StorageError, match="another kind of database"):
+    with pytest.raises(oar.errors.StorageError, match="another kind of database"):
         oar.study(problem(), store=other)
     assert other.read_bytes() == before
-    with pytest.raises(oar.StorageError, match="the folder"):
+    with pytest.raises(oar.errors.StorageError, match="the folder"):
         oar.study(problem(), store=tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path):
     for path in (tmp_path / "mistyped" / "folder" / "x.db", tmp_path / "file" / "x.db"):
         (tmp_path / "file").touch()
-        with pytest.raises(oar.StorageError, match=r"^store: must be .* got .*x\.db, .* is no folder; make it"):
+        with pytest.raises(oar.errors.StorageError, match=r"^store: must be .* got .*x\.db, .* is no folder; make it"):
             oar.study(problem(), store=path)
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
@@ -92,14 +94,14 @@ def test_a_damaged_one_is_refused(study, path):
     content = bytearray(path.read_bytes())
     content[4096:] = bytes(len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(oar.StorageError, match="damaged or is none.*restore a copy"):
+    with pytest.raises(oar.errors.StorageError, match="damaged or is none.*restore a copy"):
         oar.study(problem(), budgets=[0.2, 0.6], store=path)
 
 
 def test_an_empty_file_as_a_kill_may_leave_it_is_a_new_one(path):
     path.touch()
-    with pytest.raises(oar.StorageError, match="is empty; run the study first"):
-        oar.Study.open(path)
+    with pytest.raises(oar.errors.StorageError, match="is empty; run the study first"):
+        oar.results.Study.open(path)
     assert oar.study(problem(), store=path).counts["done"] == 1
 
 
@@ -129,9 +131,9 @@ def test_a_changed_problem_is_refused_with_what_differs(path, other, settings, p
     cells = [{"model": "nearest-centroid"}]
     given = {"models": {"nearest-centroid": oar.NearestCentroid(), "m": oar.SoftmaxRegression(l2=0.1)}, "cells": cells}
     first = oar.study(problem(), store=path, **given).table()
-    with pytest.raises(oar.StorageError, match=f"fingerprint differs in {part}"):
+    with pytest.raises(oar.errors.StorageError, match=f"fingerprint differs in {part}"):
         oar.study(replace(problem(), **other), store=path, **(given | {"cells": None} | settings))
-    assert oar.Study.open(path).table().equals(first)
+    assert oar.results.Study.open(path).table().equals(first)
 
 
 LABELS = (0.1234561, 0.1234564)
@@ -156,7 +158,7 @@ def test_goals_that_differ_in_a_late_digit_are_other_goals(path, monkeypatch, mo
     first = oar.Problem(everyone, model, one, oar.Perturb(0.5))
     oar.study(first, store=path)
     oar.study(replace(first, query=replace(one, goal=one.goal)), store=path)
-    with pytest.raises(oar.StorageError, match="fingerprint differs in query '0'"):
+    with pytest.raises(oar.errors.StorageError, match="fingerprint differs in query '0'"):
         oar.study(replace(first, query=replace(one, **other)), store=path)
 
 
@@ -254,7 +256,7 @@ def test_a_cell_that_fails_says_why_and_others_go_on(path, monkeypatch):
 
     def failing(asked, **given):
         if asked.allowance.budget == 0.2:
-            raise oar.NumericsError("model: no minimum; use a larger penalty.")
+            raise oar.errors.NumericsError("model: no minimum; use a larger penalty.")
         return collective(asked, **given)
 
     monkeypatch.setattr(works, "collective", failing)
@@ -275,7 +277,7 @@ def test_trouble_of_the_machine_is_no_answer(path, monkeypatch):
         patch.setattr(works, "collective", failing)
         with pytest.raises(MemoryError):
             oar.study(problem(), solver="paper", store=path)
-    assert oar.Study.open(path).counts["pending"] == 1
+    assert oar.results.Study.open(path).counts["pending"] == 1
     assert oar.study(problem(), solver="paper", store=path).counts["done"] == 1
 
 
@@ -284,7 +286,7 @@ def test_a_full_disk_is_told(path):
     with Store(path) as store:
         store._connection.execute("PRAGMA max_page_count = 6")
         many = [Cell("m" * 500, "q", 0.1 * number, 1.0, None) for number in range(100)]
-        with pytest.raises(oar.StorageError, match="disk is full. Make room"):
+        with pytest.raises(oar.errors.StorageError, match="disk is full. Make room"):
             store.add(many)
         assert len(store.states()) == 4
 

@@ -112,13 +112,15 @@ def test_a_rule_that_works_in_place_changes_nothing_that_is_recorded() -> None:
 def test_a_rule_of_the_wrong_length_is_refused_by_name() -> None:
     rule = InPlace()
     rule.returns = slice(1, None)
-    with pytest.raises(oar.DataError, match=r"round 0, the bank: rule: in place must return 6 parameters, got shape"):
+    with pytest.raises(
+        oar.errors.DataError, match=r"round 0, the bank: rule: in place must return 6 parameters, got shape"
+    ):
         rounds(Operator(oar.NearestCentroid(), rule, name="the bank"))
 
 
 def test_rules_that_do_not_fit() -> None:
-    with pytest.raises(oar.OptionError, match="a scaler changes"):
+    with pytest.raises(oar.errors.OptionError, match="a scaler changes"):
         Operator(oar.models.Scaled(oar.SoftmaxRegression()), GradientSteps(0.1))
-    with pytest.raises(oar.OptionError, match=r"rule: must be one of oar.online's rules"):
+    with pytest.raises(oar.errors.OptionError, match=r"rule: must be one of oar.online's rules"):
         Operator(oar.NearestCentroid(), "full")
     assert len(rounds(Operator(oar.models.Scaled(oar.SoftmaxRegression()), FullRefit()), count=2)) == 2

@@ -109,13 +109,13 @@ def test_whom_it_trusts():
 
 def test_bad_input():
     for model in (oar.NearestCentroid(), oar.models.Ridge()):
-        with pytest.raises(oar.OptionError, match="model: must be a linear"):
+        with pytest.raises(oar.errors.OptionError, match="model: must be a linear"):
             StrategicAware(model, 1.0)
-    with pytest.raises(oar.OARError, match="budget"):
+    with pytest.raises(oar.errors.OARError, match="budget"):
         StrategicAware(MODEL, -1.0)
-    with pytest.raises(oar.OptionError, match="trusts: must be one of"):
+    with pytest.raises(oar.errors.OptionError, match="trusts: must be one of"):
         StrategicAware(MODEL, 1.0, trusts="nobody")
-    with pytest.raises(oar.DataError, match="favoured: must be one of"):
+    with pytest.raises(oar.errors.DataError, match="favoured: must be one of"):
         StrategicAware(MODEL, 1.0, favoured="yes").begin(people_of(0))
-    with pytest.raises(oar.DataError, match="two classes"):
+    with pytest.raises(oar.errors.DataError, match="two classes"):
         StrategicAware(MODEL, 1.0).begin(oar.Population(np.eye(3), [0, 1, 2]))

@@ -24,7 +24,7 @@ def test_walking_brings_everyone_once_and_then_ends() -> None:
     assert np.concatenate([crowd.persons for crowd in crowds]).tolist() == list(range(6))
     assert [crowd.groups.tolist() for crowd in crowds] == [["a", "a"], ["b", "b"], ["c", "c"]]
     assert [arrivals.classes[code] for code in crowds[1].codes] == ["no", "yes"]
-    with pytest.raises(oar.DataError, match=r"ends before round 3.* at most 3 rounds"):
+    with pytest.raises(oar.errors.DataError, match=r"ends before round 3.* at most 3 rounds"):
         arrivals.draw(3, rng())
 
 
@@ -45,10 +45,10 @@ def test_true_labels_are_asked_before_the_drift() -> None:
     crowd = arrivals.draw(2, rng())
     rows = np.array([[24.0, 0.0], [26.0, 0.0]])
     assert arrivals.label(rows, crowd, np.arange(2), 2, rng()).tolist() == [0, 1]
-    with pytest.raises(oar.OptionError, match="'oracle' asks the arrivals for true labels"):
+    with pytest.raises(oar.errors.OptionError, match="'oracle' asks the arrivals for true labels"):
         FromPopulation(PEOPLE, 4).label(rows, crowd, np.arange(2), 2, rng())
     wrong = FromPopulation(PEOPLE, 4, label=lambda rows: ["perhaps"] * len(rows))
-    with pytest.raises(oar.DataError, match="labels among .*'perhaps'"):
+    with pytest.raises(oar.errors.DataError, match="labels among .*'perhaps'"):
         wrong.label(rows, crowd, np.arange(2), 2, rng())
 
 
@@ -59,7 +59,7 @@ def test_clouds_drift_in_place_and_balance() -> None:
     assert_allclose(crowd.features[crowd.codes == 0].mean(axis=0), [0.0, 3.0], atol=0.05)
     assert_allclose(crowd.features[crowd.codes == 1].std(axis=0), [0.5, 0.5], atol=0.05)
     assert crowd.persons[0] == 12_000
-    with pytest.raises(oar.DataError, match="in round 6"):
+    with pytest.raises(oar.errors.DataError, match="in round 6"):
         arrivals.draw(6, rng())
 
 
@@ -76,7 +76,7 @@ def test_batches_agree_on_classes_and_end() -> None:
     assert arrivals.classes == ("a", "b", "c")
     assert arrivals.draw(1, rng()).codes.tolist() == [0, 2]
     assert arrivals.draw(1, rng()).persons.tolist() == [1, 2]
-    with pytest.raises(oar.DataError, match=r"ends before round 2: it has 2 batches"):
+    with pytest.raises(oar.errors.DataError, match=r"ends before round 2: it has 2 batches"):
         arrivals.draw(2, rng())
 
 
@@ -100,7 +100,7 @@ def test_batches_agree_on_classes_and_end() -> None:
     ],
 )
 def test_arrivals_that_cannot_be(make: Any, told: str) -> None:
-    with pytest.raises(oar.OARError, match=told):
+    with pytest.raises(oar.errors.OARError, match=told):
         make()
 
 

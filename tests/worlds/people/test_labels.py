@@ -52,7 +52,7 @@ def test_advice_stays_valid_where_labels_follow(labels: str) -> None:
 
 def test_the_policy_is_never_implicit() -> None:
     parts = FromPopulation(credit(20), 5), Operator(oar.NearestCentroid())
-    with pytest.raises(oar.OptionError, match=r"labels: must say .*'keep'.*'oracle'.*'relabel'.*got none"):
+    with pytest.raises(oar.errors.OptionError, match=r"labels: must say .*'keep'.*'oracle'.*'relabel'.*got none"):
         World(*parts)
-    with pytest.raises(oar.OptionError, match="Did you mean 'relabel'"):
+    with pytest.raises(oar.errors.OptionError, match="Did you mean 'relabel'"):
         World(*parts, labels="relable")

@@ -309,7 +309,7 @@ def test_each_for_itself_goes_just_across() -> None:
     ],
 )
 def test_policies_that_cannot_be(make: Any, told: str) -> None:
-    with pytest.raises(oar.OARError, match=told):
+    with pytest.raises(oar.errors.OARError, match=told):
         make()
 
 

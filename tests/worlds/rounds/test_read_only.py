@@ -116,7 +116,9 @@ def test_a_total_cannot_be_won_back() -> None:
         swap(view.spent_by.__self__, "totals", np.zeros(99))
         return moving(view)
 
-    with pytest.raises(oar.DataError, match=r"in round 1: each moves in all rounds together at most 0.1, got 0.12"):
+    with pytest.raises(
+        oar.errors.DataError, match=r"in round 1: each moves in all rounds together at most 0.1, got 0.12"
+    ):
         simulate(world(total=0.1), policy, rounds=2).table()
 
 
@@ -169,7 +171,7 @@ def test_caps_are_read_before_anybody_acts() -> None:
             self.caps = Caps(budget=9.0)
             return Deed(moves=[[5.0, 0.0]])
 
-    with pytest.raises(oar.DataError, match="'raising' in round 0: each moves at most 0.1, got 5"):
+    with pytest.raises(oar.errors.DataError, match="'raising' in round 0: each moves at most 0.1, got 5"):
         simulate(world(Raising()), DoNothing(), rounds=1).table()
 
 
@@ -223,7 +225,7 @@ def test_models_of_many_parts_are_sealed_in_all_of_them() -> None:
     ],
 )
 def test_what_is_no_deed(deed: Any, says: str) -> None:
-    with pytest.raises(oar.DataError, match=f"'us' in round 0: {says}"):
+    with pytest.raises(oar.errors.DataError, match=f"'us' in round 0: {says}"):
         next(simulate(world(), lambda view: deed, rounds=1))
 
 

@@ -64,7 +64,8 @@ class Plausible:
             return Plausible(**value)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise OptionError(
-                f"plausible: must be a share such as 0.95, or oar.Plausible(neighbours=10, share=0.95), got {value!r}."
+                "plausible: must be a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95), got "
+                f"{value!r}."
             )
         share: Any = value  # as it is: a whole number may be beyond any float, which is refused
         return Plausible(share=share)

@@ -170,7 +170,7 @@ def _others(plan: Plan, found: Audit) -> Collateral | None:
         plan, "files", found.loss, gap=0.0, bound=0.0, exact=False, impossible=False, finished=True, steps=0, passes=0
     )
     try:
-        return oar.collateral(Result(plan.problem, proposal, found))
+        return oar.questions.collateral(Result(plan.problem, proposal, found))
     except NumericsError:
         return None
 

@@ -32,7 +32,7 @@ def leverage(
     """Tell how much leverage groups have: what each could do for the query alone, all others staying as they are.
 
     Every line is a plan of its own, audited by a refit; "no" means that no plan was found, unless it says that it is
-    proved. What a single member or feature does per unit of move, oar.leverage tells in Python.
+    proved. What a single member or feature does per unit of move, oar.questions.leverage tells in Python.
     """
     with clear_endings(), stages() as stage:
         import oar

@@ -164,7 +164,7 @@ def _collateral(result: Result, others: Any, groups: Any) -> Any:
     import oar
 
     try:
-        return oar.collateral(result, held_out=others, groups=groups)
+        return oar.questions.collateral(result, held_out=others, groups=groups)
     except NumericsError:
         return None
 
@@ -187,7 +187,7 @@ def _power(result: Result, seed: int) -> Any:
     shares = THIRDS if people.size * people.dimensions > MANY else None
     budget = result.problem.allowance.budget
     budgets = None if shares is None or not isinstance(budget, float) else [share * budget for share in shares]
-    return oar.power(result, shares, budgets, seed=seed)
+    return oar.questions.power(result, shares, budgets, seed=seed)
 
 
 def _effects(facts: Any) -> list[tuple[str, str]]:

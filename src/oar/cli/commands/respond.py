@@ -164,7 +164,7 @@ def columns_of(card: Card) -> tuple[str, ...]:
     if card.table is not None:
         return card.table.encoding.schema.names
     if card.features is None:
-        raise DataError("card: has no column names, so no file can be matched to it; use oar.Card in Python.")
+        raise DataError("card: has no column names, so no file can be matched to it; use oar.results.Card in Python.")
     return card.features
 
 

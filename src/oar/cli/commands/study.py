@@ -103,7 +103,7 @@ def _opened(file: Path, store: Path | None, workers: int | None) -> tuple[Any, l
             f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
             'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
         )
-    return oar.Study.open(file), []
+    return oar.results.Study.open(file), []
 
 
 def _may_be_a_store(file: Path) -> bool:

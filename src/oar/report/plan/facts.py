@@ -77,10 +77,10 @@ def facts_of(
         result: what was planned and audited.
         origin: what it was made from.
         groups: of each column by which burdens are told, everyone's value (n,), pooled or to be pooled.
-        power: what `oar.power` found.
-        collateral: what `oar.collateral` found.
+        power: what `oar.questions.power` found.
+        collateral: what `oar.questions.collateral` found.
         card: whether there is a card, and what it is worth.
-        answered: what `oar.collateral` found where everyone answers the card.
+        answered: what `oar.questions.collateral` found where everyone answers the card.
         robustness: what `plan.robustness` found where some members do nothing.
         shaken: of which plan that is: the "moves" that were planned, or members' "answers" to the card.
     """

@@ -58,8 +58,8 @@ def check_same(
     if known.get("kind") != KIND:
         what = "goals by their first six digits" if known.get("kind") == 2 else "functions by their names alone"
         raise StorageError(
-            f"store: {store} was begun by an older version of oar, which knew {what}, so that "
-            "nobody can say whether it is a study of this problem. Its table can still be read (oar.Study.open, or "
+            f"store: {store} was begun by an older version of oar, which knew {what}, so that nobody can say whether "
+            "it is a study of this problem. Its table can still be read (oar.results.Study.open, or "
             f"`oar study {store}`); name another store to go on."
         )
     differ = _differences(known, now)
