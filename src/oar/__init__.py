@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from oar.actions import Perturb, Relabel, Withhold
     from oar.actions.limits.limit import Limit, Limits
     from oar.actions.participation import Best
-    from oar.questions.cheapest_change import Cheapest, cheapest
     from oar.estimators import BlackBox
-    from oar.questions.receding_horizon import follow
     from oar.goals import AnyBut, Between, Keep, Members
     from oar.models import NearestCentroid, SoftmaxRegression
     from oar.online import OnlineProblem
     from oar.people import Population, Schema
     from oar.problem import Problem, Query
     from oar.questions import break_even, minimal_budget, minimal_coalition
+    from oar.questions.cheapest_change import Cheapest, cheapest
+    from oar.questions.receding_horizon import follow
     from oar.recourse import collective, individual, joint
     from oar.referee import audit
     from oar.studies import study

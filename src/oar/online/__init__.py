@@ -21,9 +21,9 @@ from oar.online.rules.protocol import PulledBack, Rule, Update
 from oar.online.stream import Stream
 
 if TYPE_CHECKING:
-    from oar.questions.receding_horizon import Followed, Happened, Reality, Round
     from oar.plans.rounds.plan import OnlinePlan
     from oar.plans.rounds.result import OnlineAudit, OnlineResult, RoundOutcome
+    from oar.questions.receding_horizon import Followed, Happened, Reality, Round
 
 __all__ = [
     "Back",
