@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.bounds import bound_of, column_of, is_number, listing, said
+from oar.actions.limits.bounds import bound_of, column_of, listing, said
 from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rules
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, OptionError, choose, is_flag, is_number, is_whole, with_near_names
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
@@ -75,7 +75,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
-        if not isinstance(self.immutable, bool | np.bool_):
+        if not is_flag(self.immutable):
             raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
         if self.direction is not None:
             choose("direction", self.direction, DIRECTIONS)
@@ -475,7 +475,7 @@ def as_limits(limits: Any) -> Limits | None:
 def _position(person: Any, index: Any, texts: Any) -> int:
     """Return where in the index somebody is: by value, or else by how the value reads."""
     found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
-    if isinstance(found, int | np.integer):
+    if is_whole(found):
         return int(found)
     if found is None:
         hint = nearest(person, index[:MOST_COMPARED]) or f" It begins with {', '.join(map(shown, index[:5]))}."
