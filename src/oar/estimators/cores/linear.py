@@ -24,7 +24,7 @@ from oar.estimators.refusals import refused
 from oar.models.differentiable import need_jax
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.models.linear.training import LinearTraining
-from oar.models.training import Columns
+from oar.models.training import ALL, Some
 from oar.people import Population
 
 NO_CORNERS = "which has corners where training cannot be differentiated"
@@ -90,9 +90,7 @@ class LinearTwinTraining(LinearTraining):
         """Return c_y times the scores of a plain model."""
         return self._counted(targets) * super().scores(parameters, features, signal, targets)
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return c_y times those of a plain model."""
         found, counted = super().score_gradients(parameters, features, signal, columns), self._counted(self.targets)
         return found if isinstance(counted, float) else found * counted[:, None]
