@@ -36,10 +36,9 @@ class LinearTwinTraining(LinearTraining):
     def __init__(self, core: LinearCore, rows: Array, people: Population) -> None:
         """Bind it, weights and all."""
         weights = people.row_weights
-        first = weights if people.first_weights is None else people.first_weights
         self.core = core
         self._fixed_classes = None if core.class_weights is None else core.class_weights.fixed(people)
-        self._given = np.where(weights > 0, weights, first)  # also of those who may come back
+        self._given = np.where(weights > 0, weights, people.first_row_weights)  # also of those who may come back
         self.held_by = core.held_by
         shares = people.target_rows(core.regresses)
         targets = np.ascontiguousarray(core.target_rows(shares), dtype=np.float64)
@@ -134,8 +133,7 @@ class LinearCore(Core):
 
     def written_down(self, people: Population) -> Linear | None:
         """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
-        total = people.size if people.weights is None else float(people.weights.sum())
-        found = self.model(total, None)
+        found = self.model(float(people.row_weights.sum()), None)
         plain = self.class_weights is None and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
 

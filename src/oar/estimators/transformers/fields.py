@@ -116,7 +116,7 @@ def flow_of(people: Population, table: bool, frame: Any) -> Flow:
         fields = [Field(name, "number", place) for place, name in enumerate(names or [None] * people.dimensions)]
         return Flow(tuple(fields), frame if hasattr(frame, "iloc") else None)
     features = np.asarray(people.features, dtype=np.float64)
-    rows = features if people.weights is None else features[people.weights > 0]
+    rows = features[people.present]
     found = []
     for column in encoding.schema:
         start = encoding.places[column.name].start

@@ -139,7 +139,7 @@ class Front:
     def _bound(self, people: Population, fitted: Any) -> BoundFront:
         need_jax(self.name)
         features = np.asarray(people.features, dtype=np.float64)
-        present = features if people.weights is None else features[people.weights > 0]
+        present = features[people.present]
         frame = RowConversion(people, table=self.table).rows(present[:FEW])
         steps = self._steps(self.pipeline)
         own = [None] * len(steps) if fitted is None else self._steps(fitted)

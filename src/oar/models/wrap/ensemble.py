@@ -117,7 +117,7 @@ class Ensemble(Differentiable):
             return np.ones(people.size)
         counts = np.random.default_rng(seed).poisson(1.0, people.size).astype(np.float64)
         if not self.regresses:
-            codes, weights = people.codes(0, people.size), 1.0 if people.weights is None else people.weights
+            codes, weights = people.codes(0, people.size), people.row_weights
             lacking = np.bincount(codes, counts * weights, len(people.classes)) == 0
             counts[lacking[codes]] = 1.0
         return counts

@@ -140,7 +140,7 @@ class Scaled(Differentiable):
         columns = self.columns(people)
         features = np.asarray(people.features, dtype=np.float64)
         # Who left has left the refits, not the scaler that was there before.
-        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+        weights = people.first_row_weights
         weights = weights / weights.sum()
         centres = np.where(columns, weights @ features, 0.0)
         spreads = np.sqrt(weights @ (features - centres) ** 2)
