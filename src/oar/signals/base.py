@@ -142,7 +142,7 @@ class Signal(ABC):
     ) -> Step:
         """Refit to `tolerance` and differentiate there; refuse what cannot work."""
         reason = self.refusal(training)
-        if reason is not None:
+        if reason:
             raise OptionError(f"signal: {self.name!r} does not apply here: {reason}. Or use signal='auto'.")
         return self.differentiate(training, refit(training, moves, query, target, memory, tolerance), memory)
 

@@ -51,12 +51,13 @@ class Plausible:
     @staticmethod
     def of(value: Any) -> Plausible | None:
         """Read a share, the settings as a TOML file gives them, or what is one already."""
-        if value is None or isinstance(value, Plausible):
-            return value
-        if isinstance(value, Mapping):
-            for key in value:
-                choose("plausible", key, ("neighbours", "share"))
-            return Plausible(**value)
+        match value:
+            case None | Plausible():
+                return value
+            case Mapping():
+                for key in value:
+                    choose("plausible", key, ("neighbours", "share"))
+                return Plausible(**value)
         if not is_number(value):
             raise OptionError(
                 f"plausible: must be a share such as 0.95, or oar.Plausible(neighbours=10, share=0.95), got {value!r}."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -261,11 +260,6 @@ def parse_rule(text: Any) -> IfThenRule:
             f"rules, {text!r}: the consequence must compare one column with a value, or be a link of columns that "
             f"includes its edge ({error})"
         ) from None
-
-
-def parse_rules(texts: Sequence[Any]) -> tuple[IfThenRule, ...]:
-    """Return what several texts state."""
-    return tuple(parse_rule(text) for text in texts)
 
 
 def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
