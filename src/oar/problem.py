@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
-from oar.actions.limits.bounds import is_number
 from oar.actions.limits.limit import Limits
 from oar.actions.limits.plausible import NOBODY, Neighbourhood
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, OptionError, choose, is_number, with_near_names
 from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, Wish, mean
-from oar.models.training import Columns, Training, goals
+from oar.models.training import ALL, Some, Training, goals
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Aimed:
         loss, pull, slopes = self._all(parameters, points)
         return loss, pull, slopes[0] if self._points is None else np.zeros_like(query)
 
-    def goal_after(self, parameters: Array, moves: Array | None, columns: Columns | None = None) -> Any:
+    def goal_after(self, parameters: Array, moves: Array | None, columns: Some = ALL) -> Any:
         """Return the loss, ∇_θ L, and what it changes with the queries' own moves as members, (n, d).
 
         None where no query is a member. With `columns` (r,), moves and slopes are (n, r), of those features.
@@ -67,13 +67,12 @@ class Aimed:
             return None
         assert self._points is not None
         points = self._points.copy()
-        some = slice(None) if columns is None else columns
         if moves is not None:
-            points[:, some] += moves[self._members]
+            points[:, columns] += moves[self._members]
         loss, pull, slopes = self._all(parameters, points)
-        width = points.shape[1] if columns is None else columns.size
-        own = np.zeros((self._training.size, width))
-        np.add.at(own, self._members, slopes[:, some])
+        slopes = slopes[:, columns]
+        own = np.zeros((self._training.size, slopes.shape[1]))
+        np.add.at(own, self._members, slopes)
         return loss, pull, own
 
     def _all(self, parameters: Array, points: Array) -> tuple[float, Array, Array]:

@@ -122,44 +122,46 @@ def _classes(people: Population, model: Any, goal: Any, probability: float | Non
 
 def _codes(people: Population, goal: Any) -> tuple[int, ...]:
     """Return the codes of the classes that will do."""
-    if isinstance(goal, AnyBut):
-        barred = {people.coding.position(label, "goal") for label in goal.labels}
-        return tuple(code for code in range(len(people.classes)) if code not in barred)
-    if isinstance(goal, set | frozenset) and goal not in people.classes:
-        if not goal:
-            raise DataError(f"goal: must name at least one class, got an empty set; known are {people.classes}.")
-        return tuple(sorted({people.coding.position(label, "goal") for label in goal}))
-    if isinstance(goal, Between):
-        raise DataError(f"goal: a range is for models that predict values, got {goal!r} for classes.")
+    match goal:
+        case AnyBut():
+            barred = {people.coding.position(label, "goal") for label in goal.labels}
+            return tuple(code for code in range(len(people.classes)) if code not in barred)
+        case set() | frozenset() if goal not in people.classes:
+            if not goal:
+                raise DataError(f"goal: must name at least one class, got an empty set; known are {people.classes}.")
+            return tuple(sorted({people.coding.position(label, "goal") for label in goal}))
+        case Between():
+            raise DataError(f"goal: a range is for models that predict values, got {goal!r} for classes.")
     return (people.coding.position(goal, "goal"),)
 
 
 def _value(people: Population, model: Any, goal: Any, within: float | None) -> ValueWish:
-    if not isinstance(goal, Between):
-        if isinstance(goal, AnyBut | set | frozenset):
+    match goal:
+        case Between():
+            return _range(people, model, goal, within)
+        case AnyBut() | set() | frozenset():
             raise DataError(f"goal: must be a value or oar.Between(low, high) for {model.name}, got {goal!r}.")
-        if within is None:
-            raise DataError(
-                f"Query within: must say how near is enough, because {model.name} predicts values; or use "
-                "goal=oar.Between(low, high)."
-            )
-        target = model.goal_target(people, goal)
-        return ValueWish(target - within, target + within, target, target)
+    if within is None:
+        raise DataError(
+            f"Query within: must say how near is enough, because {model.name} predicts values; or use "
+            "goal=oar.Between(low, high)."
+        )
+    target = model.goal_target(people, goal)
+    return ValueWish(target - within, target + within, target, target)
+
+
+def _range(people: Population, model: Any, goal: Between, within: float | None) -> ValueWish:
     if within is not None:
         raise OptionError("within: is for a goal that is one value; a range says itself what is enough. Leave it out.")
     rows = people.value_rows()
     width = rows.shape[1]
-    low = (
-        model.goal_target(people, np.broadcast_to(goal.low, width)) if goal.low is not None else np.full(width, -np.inf)
-    )
-    high = (
-        model.goal_target(people, np.broadcast_to(goal.high, width))
-        if goal.high is not None
-        else np.full(width, np.inf)
+    low, high = (
+        np.full(width, endless) if end is None else model.goal_target(people, np.broadcast_to(end, width))
+        for end, endless in ((goal.low, -np.inf), (goal.high, np.inf))
     )
     if not (low <= high).all():
         raise DataError(f"Between: low must be at most high, got {goal!r}.")
-    if goal.low is not None and goal.high is not None:
+    if np.isfinite(low).all() and np.isfinite(high).all():
         middle = 0.5 * (low + high)
         return ValueWish(low, high, middle, middle)
     return ValueWish(low, high, low + rows.std(axis=0), high - rows.std(axis=0))

@@ -221,17 +221,22 @@ def wish_words(goal: Any) -> str:
     >>> wish_words(Between(low=300)), wish_words(Between(high=2.5)), wish_words(Between(220, 260))
     ('at least 300', 'at most 2.5', 'between 220 and 260')
     """
-    if isinstance(goal, set | frozenset):
-        return " or ".join(wish_words(label) for label in sorted(goal, key=repr))
-    if isinstance(goal, AnyBut):
-        return f"anything but {' or '.join(map(wish_words, goal.labels))}"
-    if isinstance(goal, Between):
-        if goal.high is None:
+    match goal:
+        case set() | frozenset():
+            return " or ".join(wish_words(label) for label in sorted(goal, key=repr))
+        case AnyBut():
+            return f"anything but {' or '.join(map(wish_words, goal.labels))}"
+        case Between(high=None):
             return f"at least {_end(goal.low)}"
-        return f"at most {_end(goal.high)}" if goal.low is None else f"between {_end(goal.low)} and {_end(goal.high)}"
-    if isinstance(goal, list | np.ndarray):  # one for each who asks, or for each output
-        return ", ".join(map(wish_words, goal))
-    return number(goal) if isinstance(goal, float | np.floating) else repr(plain(goal))
+        case Between(low=None):
+            return f"at most {_end(goal.high)}"
+        case Between():
+            return f"between {_end(goal.low)} and {_end(goal.high)}"
+        case list() | np.ndarray():  # one for each who asks, or for each output
+            return ", ".join(map(wish_words, goal))
+        case float() | np.floating():
+            return number(goal)
+    return repr(plain(goal))
 
 
 def _end(value: Any) -> str:

@@ -58,14 +58,15 @@ def from_spec(spec: dict[str, Any]) -> Differentiable:
 
 def parameter_count(model: Differentiable, dimensions: int, outputs: int) -> int:
     """Return how long θ is; without JAX, and without making one: sizes may be somebody else's claim."""
-    if isinstance(model, MLP):
-        return _layers((dimensions, *model.hidden, outputs))
-    if isinstance(model, GaussianNaiveBayes):
-        return outputs * (2 * dimensions + 1)
-    if isinstance(model, PrototypeNetwork):
-        width = model.width(dimensions)
-        # The embedding's last layer has no bias: only differences to prototypes count.
-        return outputs * width + (drawn_count(model, dimensions) - width if model.train_embedding else 0)
+    match model:
+        case MLP():
+            return _layers((dimensions, *model.hidden, outputs))
+        case GaussianNaiveBayes():
+            return outputs * (2 * dimensions + 1)
+        case PrototypeNetwork():
+            width = model.width(dimensions)
+            # The embedding's last layer has no bias: only differences to prototypes count.
+            return outputs * width + (drawn_count(model, dimensions) - width if model.train_embedding else 0)
     return outputs * (dimensions + 1)
 
 

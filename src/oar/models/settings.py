@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from oar.errors import OptionError
+from oar.errors import OptionError, is_flag, is_number, is_whole
 
 
 def check_not_negative(argument: str, value: Any) -> None:
@@ -17,18 +15,19 @@ def check_not_negative(argument: str, value: Any) -> None:
     Traceback (most recent call last):
     oar.errors.OptionError: l2: must be a number of at least 0, got '0.1'.
     """
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not (math.isfinite(value) and value >= 0)
-    ):
+    if not is_number(value) or not (math.isfinite(value) and value >= 0):
         raise OptionError(f"{argument}: must be a number of at least 0, got {value!r}.")
+
+
+def check_whole(argument: str, value: Any, least: int = 1) -> None:
+    """Refuse anything but a whole number of at least `least`."""
+    if not is_whole(value) or value < least:
+        raise OptionError(f"{argument}: must be a whole number of at least {least}, got {value!r}.")
 
 
 def check_seed(value: Any) -> None:
     """Refuse anything but a whole number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise OptionError(f"seed: must be a whole number of at least 0, got {value!r}.")
+    check_whole("seed", value, 0)
 
 
 def check_flag(argument: str, value: Any) -> None:
@@ -38,5 +37,5 @@ def check_flag(argument: str, value: Any) -> None:
     Traceback (most recent call last):
     oar.errors.OptionError: penalise_intercept: must be True or False, got 'no'.
     """
-    if not isinstance(value, bool | np.bool_):
+    if not is_flag(value):
         raise OptionError(f"{argument}: must be True or False, got {value!r}.")

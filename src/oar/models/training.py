@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
+"""Some features, by their positions (r,)."""
+Some = Columns | slice
+"""The same, or a slice of all features."""
+ALL = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,15 @@ class Training(Protocol):
         ...
 
 
+def displaced(features: Array, moves: Array | None, columns: Some = ALL) -> Array:
+    """Return features (n, d) after moves of these columns (n, r); the features themselves where nobody moves."""
+    if moves is None:
+        return features
+    rows = features.copy()
+    rows[:, columns] += moves
+    return rows
+
+
 def goals(training: Any, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
     """Return the losses (m,) of people (m, d) at targets (m, o), their mean's ∇_θ (p,), and each one's ∇_x (m, d)."""
     at_once = getattr(training, "goals", None)
@@ -111,11 +124,11 @@ def goals(training: Any, parameters: Array, rows: Array, targets: Array) -> tupl
 class ByColumns(Training, Protocol):
     """A training that can be asked about some features alone: of a table's, most may never move."""
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
         """Return everyone's features after the moves; with `columns` (r,), these are (n, r), of those features."""
         ...
 
-    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, (n, d), or (n, r) of `columns` (r,)."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,12 +67,13 @@ class Population:
     """
 
     streamed = False
+    """Whether they are read in parts, and never all in memory."""
+    has_label_rows: bool
+    """Whether labels are (n, k) numbers rather than one label a person."""
 
     def stamps(self) -> Any:
         """Return something that changes when people in files do; None for people in memory."""
         return None
-
-    """Whether they are read in parts, and never all in memory."""
 
     def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
         """Check everything once; a mistake raises here and changes nothing."""
@@ -79,26 +81,34 @@ class Population:
         labels = in_memory(labels, "labels")
         if is_series(labels):
             check_index(labels, self._table.index, "labels")
-        self._rows = _target_table(labels, self._table.index)
-        if self._rows is None:
+        self.has_label_rows = _is_target_table(labels)
+        if self.has_label_rows:
+            self._take_rows(labels)
+        else:
             unused = _unused_categories(labels)
             self._labels = label_array(labels)
             self._coding = LabelCoding(self._labels, unused)
             stored = len(self._labels) <= CHUNK_ROWS or not self._coding.in_chunks
             self._codes = self._coding.encode(self._labels) if stored else None
-        else:
-            self._labels = self._rows.values
-            columns: Any = self._rows.names or range(self._labels.shape[1])
-            self._coding = LabelCoding(label_array(list(columns)))
-            self._codes = None
         if len(self._labels) != self.size:
             raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
         self.weights = None if weights is None else weight_values(weights, self.size, self._table.index)
-        self._classes_have_weight = self.weights is None and self._rows is None
+        self._classes_have_weight = self.weights is None and not self.has_label_rows
         self._encoding: Encoding | None = None
         self._target: str | None = None
         self._imputed: NDArray[np.bool_] | None = None
         self._first_weights: NDArray[np.float64] | None = None
+
+    def _take_rows(self, labels: Any) -> None:
+        """Take labels (n, k) that are numbers; classes are their columns' names, or their positions."""
+        if is_frame(labels):
+            check_index(labels, self._table.index, "labels")
+        table = as_table(labels, "labels")
+        columns: Any = table.names or range(table.values.shape[1])
+        self._labels, self._codes = table.values, None
+        self._coding = LabelCoding(label_array(list(columns)))
+        # Soft labels are read with their columns in the order of the classes.
+        self._order: Any = [table.names.index(label) for label in self.classes] if table.names else slice(None)
 
     @classmethod
     def from_frame(
@@ -224,7 +234,7 @@ class Population:
         """
         if self._classes_have_weight:
             return
-        argument, kind = ("weights", "class") if self._rows is None else ("labels", "column")
+        argument, kind = ("labels", "column") if self.has_label_rows else ("weights", "class")
         for code, total in enumerate(self._class_totals()):
             if not total > 0:
                 raise DataError(
@@ -241,10 +251,7 @@ class Population:
 
     def _class_totals(self) -> NDArray[np.float64]:
         """Return each class's weight; a soft label counts for every class by its share."""
-        if self._rows is None:
-            return self.class_sums(None)
-        shares = self.class_rows()
-        return shares.sum(axis=0) if self.weights is None else self.weights @ shares
+        return self.row_weights @ self.class_rows() if self.has_label_rows else self.class_sums(None)
 
     @property
     def size(self) -> int:
@@ -261,14 +268,9 @@ class Population:
         """The labels that occur, in the order of their codes."""
         return self._coding.classes
 
-    @property
-    def has_label_rows(self) -> bool:
-        """Whether labels are (n, k) numbers rather than one label a person."""
-        return self._rows is not None
-
     def class_rows(self) -> NDArray[np.float64]:
         """Return everyone's class as shares (n, k): one-hot for single labels, as given for soft ones."""
-        if self._rows is not None:
+        if self.has_label_rows:
             return self._share_rows(0, self.size)
         rows = np.zeros((self.size, len(self.classes)))
         rows[np.arange(self.size), self.codes(0, self.size)] = 1.0
@@ -276,13 +278,11 @@ class Population:
 
     def _share_rows(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return label rows with their columns in the order of the classes."""
-        assert self._rows is not None
-        rows, names = np.ascontiguousarray(self._labels[start:stop], dtype=np.float64), self._rows.names
-        return rows if names is None else rows[:, [names.index(label) for label in self.classes]]
+        return np.ascontiguousarray(self._labels[start:stop], dtype=np.float64)[:, self._order]
 
     def value_rows(self) -> NDArray[np.float64]:
         """Return everyone's label as real values (n, m); raise where labels are not numbers."""
-        if self._rows is not None:
+        if self.has_label_rows:
             return np.ascontiguousarray(self._labels, dtype=np.float64)
         try:
             values = np.asarray(self._labels, dtype=np.float64)
@@ -310,16 +310,8 @@ class Population:
 
         Models of classes refuse a class that has no weight, where they need some.
         """
-        other = copy.copy(self)
-        index = None if self.index is None else self.index[rows]
-        other._table = Table(self._table.values[rows], self.names, index)
-        other._labels = self._labels[rows]
-        other._codes = None if self._codes is None else self._codes[rows]
-        if self._rows is not None:
-            other._rows = Table(self._rows.values[rows], self._rows.names, index)
-        other.weights = None if self.weights is None else self.weights[rows]
-        other._first_weights = None if self._first_weights is None else self._first_weights[rows]
-        other._imputed = None if self._imputed is None else self._imputed[rows]
+        other = self.with_arrays(lambda values: values[rows])
+        other._table = replace(other._table, index=None if self.index is None else self.index[rows])
         other._classes_have_weight = False
         return other
 
@@ -330,8 +322,6 @@ class Population:
             values = getattr(self, part)
             setattr(other, part, None if values is None else change(values))
         other._table = replace(self._table, values=change(self._table.values))
-        if self._rows is not None:
-            other._rows = replace(self._rows, values=other._labels)
         return other
 
     @classmethod
@@ -358,12 +348,12 @@ class Population:
         Whoever has a label that is none of these is of class `otherwise` (n,), a position in `classes`, which must be
         in the order in which populations have them.
         """
-        if self._rows is None and self._classes_have_weight and self.classes == classes:
+        if not self.has_label_rows and self._classes_have_weight and self.classes == classes:
             return self
         other = copy.copy(self)
-        other._coding, other._rows, other._classes_have_weight = LabelCoding(label_array(list(classes))), None, True
-        other._codes = np.array(otherwise, dtype=np.int32)
-        if self._rows is None:
+        other._coding, other.has_label_rows = LabelCoding(label_array(list(classes))), False
+        other._classes_have_weight, other._codes = True, np.array(otherwise, dtype=np.int32)
+        if not self.has_label_rows:
             places = {label: place for place, label in enumerate(classes)}
             known = np.array([places.get(label, -1) for label in self.classes])[self.codes(0, self.size)]
             other._codes = np.where(known >= 0, known, other._codes).astype(np.int32)
@@ -382,18 +372,15 @@ class Population:
         were single ones and still can be, they stay single; otherwise they become rows of numbers.
         """
         other = copy.copy(self)
-        first = self.first_weights
-        other.weights, other._first_weights = weights, np.ones(self.size) if first is None else first
-        other._classes_have_weight = False
-        if shares is not None and self._rows is None and np.isin(shares, (0.0, 1.0)).all():
+        other.weights, other._first_weights, other._classes_have_weight = weights, self.first_row_weights, False
+        if shares is not None and not self.has_label_rows and np.isin(shares, (0.0, 1.0)).all():
             other._codes = shares.argmax(axis=1).astype(np.int32)
             other._labels = self.relabelled(other._codes)
-        elif values is not None and self._rows is None:
+        elif values is not None and not self.has_label_rows:
             other._labels, other._codes = values[:, 0], None
         else:
-            rows = shares if values is None else values
-            assert rows is not None
-            other._rows, other._labels, other._codes = Table(rows, None, self.index), rows, None
+            rows: Any = shares if values is None else values
+            other._labels, other._codes, other.has_label_rows, other._order = rows, None, True, slice(None)
         return other
 
     def relabelled(self, codes: Codes) -> NDArray:
@@ -417,6 +404,16 @@ class Population:
         return self.weights if self._first_weights is None else self._first_weights
 
     @property
+    def first_row_weights(self) -> NDArray[np.float64]:
+        """Everyone's weight (n,) before anybody left, which is 1 where none was given."""
+        return np.ones(self.size) if self.first_weights is None else self.first_weights
+
+    @property
+    def present(self) -> Any:
+        """Those who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
+        return slice(None) if self.weights is None else self.weights > 0
+
+    @property
     def features(self) -> NDArray:
         """The features as given (an array; a DataFrame's values)."""
         return self._table.values
@@ -434,6 +431,15 @@ class Population:
     @property
     def encoding(self) -> Encoding | None:
         """The way between a table and its coordinates; None where features were numbers all along."""
+        return self._encoding
+
+    @property
+    def table(self) -> Encoding:
+        """The encoding of people who came as a table; raises where features were numbers all along."""
+        if self._encoding is None:
+            raise DataError(
+                "people: must come as a table for this, got features that are numbers; use Population.from_frame."
+            )
         return self._encoding
 
     @property
@@ -489,19 +495,16 @@ class Population:
         """Return the class codes of some consecutive people; of label rows, that of the largest number."""
         if self._codes is not None:
             return self._codes[start:stop]
-        if self._rows is not None:
+        if self.has_label_rows:
             return self._share_rows(start, stop).argmax(axis=1).astype(np.int32)
         return self._coding.encode(self._labels[start:stop])
 
     def class_sums(self, values: NDArray | None) -> NDArray[np.float64]:
         """Return the weighted sum of one value a person, class by class; None counts each person once."""
-        totals = np.zeros(len(self.classes))
+        totals, given = np.zeros(len(self.classes)), [each for each in (self.weights, values) if each is not None]
         for start in range(0, self.size, CHUNK_ROWS):
             stop = min(start + CHUNK_ROWS, self.size)
-            terms = None if values is None else values[start:stop]
-            if self.weights is not None:
-                weights = self.weights[start:stop]
-                terms = weights if terms is None else weights * terms
+            terms = math.prod((each[start:stop] for each in given), start=np.ones(stop - start))
             totals += np.bincount(self.codes(start, stop), weights=terms, minlength=totals.size)
         return totals
 
@@ -520,14 +523,9 @@ class Population:
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
 
 
-def _target_table(labels: Any, index: Any) -> Table | None:
-    """Return labels that are a two-dimensional table of numbers; None where they are one label a person."""
-    if is_frame(labels):
-        check_index(labels, index, "labels")
-        return as_table(labels, "labels")
-    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
-        return as_table(labels, "labels")
-    return None
+def _is_target_table(labels: Any) -> bool:
+    """Report whether labels are a two-dimensional table of numbers rather than one label a person."""
+    return is_frame(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1)
 
 
 def _unused_categories(labels: Any) -> list:

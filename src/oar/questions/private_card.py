@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.bounds import is_number
 from oar.actions.limits.limit import Limit
 from oar.actions.limits.round_steps import above, bound_step, is_multiple
-from oar.errors import DataError, OARError, OptionError, choose, with_near_names
+from oar.errors import DataError, OARError, OptionError, choose, is_number, with_near_names
 from oar.people import Population
 from oar.people.wording import counted, shown
 from oar.plans import Audit, Card, Result

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, is_flag, is_number, is_whole
 from oar.models.training import Array, Fit, Training
 
 
@@ -142,7 +142,7 @@ class Signal(ABC):
     ) -> Step:
         """Refit to `tolerance` and differentiate there; refuse what cannot work."""
         reason = self.refusal(training)
-        if reason is not None:
+        if reason:
             raise OptionError(f"signal: {self.name!r} does not apply here: {reason}. Or use signal='auto'.")
         return self.differentiate(training, refit(training, moves, query, target, memory, tolerance), memory)
 
@@ -174,27 +174,23 @@ def caution(fit: Fit) -> str:
 
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Refuse anything but a whole number from `least` on."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    if not is_whole(value) or value < least:
         raise DataError(f"{name}: must be a whole number ≥ {least}, got {value!r}.")
 
 
 def check_positive(name: str, value: object) -> None:
     """Refuse anything but a finite number above 0."""
-    if not (_is_number(value) and 0 < value < np.inf):  # type: ignore[operator]
+    if not (is_number(value) and 0 < value < np.inf):
         raise DataError(f"{name}: must be a finite number > 0, got {value!r}.")
 
 
 def check_share(name: str, value: object) -> None:
     """Refuse anything but a number of at least 0 and below 1."""
-    if not (_is_number(value) and 0 <= value < 1):  # type: ignore[operator]
+    if not (is_number(value) and 0 <= value < 1):
         raise DataError(f"{name}: must be a number of at least 0 and below 1, got {value!r}.")
 
 
 def check_flag(name: str, value: object) -> None:
     """Refuse anything but True or False."""
-    if not isinstance(value, bool | np.bool_):
+    if not is_flag(value):
         raise DataError(f"{name}: must be True or False, got {value!r}.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -34,7 +34,7 @@ def as_signal(signal: Any, training: Training) -> tuple[Signal, str]:
         kinds = ", ".join(f"oar.signals.{kind.__name__}" for kind in SIGNALS.values())
         raise OptionError(f"signal: must be one of {names}, or settings such as {kinds}; got {signal!r}.")
     reason = signal.refusal(training)
-    if reason is not None:
+    if reason:
         raise OptionError(f"signal: {signal.name!r} does not apply here: {reason}. Or use signal='auto'.")
     return signal, f"Signal: {signal.name}, as asked for."
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from oar.errors import OptionError, choose
+from oar.errors import OptionError, choose, is_number
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST
 from oar.people.tables.schema import Column, Schema
@@ -42,8 +40,3 @@ def said(column: Column, coordinate: float) -> str:
 def listing(kinds: tuple[str, ...]) -> str:
     """Return kinds of columns in words."""
     return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} and {kinds[-1]}"
-
-
-def is_number(value: Any) -> bool:
-    """Report whether a value is a number, which True and False are not."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from oar.actions.limits.bounds import bound_of, column_of, is_number
+from oar.actions.limits.bounds import bound_of, column_of
 from oar.actions.limits.limit import Limit, Limits
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError, choose, is_flag, is_number
 from oar.people.tables.schema import Schema
 from oar.people.wording import shown
 
@@ -53,7 +51,7 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
         for key in words:
             choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
         actionable, way = words.get("actionable", True), words.get("step_direction", 0)
-        if not isinstance(actionable, bool | np.bool_):
+        if not is_flag(actionable):
             raise OptionError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
         if not is_number(way) or way not in (-1, 0, 1):
             raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {shown(way)}.")
@@ -64,7 +62,7 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
             columns[name] = Limit(
                 lower=words.get("lb"),
                 upper=words.get("ub"),
-                direction={-1: "down", 0: None, 1: "up"}[way],
+                direction={-1: "down", 0: None, 1: "up"}[int(way)],
                 step=words.get("step_size"),
             )
     limits = Limits(columns)

@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.bounds import bound_of, column_of, is_number, listing, said
+from oar.actions.limits.bounds import bound_of, column_of, listing, said
 from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
-from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rules
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
+from oar.errors import DataError, OptionError, choose, is_flag, is_number, is_whole, with_near_names
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
@@ -75,7 +75,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
-        if not isinstance(self.immutable, bool | np.bool_):
+        if not is_flag(self.immutable):
             raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
         if self.direction is not None:
             choose("direction", self.direction, DIRECTIONS)
@@ -127,14 +127,15 @@ class Limit:
     @staticmethod
     def of(value: Any, column: str) -> Limit:
         """Read a limit, or a mapping of its settings as a TOML file gives it."""
-        if isinstance(value, Limit):
-            return value
-        if not isinstance(value, Mapping):
-            raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
-        known = [item.name for item in dataclasses.fields(Limit)]
-        for key in value:
-            choose(f"limits.{column}", key, known)
-        return Limit(**value)
+        match value:
+            case Limit():
+                return value
+            case Mapping():
+                known = [item.name for item in dataclasses.fields(Limit)]
+                for key in value:
+                    choose(f"limits.{column}", key, known)
+                return Limit(**value)
+        raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
 
     def within(self, column: Column) -> Limit:
         """Check this limit against what the column is; return it with bounds as coordinates."""
@@ -242,7 +243,7 @@ class Limits:
     @property
     def parsed_rules(self) -> tuple[IfThenRule, ...]:
         """What the rules say."""
-        return parse_rules(self.rules)
+        return tuple(map(parse_rule, self.rules))
 
     def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which values (n, columns) of a table stand for a missing one."""
@@ -461,12 +462,13 @@ def _of_tables(content: dict[str, Any]) -> Limits:
 
 def as_limits(limits: Any) -> Limits | None:
     """Read what stands for limits wherever they are asked for: limits, a mapping of columns, a TOML file, or None."""
-    if limits is None or isinstance(limits, Limits):
-        return limits
-    if isinstance(limits, str | Path):
-        return Limits.load(limits)
-    if isinstance(limits, Mapping):
-        return Limits(limits)
+    match limits:
+        case None | Limits():
+            return limits
+        case str() | Path():
+            return Limits.load(limits)
+        case Mapping():
+            return Limits(limits)
     raise DataError(
         f"limits: must be an oar.Limits(…), a mapping of columns to oar.Limit(…), or a TOML file, got {shown(limits)}."
     )
@@ -475,7 +477,7 @@ def as_limits(limits: Any) -> Limits | None:
 def _position(person: Any, index: Any, texts: Any) -> int:
     """Return where in the index somebody is: by value, or else by how the value reads."""
     found = next((names.get_loc(person) for names in (index, texts) if person in names), None)
-    if isinstance(found, int | np.integer):
+    if is_whole(found):
         return int(found)
     if found is None:
         hint = nearest(person, index[:MOST_COMPARED]) or f" It begins with {', '.join(map(shown, index[:5]))}."

@@ -17,12 +17,18 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from oar.errors import OptionError
-from oar.people.tables.encoding import LARGEST
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError, is_number
+from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.wording import shown
 
 BACKTICKED = re.compile(r"`([^`]+)`")
+ROUNDING = 1e-9  # of the terms of a link: what adding them up may miss its edge by
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-30, 1e30  # of what is multiplied by people's values; squares do not overflow
+_SIGNS: dict[type[ast.cmpop], tuple[int, ...]] = {ast.LtE: (1,), ast.GtE: (-1,), ast.Eq: (1, -1)}
+"""What left − right is multiplied by, so that it must be ≤ 0."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python's parser raises
 
 
@@ -66,6 +72,24 @@ class Link:
     expression: LinearExpression
     text: str
 
+    @property
+    def names(self) -> set[str]:
+        """The features that it speaks of."""
+        return self.expression.names
+
+    def holds(self, encoding: Encoding, before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Report in whose rows (n, d) it holds after a move, to rounding."""
+        said = self.expression
+        total, slack = np.full(len(after), said.constant), np.full(len(after), abs(said.constant))
+        for name, factor in said.values.items():
+            value = factor * after[:, encoding.places[name].start]
+            total, slack = total + value, slack + np.abs(value)
+        for name, factor in said.changes.items():
+            place = encoding.places[name].start
+            total = total + factor * (after[:, place] - before[:, place])
+            slack = slack + abs(factor) * (np.abs(after[:, place]) + np.abs(before[:, place]))
+        return total <= ROUNDING * slack
+
 
 def parse_links(text: str) -> tuple[Link, ...]:
     """Return the links that a text states: one for ≤ or ≥, two for =, and so on along a chain.
@@ -75,24 +99,25 @@ def parse_links(text: str) -> tuple[Link, ...]:
     LinearExpression(values={'word_unique': 1.0, 'word_count': -1.0}, changes={}, constant=-3.0)
     """
     tree, names = _parsed(text)
-    if not isinstance(tree, ast.Compare):
-        raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}.")
+    match tree:
+        case ast.Compare(left=first, ops=operators, comparators=others):
+            pass
+        case _:
+            raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}.")
     try:
-        sides = [linear(side, names, text) for side in (tree.left, *tree.comparators)]
+        sides = [linear(side, names, text) for side in (first, *others)]
     except RecursionError:
         raise OptionError(f"links: must be shorter, got {shown(text)}; add up its numbers.") from None
     found = []
-    for left, operator, right in zip(sides, tree.ops, sides[1:], strict=False):
+    for left, operator, right in zip(sides, operators, sides[1:], strict=False):
         difference = left.plus(right.times(-1))
         if difference.is_number:
             raise OptionError(f"links: must speak of at least one feature, got {shown(text)}.")
         _check_size(difference, text)
-        if isinstance(operator, ast.LtE | ast.Eq):
-            found.append(Link(difference, text))
-        if isinstance(operator, ast.GtE | ast.Eq):
-            found.append(Link(difference.times(-1), text))
-        if not isinstance(operator, ast.LtE | ast.GtE | ast.Eq):
+        signs = _SIGNS.get(type(operator), ())
+        if not signs:
             raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}; limits include their edge.")
+        found += [Link(difference.times(sign), text) for sign in signs]
     return tuple(found)
 
 
@@ -142,18 +167,19 @@ def why(error: BaseException) -> str:
 
 def linear(node: ast.expr, names: dict[str, str], text: str) -> LinearExpression:
     """Return the linear expression that a piece of syntax means."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return LinearExpression(constant=_as_float(node.value))
-    if isinstance(node, ast.Name):
-        return LinearExpression(values={names.get(node.id, node.id): 1.0})
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "change":
-        if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Name):
-            name = node.args[0].id
+    match node:
+        case ast.Constant(value=value) if is_number(value):
+            return LinearExpression(constant=_as_float(value))
+        case ast.Name(id=name):
+            return LinearExpression(values={names.get(name, name): 1.0})
+        case ast.Call(func=ast.Name(id="change"), args=[ast.Name(id=name)], keywords=[]):
             return LinearExpression(changes={names.get(name, name): 1.0})
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        return linear(node.operand, names, text).times(-1.0 if isinstance(node.op, ast.USub) else 1.0)
-    elif isinstance(node, ast.BinOp):
-        return _combined(node, names, text)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return linear(operand, names, text).times(-1.0)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return linear(operand, names, text).times(1.0)
+        case ast.BinOp():
+            return _combined(node, names, text)
     raise OptionError(
         f"links: must be linear in the features, with numbers, names, change(name), +, -, * and /, got {shown(text)}."
     )
@@ -161,14 +187,17 @@ def linear(node: ast.expr, names: dict[str, str], text: str) -> LinearExpression
 
 def _combined(node: ast.BinOp, names: dict[str, str], text: str) -> LinearExpression:
     left, right = linear(node.left, names, text), linear(node.right, names, text)
-    if isinstance(node.op, ast.Add):
-        return left.plus(right)
-    if isinstance(node.op, ast.Sub):
-        return left.plus(right.times(-1))
-    if isinstance(node.op, ast.Mult) and (left.is_number or right.is_number):
-        return right.times(left.constant) if left.is_number else left.times(right.constant)
-    if isinstance(node.op, ast.Div) and right.is_number and right.constant != 0:
-        return left.times(1 / right.constant)
+    match node.op:
+        case ast.Add():
+            return left.plus(right)
+        case ast.Sub():
+            return left.plus(right.times(-1))
+        case ast.Mult() if left.is_number:
+            return right.times(left.constant)
+        case ast.Mult() if right.is_number:
+            return left.times(right.constant)
+        case ast.Div() if right.is_number and right.constant != 0:
+            return left.times(1 / right.constant)
     raise OptionError(f"links: must be linear in the features, got {shown(text)}.")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, OptionError, choose, is_number, is_whole, with_near_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -40,14 +40,9 @@ class Plausible:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if (
-            isinstance(self.neighbours, bool)
-            or not isinstance(self.neighbours, int | np.integer)
-            or self.neighbours < 1
-        ):
+        if not is_whole(self.neighbours) or self.neighbours < 1:
             raise OptionError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
-        wrong = isinstance(self.share, bool) or not isinstance(self.share, int | float | np.number)
-        if wrong or not 0 <= self.share <= 1:
+        if not is_number(self.share) or not 0 <= self.share <= 1:
             raise OptionError(
                 f"plausible share: must be a share of the people, from 0 to 1, got {self.share!r}; 0.95 lets people go "
                 "where 95 % of them could live."
@@ -56,13 +51,14 @@ class Plausible:
     @staticmethod
     def of(value: Any) -> Plausible | None:
         """Read a share, the settings as a TOML file gives them, or what is one already."""
-        if value is None or isinstance(value, Plausible):
-            return value
-        if isinstance(value, Mapping):
-            for key in value:
-                choose("plausible", key, ("neighbours", "share"))
-            return Plausible(**value)
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        match value:
+            case None | Plausible():
+                return value
+            case Mapping():
+                for key in value:
+                    choose("plausible", key, ("neighbours", "share"))
+                return Plausible(**value)
+        if not is_number(value):
             raise OptionError(
                 "plausible: must be a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95), got "
                 f"{value!r}."

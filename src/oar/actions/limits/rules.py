@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
-from oar.errors import OptionError, choose
+from oar.errors import OptionError, choose, is_number
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column, Schema
@@ -46,6 +45,11 @@ class Comparison:
     value: Any
 
     @property
+    def names(self) -> set[str]:
+        """The column that it speaks of."""
+        return {self.name}
+
+    @property
     def opposite(self) -> Comparison:
         """What holds where this does not."""
         return Comparison(self.name, _OPPOSITE[self.operator], self.value)
@@ -70,6 +74,22 @@ class Range:
     levels: tuple[int, ...] | None = None
     whole: bool = False
 
+    @property
+    def names(self) -> set[str]:
+        """The column that it speaks of."""
+        return {self.name}
+
+    def holds(self, encoding: Encoding, before: Array, after: Array) -> Mask:
+        """Report in whose rows (n, d) it holds after a move."""
+        values = after[:, encoding.places[self.name]]
+        if self.levels is not None:
+            return np.isin(values.argmax(axis=1), self.levels)
+        if self.open:
+            return (values[:, 0] > self.low) & (values[:, 0] < self.high)
+        was = before[:, encoding.places[self.name].start]
+        slack = 0.5 if self.whole else NEARLY * (np.abs(values[:, 0]) + np.abs(was))
+        return (values[:, 0] >= self.low - slack) & (values[:, 0] <= self.high + slack)
+
 
 Way = tuple[Range | Link, ...]
 
@@ -83,12 +103,14 @@ class IfThenRule:
     text: str
 
     @property
+    def _consequences(self) -> tuple[Comparison | Link, ...]:
+        return self.consequence if isinstance(self.consequence, tuple) else (self.consequence,)
+
+    @property
     def names(self) -> frozenset[str]:
         """The columns that it speaks of."""
         found = {each.name for each in self.conditions}
-        if isinstance(self.consequence, Comparison):
-            return frozenset(found | {self.consequence.name})
-        return frozenset(found.union(*(link.expression.names for link in self.consequence)))
+        return frozenset(found.union(*(each.names for each in self._consequences)))
 
     def within(self, schema: Schema) -> EncodedRule:
         """Check the rule against a table's columns.
@@ -139,32 +161,8 @@ def holds(way: Way, encoding: Encoding, before: Array, after: Array) -> Mask:
     """Report in whose rows (n, d) a way holds."""
     fine = np.ones(len(after), dtype=bool)
     for each in way:
-        if isinstance(each, Link):
-            fine &= _link_holds(each, encoding, before, after)
-            continue
-        values = after[:, encoding.places[each.name]]
-        if each.levels is not None:
-            fine &= np.isin(values.argmax(axis=1), each.levels)
-        elif each.open:
-            fine &= (values[:, 0] > each.low) & (values[:, 0] < each.high)
-        else:
-            was = before[:, encoding.places[each.name].start]
-            slack = NEARLY * (np.abs(values[:, 0]) + np.abs(was)) if not each.whole else 0.5
-            fine &= (values[:, 0] >= each.low - slack) & (values[:, 0] <= each.high + slack)
+        fine &= each.holds(encoding, before, after)
     return fine
-
-
-def _link_holds(link: Link, encoding: Encoding, before: Array, after: Array) -> Mask:
-    said = link.expression
-    total, slack = np.full(len(after), said.constant), np.full(len(after), abs(said.constant))
-    for name, factor in said.values.items():
-        value = factor * after[:, encoding.places[name].start]
-        total, slack = total + value, slack + np.abs(value)
-    for name, factor in said.changes.items():
-        place = encoding.places[name].start
-        total = total + factor * (after[:, place] - before[:, place])
-        slack = slack + abs(factor) * (np.abs(after[:, place]) + np.abs(before[:, place]))
-    return total <= 1e-9 * slack
 
 
 def edges(each: Range, unit: float) -> tuple[float, float]:
@@ -222,7 +220,7 @@ def _edge(column: Column, value: Any, where: str) -> float:
         if value not in (True, False):
             raise OptionError(f"{where}: {column.name!r} is a boolean, got {value!r}; compare with True or False.")
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+    if not is_number(value) or not abs(value) <= LARGEST:
         raise OptionError(
             f"{where}: {column.name!r} is a {column.kind}, got {shown(value)}; compare with a finite number "
             f"of at most {LARGEST:g}."
@@ -246,7 +244,11 @@ def parse_rule(text: Any) -> IfThenRule:
         raise OptionError(f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r}.")
     said, follows = text[: then.start()].strip()[3:], text[then.end() :].strip()
     condition, names = _syntax(said, text)
-    parts = condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
+    match condition:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            pass
+        case _:
+            parts = [condition]
     conditions = tuple(each for part in parts for each in _comparisons(part, names, text, "condition"))
     consequence, names = _syntax(follows, text)
     if _is_of_one_column(consequence):
@@ -258,11 +260,6 @@ def parse_rule(text: Any) -> IfThenRule:
             f"rules, {text!r}: the consequence must compare one column with a value, or be a link of columns that "
             f"includes its edge ({error})"
         ) from None
-
-
-def parse_rules(texts: Sequence[Any]) -> tuple[IfThenRule, ...]:
-    """Return what several texts state."""
-    return tuple(parse_rule(text) for text in texts)
 
 
 def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
@@ -277,44 +274,49 @@ def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
 
 def _is_of_one_column(node: ast.expr) -> bool:
     """Report whether a consequence is a boolean's name, or one column and one value; everything else is a link."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node = node.operand
-    if isinstance(node, ast.Name):
-        return True
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return False
-    sides = (node.left, node.comparators[0])
-    return any(isinstance(side, ast.Name) for side in sides) and any(_is_value(side) for side in sides)
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _is_of_one_column(inner)
+        case ast.Name():
+            return True
+        case ast.Compare(left=ast.Name(), comparators=[value]) | ast.Compare(left=value, comparators=[ast.Name()]):
+            return _is_value(value)
+    return False
 
 
 def _is_value(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        node = node.operand
-    return isinstance(node, ast.Constant)
+    match node:
+        case ast.Constant() | ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant()):
+            return True
+    return False
 
 
 def _comparisons(node: ast.expr, names: dict[str, str], text: str, part: str) -> tuple[Comparison, ...]:
     """Return the comparisons that a piece of syntax means: several for a chain such as 18 <= age < 65."""
-    wanted = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    inner = node.operand if isinstance(node, ast.UnaryOp) and wanted else node
-    if isinstance(inner, ast.Name):
-        return (Comparison(names.get(inner.id, inner.id), "==", not wanted),)
-    found = []
-    if isinstance(node, ast.Compare):
-        sides = [node.left, *node.comparators]
-        for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
-            written = _WRITTEN.get(type(operator))
-            if written is None or isinstance(left, ast.Name) == isinstance(right, ast.Name):
-                break
-            name, value = (left, right) if isinstance(left, ast.Name) else (right, left)
-            if not (isinstance(name, ast.Name) and _is_value(value)):
-                break
-            turned = written if name is left else _FLIPPED[written]
-            found.append(Comparison(names.get(name.id, name.id), turned, ast.literal_eval(value)))
-        else:
-            return tuple(found)
+    match node:
+        case ast.Name(id=name):
+            return (Comparison(names.get(name, name), "==", True),)
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)):
+            return (Comparison(names.get(name, name), "==", False),)
+        case ast.Compare(left=first, ops=operators, comparators=others):
+            sides = [first, *others]
+            steps = zip(sides, operators, sides[1:], strict=False)
+            found = [_comparison(left, operator, right, names) for left, operator, right in steps]
+            if all(found):
+                return tuple(each for each in found if each)
     raise OptionError(
         f"rules, {text!r}: the {part} must compare one column with a value (==, !=, <, <=, >, >=) or name a boolean "
         f"column{', joined by and' if part == 'condition' else ''}, got {ast.unparse(node)!r}; levels are put between "
         "quotes."
     )
+
+
+def _comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr, names: dict[str, str]) -> Comparison | None:
+    """Return one step of a chain; None where it does not compare one column with one value."""
+    written = _WRITTEN.get(type(operator), "")
+    match left, right:
+        case ast.Name(id=name), value if written and _is_value(value):
+            return Comparison(names.get(name, name), written, ast.literal_eval(value))
+        case value, ast.Name(id=name) if written and _is_value(value):
+            return Comparison(names.get(name, name), _FLIPPED[written], ast.literal_eval(value))
+    return None

@@ -15,7 +15,7 @@ from oar.actions.limits.plausible import Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
-from oar.errors import DataError
+from oar.errors import DataError, is_whole
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 
@@ -152,7 +152,7 @@ class TableRules:
 
     def _settled(self, way: Way, still: NDArray[np.bool_]) -> bool:
         """Report whether a way speaks of coordinates alone that do not move any more."""
-        names = [name for each in way for name in (each.expression.names if isinstance(each, Link) else (each.name,))]
+        names = [name for each in way for name in each.names]
         return all(still[self.encoding.places[name]].all() for name in names)
 
     def _narrow(
@@ -342,10 +342,10 @@ def _position(person: Any, size: int, index: Any) -> int:
     if index is not None:
         if person in index:
             found = index.get_loc(person)
-            if isinstance(found, int | np.integer):
+            if is_whole(found):
                 return int(found)
             raise DataError(f"own: {person!r} must be one person of the table's index, got several.")
         raise DataError(f"own: {person!r} must be in the table's index, got nobody of that name.")
-    if isinstance(person, int | np.integer) and 0 <= person < size:
+    if is_whole(person) and 0 <= person < size:
         return int(person)
     raise DataError(f"own: must name people by their position, 0 to {size - 1}, got {person!r}.")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import OptionError, is_number
 
 Array = NDArray[np.float64]
 
@@ -31,8 +31,7 @@ class Norm:
         """Read 1, 2, `numpy.inf` or "inf"; anything else raises."""
         if isinstance(value, Norm):
             return value
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if (isinstance(value, str) and value == "inf") or (number and value in (1, 2, np.inf)):
+        if (isinstance(value, str) and value == "inf") or (is_number(value) and value in (1, 2, np.inf)):
             return Norm(float(value))
         raise OptionError(f"norm: must be 1, 2 or numpy.inf, got {value!r}.")
 

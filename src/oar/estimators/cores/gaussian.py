@@ -29,7 +29,7 @@ from oar.estimators.cores.protocol import Array, Core
 from oar.estimators.fitting import up_to_last
 from oar.estimators.twin import TwinParameters
 from oar.models.naive_bayes.gaussian import Smoothing, class_weights
-from oar.models.training import Columns, Fit
+from oar.models.training import ALL, Fit, Some, displaced
 from oar.people import Population
 
 
@@ -130,15 +130,9 @@ class GaussianCoreTraining:
         shape = self.classes, self.dimensions
         return Gaussians(np.zeros(shape), np.ones(shape), np.zeros(self.classes)).flat()
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves."""
-        if moves is None:
-            return self._features
-        if columns is None:
-            return self._features + moves
-        features = self._features.copy()
-        features[:, columns] += moves
-        return features
+        return displaced(self._features, moves, columns)
 
     def _smoothing(self, features: Array) -> Smoothing:
         """Return what is added to every variance."""
@@ -208,9 +202,7 @@ class GaussianCoreTraining:
         spread = (features[:, widened.feature] - widened.mean) ** 2 - widened.variance
         return found - float(along.variances.sum()) * self.core.var_smoothing * spread * inverse / number
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s (n, d), in these columns."""
         self.passes += 1
         own, along = Gaussians.of(parameters, self.classes), Gaussians.of(signal, self.classes)
@@ -220,7 +212,7 @@ class GaussianCoreTraining:
         inverse, number = self._there()
         pull = 2 * float(along.variances.sum()) * self.core.var_smoothing / number
         found[:, widened.feature] -= pull * inverse * (features[:, widened.feature] - widened.mean)
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> GaussianCoreTraining:
         """Return the same training for other class shares (n, k) and weights (n,) that sum to 1."""

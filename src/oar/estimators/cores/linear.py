@@ -24,7 +24,7 @@ from oar.estimators.refusals import refused
 from oar.models.differentiable import need_jax
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.models.linear.training import LinearTraining
-from oar.models.training import Columns
+from oar.models.training import ALL, Some
 from oar.people import Population
 
 NO_CORNERS = "which has corners where training cannot be differentiated"
@@ -36,10 +36,9 @@ class LinearTwinTraining(LinearTraining):
     def __init__(self, core: LinearCore, rows: Array, people: Population) -> None:
         """Bind it, weights and all."""
         weights = people.row_weights
-        first = weights if people.first_weights is None else people.first_weights
         self.core = core
         self._fixed_classes = None if core.class_weights is None else core.class_weights.fixed(people)
-        self._given = np.where(weights > 0, weights, first)  # also of those who may come back
+        self._given = np.where(weights > 0, weights, people.first_row_weights)  # also of those who may come back
         self.held_by = core.held_by
         shares = people.target_rows(core.regresses)
         targets = np.ascontiguousarray(core.target_rows(shares), dtype=np.float64)
@@ -90,9 +89,7 @@ class LinearTwinTraining(LinearTraining):
         """Return c_y times the scores of a plain model."""
         return self._counted(targets) * super().scores(parameters, features, signal, targets)
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return c_y times those of a plain model."""
         found, counted = super().score_gradients(parameters, features, signal, columns), self._counted(self.targets)
         return found if isinstance(counted, float) else found * counted[:, None]
@@ -136,8 +133,7 @@ class LinearCore(Core):
 
     def written_down(self, people: Population) -> Linear | None:
         """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
-        total = people.size if people.weights is None else float(people.weights.sum())
-        found = self.model(total, None)
+        found = self.model(float(people.row_weights.sum()), None)
         plain = self.class_weights is None and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import OptionError, is_whole
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.protocol import Array
 from oar.estimators.cores.stopped_model import TrainedModel, cross_entropy
@@ -145,7 +145,7 @@ def mlp(estimator: Any) -> MLPCore:
 def check_repeatable(estimator: Any) -> None:
     """Raise unless the same rows always train to the same parameters."""
     state = estimator.random_state
-    if not isinstance(state, int | np.integer) or isinstance(state, bool):
+    if not is_whole(state):
         name = type(estimator).__name__
         raise OptionError(
             f"model: {name}'s training must be repeatable to be planned with, got random_state={state!r}; give "

@@ -82,7 +82,7 @@ class TrainedTraining(AutodiffTraining):
     def contributing(self, targets: Array, weights: Array) -> TrainedTraining:
         """Return the same for other targets and weights; of those who are left, weights keep their proportions."""
         other: Any = super().contributing(targets, weights)
-        given = np.ones(self.size) if self._people.first_weights is None else self._people.first_weights
+        given = self._people.first_row_weights
         left = np.where(weights > 0, given, 0.0)
         if self.core.regresses:
             people = self._people.contributing(left, values=targets)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError
+from oar.errors import DataError, OptionError, is_flag
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -116,7 +116,7 @@ def flow_of(people: Population, table: bool, frame: Any) -> Flow:
         fields = [Field(name, "number", place) for place, name in enumerate(names or [None] * people.dimensions)]
         return Flow(tuple(fields), frame if hasattr(frame, "iloc") else None)
     features = np.asarray(people.features, dtype=np.float64)
-    rows = features if people.weights is None else features[people.weights > 0]
+    rows = features[people.present]
     found = []
     for column in encoding.schema:
         start = encoding.places[column.name].start
@@ -147,7 +147,7 @@ def chosen(columns: Any, flow: Flow, whose: str) -> list[int]:
             f"second dimension; write [{columns!r}]."
         )
     listed = list(columns)
-    if listed and all(isinstance(one, bool | np.bool_) for one in listed):
+    if listed and all(map(is_flag, listed)):
         if len(listed) != count:
             raise OptionError(f"model: {whose} has a mask of {len(listed)} columns, and there are {count}.")
         return np.flatnonzero(listed).tolist()

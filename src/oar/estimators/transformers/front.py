@@ -40,7 +40,7 @@ from oar.estimators.transformers.fields import flow_of
 from oar.estimators.transformers.nodes import Chain, FrontPasses, Learned, Node, transformed
 from oar.estimators.twin import TwinParameters
 from oar.models.differentiable import need_jax
-from oar.models.training import Array, Columns, Fit, goals
+from oar.models.training import ALL, Array, Fit, Some, displaced, goals
 from oar.people import Population
 
 FEW = 5  # rows that show what a frame's columns are
@@ -139,7 +139,7 @@ class Front:
     def _bound(self, people: Population, fitted: Any) -> BoundFront:
         need_jax(self.name)
         features = np.asarray(people.features, dtype=np.float64)
-        present = features if people.weights is None else features[people.weights > 0]
+        present = features[people.present]
         frame = RowConversion(people, table=self.table).rows(present[:FEW])
         steps = self._steps(self.pipeline)
         own = [None] * len(steps) if fitted is None else self._steps(fitted)
@@ -242,15 +242,9 @@ class FrontTraining:
         """Start the estimator as it starts, and the transformers as the unmoved people have them."""
         return np.concatenate([self.inner.start(), self._front.first])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> FrontInput:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> FrontInput:
         """Return everyone after moves of all features, or of these."""
-        if moves is None:
-            return FrontInput(self._features)
-        if columns is None:
-            return FrontInput(self._features + moves)
-        rows = self._features.copy()
-        rows[:, columns] += moves
-        return FrontInput(rows)
+        return FrontInput(displaced(self._features, moves, columns))
 
     def _split(self, vector: Array) -> tuple[Array, Array]:
         """Return the estimator's part, and the transformers'."""
@@ -299,9 +293,7 @@ class FrontTraining:
         slopes = self.inner.score_gradients(theta, self._inner_features(features, learned), signal)
         return self._front.pull_applied(features.rows, learned, self.weights[:, None] * slopes)[1]
 
-    def score_gradients(
-        self, parameters: Array, features: FrontInput, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: FrontInput, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)
@@ -309,7 +301,7 @@ class FrontTraining:
         found = self._front.pull_applied(features.rows, learned, slopes)[0]
         through = self._front.pull_learned(features.rows, self._shares, along)[0]
         found = found - through / np.where(self.weights > 0, self.weights, np.inf)[:, None]
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> FrontTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""

@@ -12,7 +12,7 @@ import numpy as np
 from oar.errors import DataError, OptionError, with_near_names
 from oar.models.autodiff.parameters import float_tree
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_seed
+from oar.models.settings import check_flag, check_seed
 from oar.people import Population
 
 
@@ -85,8 +85,7 @@ class Custom(Differentiable):
         if not isinstance(name, str) or not name:
             raise OptionError(f"name: must be a word or two, got {name!r}.")
         for argument, claim in (("convex", convex), ("equivariant", equivariant), ("regresses", regresses)):
-            if not isinstance(claim, bool | np.bool_):
-                raise OptionError(f"{argument}: must be True or False, got {claim!r}.")
+            check_flag(argument, claim)
         if callable(init) and not (_takes(init, 2) or _takes(init, 3)):
             raise OptionError("init: must take (dimensions, outputs) or (dimensions, outputs, seed), got another.")
         check_seed(seed)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose, with_near_names
+from oar.errors import OptionError, choose, is_whole, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_not_negative, check_seed
 
@@ -100,15 +100,11 @@ class MLP(Differentiable):
 
 def checked_widths(argument: str, widths: Any) -> tuple[int, ...]:
     """Return layer widths as a tuple, or raise an OptionError."""
-    if not isinstance(widths, (tuple, list)) or not all(_is_width(width) for width in widths):
+    if not isinstance(widths, (tuple, list)) or not all(is_whole(width) and width >= 1 for width in widths):
         raise OptionError(
             f"{argument}: must be a tuple of whole numbers of at least 1, such as (32, 16), got {widths!r}."
         )
     return tuple(int(width) for width in widths)
-
-
-def _is_width(width: Any) -> bool:
-    return isinstance(width, int | np.integer) and not isinstance(width, bool) and int(width) >= 1
 
 
 def initial_layers(widths: tuple[int, ...], seed: int) -> list[dict[str, Any]]:

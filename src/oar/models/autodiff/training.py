@@ -17,7 +17,7 @@ from oar.models.autodiff.passes import compiled, with_settings
 from oar.models.differentiable import Differentiable
 from oar.models.fit.curvature import Curvature
 from oar.models.fit.refitting import SecondOrderTraining, checked_people
-from oar.models.training import Array, Columns, Fit
+from oar.models.training import ALL, Array, Fit, Some, displaced
 
 CHUNK = 1_000
 _PERSON = "(parameters, features (d,), target (o,))"
@@ -155,14 +155,9 @@ class AutodiffTraining(SecondOrderTraining):
         with jax.enable_x64(True):
             return np.asarray(ravel_pytree(float_tree(parameters, f"parameters: {self.model.name}'s"))[0])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
         """Return features in chunks, on JAX's side."""
-        if columns is None:
-            return self._pack(self._features if moves is None else self._features + moves)
-        features = self._features.copy()
-        if moves is not None:
-            features[:, columns] += moves
-        return self._pack(features)
+        return self._pack(displaced(self._features, moves, columns))
 
     def contributing(self, targets: Array, weights: Array) -> AutodiffTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
@@ -192,12 +187,12 @@ class AutodiffTraining(SecondOrderTraining):
         """Return H (p, p): as much work as p products."""
         return np.asarray(self._over_people("hessian", parameters, features))
 
-    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = np.asarray(self._over_people("scores", parameters, features, signal))
         gradients = gradients.reshape(-1, self.dimensions)[: self.size]
         self._check_scores(gradients)
-        return gradients if columns is None else gradients[:, columns]
+        return gradients[:, columns]
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the model's query loss and its gradients."""

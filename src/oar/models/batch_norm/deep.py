@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oar.models.batch_norm.layers import Plain, through
 from oar.models.differentiable import need_jax
-from oar.models.training import Columns, Fit
+from oar.models.training import ALL, Fit, Some, displaced
 
 if TYPE_CHECKING:
     from oar.models.batch_norm.model import Batch, TestTimeBatchNorm
@@ -68,13 +68,9 @@ class DeepTraining:
         """Return the unmoved batch."""
         return self._features.ravel().copy()
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves."""
-        if moves is None:
-            return self._features
-        features = self._features.copy()
-        features[:, slice(None) if columns is None else columns] += moves
-        return features
+        return displaced(self._features, moves, columns)
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Remember the batch."""
@@ -99,10 +95,10 @@ class DeepTraining:
         """Return s_i (n,); targets play no part."""
         return np.einsum("nd,nd->n", signal.reshape(features.shape), parameters.reshape(features.shape) - features)
 
-    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Any = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i (n, d), or (n, r) of these columns."""
         found = -signal.reshape(self.size, self.dimensions)
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> DeepTraining:
         """Return the same training for other weights (n,) that sum to 1; targets play no part."""

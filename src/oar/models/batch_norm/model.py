@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, with_near_names
+from oar.errors import DataError, OptionError, is_number, with_near_names
 from oar.models.batch_norm.layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag
@@ -81,13 +81,10 @@ class TestTimeBatchNorm(Differentiable):
     def __post_init__(self) -> None:
         """Refuse what is no network, or whose statistics are not known."""
         object.__setattr__(self, "layers", checked_layers(self.layers))
-        for argument, low in (("epsilon", 0.0), ("momentum", None)):
-            value = getattr(self, argument)
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if low is not None and not (number and low < value < np.inf):
-                raise OptionError(f"{argument}: must be a number above 0, got {value!r}.")
-            if low is None and not (number and 0 <= value <= 1):
-                raise OptionError(f"{argument}: must be a number from 0 to 1, got {value!r}.")
+        if not (is_number(self.epsilon) and 0 < self.epsilon < np.inf):
+            raise OptionError(f"epsilon: must be a number above 0, got {self.epsilon!r}.")
+        if not (is_number(self.momentum) and 0 <= self.momentum <= 1):
+            raise OptionError(f"momentum: must be a number from 0 to 1, got {self.momentum!r}.")
         check_flag("query_in_batch", self.query_in_batch)
         if self.momentum < 1 and any(layer.mean is None for layer in self.norms):
             raise DataError(

@@ -16,13 +16,13 @@ So (θ, v) is all that a member needs to know: two numbers a unit each. With κ 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.batch_norm.layers import BatchNorm, passed, pulled_back
-from oar.models.training import Columns, Fit
+from oar.models.training import ALL, Fit, Some, displaced
 
 if TYPE_CHECKING:
     from oar.models.batch_norm.model import TestTimeBatchNorm
@@ -100,13 +100,9 @@ class MomentTraining:
         """Return zeros; averages start from nowhere."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves."""
-        if moves is None:
-            return self._features
-        features = self._features.copy()
-        features[:, slice(None) if columns is None else columns] += moves
-        return features
+        return displaced(self._features, moves, columns)
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Average."""
@@ -137,13 +133,13 @@ class MomentTraining:
         self.passes += 1
         return self._off(parameters, features) @ signal
 
-    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Any = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i (n, d), or (n, r) of these columns."""
         self.passes += 1
         values, given = self._inputs(features)
         by_mean, by_square = np.split(signal, 2)
         found = -self._slopes(given, by_mean + 2 * by_square * values)
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> MomentTraining:
         """Return the same training for other weights (n,) that sum to 1; targets play no part."""

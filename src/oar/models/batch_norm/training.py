@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, choose
 from oar.models.autodiff.mlp import checked_widths, initial_layers
 from oar.models.batch_norm.layers import ACTIVATIONS, BatchNorm, Dense, Layer, Plain, as_plain, passed, through
 from oar.models.differentiable import need_jax
-from oar.models.settings import check_not_negative, check_seed
+from oar.models.settings import check_not_negative, check_seed, check_whole
 from oar.people import Population
 
 FADING, FADING_SQUARES, TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
@@ -52,8 +52,7 @@ def train(
     check_not_negative("l2", l2)
     check_not_negative("rate", rate)
     check_seed(seed)
-    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-        raise OptionError(f"steps: must be a whole number of at least 1, got {steps!r}.")
+    check_whole("steps", steps)
     widths = checked_widths("hidden", hidden)
     people = Population(features, labels)
     if people.has_label_rows or len(people.classes) < 2:

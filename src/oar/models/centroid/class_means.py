@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
-from oar.models.settings import check_seed
+from oar.errors import OptionError, is_number
+from oar.models.settings import check_seed, check_whole
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -67,8 +67,7 @@ class TrimmedMean:
 
     def __post_init__(self) -> None:
         """Refuse to trim everybody, or nobody."""
-        number = isinstance(self.share, int | float | np.number) and not isinstance(self.share, bool)
-        if not (number and 0 < self.share < 0.5):
+        if not (is_number(self.share) and 0 < self.share < 0.5):
             raise OptionError(
                 f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
             )
@@ -99,8 +98,7 @@ class MedianOfBlocks:
 
     def __post_init__(self) -> None:
         """Refuse a single block, which would be the mean."""
-        if isinstance(self.blocks, bool) or not isinstance(self.blocks, int | np.integer) or self.blocks < 2:
-            raise OptionError(f"blocks: must be a whole number of at least 2, got {self.blocks!r}.")
+        check_whole("blocks", self.blocks, 2)
         check_seed(self.seed)
 
     def of_class(self, features: Array, weights: Array) -> Shares:

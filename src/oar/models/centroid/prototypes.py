@@ -36,7 +36,7 @@ from oar.models.autodiff.mlp import ACTIVATIONS, apply_layers, checked_widths, i
 from oar.models.autodiff.parameters import UNTRACEABLE
 from oar.models.differentiable import Differentiable
 from oar.models.naive_bayes.gaussian import class_weights
-from oar.models.settings import check_not_negative, check_seed
+from oar.models.settings import check_flag, check_not_negative, check_seed
 from oar.models.training import Array
 
 
@@ -79,8 +79,7 @@ class PrototypeNetwork(Differentiable):
             if not widths:
                 raise OptionError("embedding: must name at least one layer's width, got none; None means no embedding.")
             object.__setattr__(self, "embedding", widths)
-        if not isinstance(self.train_embedding, bool | np.bool_):
-            raise OptionError(f"train_embedding: must be True or False, got {self.train_embedding!r}.")
+        check_flag("train_embedding", self.train_embedding)
         if self.train_embedding and not self._is_network:
             raise OptionError(
                 "train_embedding: needs an embedding with weights, got "

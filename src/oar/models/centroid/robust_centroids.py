@@ -23,7 +23,7 @@ from oar.errors import NumericsError, OptionError
 from oar.models.centroid.class_means import ClassMean, PlainMean, class_means, class_shares
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.differentiable import Differentiable
-from oar.models.training import Array, Columns, Fit
+from oar.models.training import ALL, Array, Fit, Some, displaced
 from oar.people import Population
 
 NEAREST = NearestCentroid()
@@ -105,15 +105,9 @@ class RobustTraining:
         """Start from the origin; a fit does not depend on it."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves."""
-        if moves is None:
-            return self._features
-        if columns is None:
-            return self._features + moves
-        features = self._features.copy()
-        features[:, columns] += moves
-        return features
+        return displaced(self._features, moves, columns)
 
     def means(self, features: Array, start: Array) -> Array:
         """Return the centroids (k · d,) of these features; a class that nobody has keeps the one in `start`."""
@@ -156,14 +150,12 @@ class RobustTraining:
             raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
         return (given / np.where(self.absent, 1.0, self.class_weights)[:, None]).ravel()
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return −W_c S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
         self.passes += 1
         shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
         found = -shares * self._weighed_by_class(signal) / self._divisors
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
         """Return −W_c Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i (n,), for everyone's own class."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid, goal_loss
-from oar.models.training import Array, Columns, Fit
+from oar.models.training import ALL, Array, Fit, Some, displaced
 from oar.people import Population
 
 
@@ -46,15 +46,9 @@ class CentroidTraining:
         """Start from the origin; a fit does not depend on it."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return features after the moves, which are (n, r) where `columns` (r,) says of which features."""
-        if moves is None:
-            return self._features
-        if columns is None:
-            return self._features + moves
-        features = self._features.copy()
-        features[:, columns] += moves
-        return features
+        return displaced(self._features, moves, columns)
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Return the class means; a class that nobody has keeps the centroid that it starts from."""
@@ -82,13 +76,11 @@ class CentroidTraining:
             raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
         return (given / np.where(self.absent, 1.0, self.class_weights)[:, None]).ravel()
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i = −v_{y_i} for everyone, (n, d), or (n, r) of `columns` (r,)."""
         self.passes += 1
         found = -self.targets @ signal.reshape(self.shape)
-        return found if columns is None else found[:, columns]
+        return found[:, columns]
 
     def contributing(self, targets: Array, weights: Array) -> CentroidTraining:
         """Return the same training for other targets (n, k) and weights (n,) that sum to 1."""

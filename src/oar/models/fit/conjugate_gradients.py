@@ -58,12 +58,12 @@ def conjugate_gradients(
 
     Stops at a direction of no positive curvature: there the quadratic has no minimum.
     """
-    solution, residual = np.zeros_like(right), right
+    solution, residual, conditioned = np.zeros_like(right), right, precondition or _unchanged
     if start is not None:
         solution, residual = start, right - product(start)
         if not np.linalg.norm(residual) <= np.linalg.norm(right):  # a start that is worse than none
             solution, residual = np.zeros_like(right), right
-    scaled = residual if precondition is None else precondition(residual)
+    scaled = conditioned(residual)
     direction, energy = scaled, float(residual @ scaled)
     least, largest = np.inf, 0.0
     for _ in range(most):
@@ -78,10 +78,14 @@ def conjugate_gradients(
             return Solution(solution, float(np.linalg.norm(residual)), (least, largest), direction)
         step = energy / along
         solution, residual = solution + step * direction, residual - step * image
-        scaled = residual if precondition is None else precondition(residual)
+        scaled = conditioned(residual)
         energy, last = float(residual @ scaled), energy
         direction = scaled + (energy / last) * direction
     return Solution(solution, float(np.linalg.norm(residual)), (least, largest), None)
+
+
+def _unchanged(vector: Array) -> Array:
+    return vector
 
 
 class InverseCurvature:

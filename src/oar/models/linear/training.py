@@ -36,7 +36,7 @@ from oar.models.fit.conjugate_gradients import InverseCurvature, conjugate_gradi
 from oar.models.fit.one_thread import one_thread
 from oar.models.linear.dependence import DEPENDENT, dependent
 from oar.models.linear.losses import at_once, compiled
-from oar.models.training import Array, Columns, Fit
+from oar.models.training import ALL, Array, Columns, Fit, Some
 
 if TYPE_CHECKING:
     from oar.models.linear.losses import Linear
@@ -149,20 +149,14 @@ class LinearTraining:
         """Start from zero."""
         return np.zeros(self.parameter_count)
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Array:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return features in chunks, in this training's own units."""
         if moves is None:
             return self._packed
-        if columns is None:
-            packed = np.zeros((self._chunks, self._rows, self.dimensions))
-            rows = self._rows_of(packed)
-            np.divide(moves, self._scale, out=rows)
-            rows += self._features
-        else:
-            packed = self._packed.copy()
-            rows, moves = self._rows_of(packed), moves / self._scale[columns]
-            for first, last in _runs(columns):  # slices are quicker than lists of columns
-                rows[:, columns[first] : columns[last - 1] + 1] += moves[:, first:last]
+        packed, places = self._packed.copy(), np.arange(self.dimensions)[columns]
+        rows, moves = self._rows_of(packed), moves / self._scale[columns]
+        for first, last in _runs(places):  # slices are quicker than lists of columns
+            rows[:, places[first] : places[last - 1] + 1] += moves[:, first:last]
         return packed
 
     def contributing(self, targets: Array, weights: Array) -> LinearTraining:
@@ -270,17 +264,14 @@ class LinearTraining:
         total = sum(self._run("hessian", features, parameters.reshape(self.shape)))
         return total.reshape(self.parameter_count, self.parameter_count) + self._penalty_hessian
 
-    def score_gradients(
-        self, parameters: Array, features: Array, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         at, along = parameters.reshape(self.shape), signal.reshape(self.shape)
-        some = slice(self.dimensions) if columns is None else columns
-        scale = self._scale[some]
+        scale = self._scale[columns]
         gradients, first = np.empty((self.size, scale.size)), 0
         if not scale.size:
             return gradients
-        parts = self._run("scores", features, at, along, at[:, some], along[:, some])
+        parts = self._run("scores", features, at, along, at[:, :-1][:, columns], along[:, :-1][:, columns])
         for part in parts:
             rows = part.reshape(-1, scale.size)[: self.size - first]
             np.divide(rows, scale, out=gradients[first : first + len(rows)])

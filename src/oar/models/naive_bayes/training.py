@@ -20,7 +20,7 @@ import numpy as np
 
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.naive_bayes.gaussian import GaussianNaiveBayes, Smoothing
-from oar.models.training import Array, Columns
+from oar.models.training import ALL, Array, Some
 
 
 class GaussianTraining(AutodiffTraining):
@@ -68,11 +68,11 @@ class GaussianTraining(AutodiffTraining):
             found = found - self._by_weight(rate) * spread
         return found
 
-    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s for everyone, in these columns."""
         found = super().score_gradients(parameters, features, signal)
         rate = self.widening(parameters, signal)
         if rate:
             by, found = self.smoothing(features), found.copy()
             found[:, by.feature] -= 2 * self._by_weight(rate) * (self._plain(features)[:, by.feature] - by.mean)
-        return found if columns is None else found[:, columns]
+        return found[:, columns]

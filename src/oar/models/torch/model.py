@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError, OptionError, choose
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag, check_not_negative, check_seed
+from oar.models.settings import check_flag, check_not_negative, check_seed, check_whole
 from oar.models.torch.library import torch_library
 from oar.models.torch.losses import LOSSES, loss_of_rows
 from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing
@@ -265,8 +265,7 @@ def from_torch(
         check_seed(seed)
         if train is None:
             raise OptionError("seed: is for `train`, and nothing is random without one; leave it out.")
-    if isinstance(chunk, bool) or not isinstance(chunk, int | np.integer) or chunk < 1:
-        raise OptionError(f"chunk: must be a whole number of at least 1, got {chunk!r}.")
+    check_whole("chunk", chunk)
     if name is not None and (not isinstance(name, str) or not name):
         raise OptionError(f"name: must be a word or two, got {name!r}.")
     if not callable(penalty) and penalty and not any(one.ndim > 1 for one in module.parameters() if one.requires_grad):

@@ -18,7 +18,7 @@ from oar.models.fit.curvature import MOST_DAMPING, Curvature
 from oar.models.fit.refitting import SecondOrderTraining, checked_people
 from oar.models.torch.checks import check_functions
 from oar.models.torch.library import torch_library
-from oar.models.training import Array, Columns, Fit
+from oar.models.training import ALL, Array, Fit, Some, displaced
 
 SETTLED = 1e-6  # a larger gradient at what `train` returns is not that of a minimum
 
@@ -81,14 +81,9 @@ class TorchTraining(SecondOrderTraining):
         """Return parameters by name as one vector θ."""
         return self._run.module.flat(parameters)
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> Any:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
         """Return features in chunks, as tensors."""
-        if columns is None:
-            return self._cut(self._features if moves is None else self._features + moves)
-        features = self._features.copy()
-        if moves is not None:
-            features[:, columns] += moves
-        return self._cut(features)
+        return self._cut(displaced(self._features, moves, columns))
 
     def contributing(self, targets: Array, weights: Array) -> TorchTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
@@ -121,11 +116,11 @@ class TorchTraining(SecondOrderTraining):
         found = _numbers(sum(self._run.hessian(part, theta, *chunk) for part, chunk in self._parts(features)))
         return 0.5 * (found + found.T)
 
-    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Columns | None = None) -> Array:
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = self._each(self._run.scores, parameters, features, signal, self._targets)
         self._check_scores(gradients)
-        return gradients if columns is None else gradients[:, columns]
+        return gradients[:, columns]
 
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""

@@ -40,9 +40,12 @@ class CostUnits:
 
     def moved(self, moves: Array | None) -> Any:
         """Return everyone's features after moves in cost."""
-        if self._made is not None:
-            moves = self._made if moves is None else moves + self._made
-        return self._training.moved(None if moves is None else moves / self._costs, self._columns)
+        return self._training.moved(self._all_moves(moves), self._columns)
+
+    def _all_moves(self, moves: Array | None) -> Array | None:
+        """Return these moves and those made before, in the features' own units; None where there are neither."""
+        there = [some for some in (moves, self._made) if some is not None]
+        return sum(there[1:], there[0]) / self._costs if there else None
 
     def from_there(self, made: Array) -> CostUnits:
         """Return the same training, with everybody's moves counted from these (n, r), in cost."""
@@ -63,9 +66,7 @@ class CostUnits:
         ask = getattr(self._training, "goal_after", None)
         if ask is None:
             return None
-        if self._made is not None:
-            moves = self._made if moves is None else moves + self._made
-        found = ask(parameters, None if moves is None else moves / self._costs, self._columns)
+        found = ask(parameters, self._all_moves(moves), self._columns)
         return None if found is None else (*found[:2], found[2] / self._costs)
 
     def outputs(self, parameters: Array, query: Array) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 from oar.errors import DataError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_seed
-from oar.models.training import Array, Columns, Fit, Training
+from oar.models.training import ALL, Array, Fit, Some, Training
 from oar.people import Population
 
 
@@ -117,7 +117,7 @@ class Ensemble(Differentiable):
             return np.ones(people.size)
         counts = np.random.default_rng(seed).poisson(1.0, people.size).astype(np.float64)
         if not self.regresses:
-            codes, weights = people.codes(0, people.size), 1.0 if people.weights is None else people.weights
+            codes, weights = people.codes(0, people.size), people.row_weights
             lacking = np.bincount(codes, counts * weights, len(people.classes)) == 0
             counts[lacking[codes]] = 1.0
         return counts
@@ -182,10 +182,8 @@ class EnsembleTraining:
         """Start every model as it starts."""
         return np.concatenate([part.start() for part in self.parts])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> list[Any]:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> list[Any]:
         """Return everyone's features after the moves, as each model wants them."""
-        if columns is None:
-            return [part.moved(moves) for part in self.parts]
         return [part.moved(moves, columns) for part in self.parts]
 
     def fit(self, features: list[Any], start: Array, tolerance: float) -> Fit:
@@ -220,13 +218,10 @@ class EnsembleTraining:
         parts = zip(self.split(fit.parameters), fit.features, strict=True)
         return [Fit(parameters, features, fit.residual, fit.converged) for parameters, features in parts]
 
-    def score_gradients(
-        self, parameters: Array, features: list[Any], signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: list[Any], signal: Array, columns: Some = ALL) -> Array:
         """Return Σ_k (w̄_i^k / w̄_i) ∇_x s_i^k for everyone."""
-        some = () if columns is None else (columns,)
         asked = zip(self.parts, self.split(parameters), features, self.split(signal), self._shares, strict=True)
-        found = [share[:, None] * part.score_gradients(*own, *some) for part, *own, share in asked]
+        found = [share[:, None] * part.score_gradients(*own, columns) for part, *own, share in asked]
         return np.sum(found, axis=0)
 
     def scores(self, parameters: Array, features: list[Any], signal: Array, targets: Array) -> Array:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from oar.errors import OptionError, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag
-from oar.models.training import Array, ByColumns, Columns, Fit, goals
+from oar.models.training import ALL, Array, ByColumns, Columns, Fit, Some, goals
 from oar.people import Population
 
 FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
@@ -140,7 +140,7 @@ class Scaled(Differentiable):
         columns = self.columns(people)
         features = np.asarray(people.features, dtype=np.float64)
         # Who left has left the refits, not the scaler that was there before.
-        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+        weights = people.first_row_weights
         weights = weights / weights.sum()
         centres = np.where(columns, weights @ features, 0.0)
         spreads = np.sqrt(weights @ (features - centres) ** 2)
@@ -267,11 +267,11 @@ class ScaledTraining:
         """Start the model as it starts, and the scaler as the unmoved people have it."""
         return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])
 
-    def moved(self, moves: Array | None, columns: Columns | None = None) -> ScalerInput:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> ScalerInput:
         """Return everyone's features as the first scaler sees them."""
         if moves is None:
             return ScalerInput(self._columns, self._before, self._before, self._before, np.arange(self._extra))
-        given = np.arange(self.dimensions) if columns is None else columns
+        given = np.arange(self.dimensions)[columns]
         some, before = self._around(given)
         if some.size == given.size:
             rows = moves / self._scales[given]
@@ -375,13 +375,11 @@ class ScaledTraining:
         )  # a constant column is divided by 1, whatever its variance
         return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
 
-    def score_gradients(
-        self, parameters: Array, features: ScalerInput, signal: Array, columns: Columns | None = None
-    ) -> Array:
+    def score_gradients(self, parameters: Array, features: ScalerInput, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
         theta, mean, square = self._split(parameters)
         inner, along_mean, along_square = self._split(signal)
-        some = np.arange(self.dimensions) if columns is None else columns
+        some = np.arange(self.dimensions)[columns]
         slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), inner, some)
         _, which, place = np.intersect1d(self._columns, some, return_indices=True)
         rows, spread = features.values[:, which], self._spread(mean, square)[which]

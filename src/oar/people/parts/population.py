@@ -60,7 +60,7 @@ class StreamedPopulation(Population):
         self.starts = tuple(int(end - part.size) for end, part in zip(ends, self.parts, strict=True))
         self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
         self._target, self._weighted = target, weighted
-        self._encoding, self._rows, self._first_weights = None, None, None
+        self._encoding, self._first_weights, self.has_label_rows = None, None, False
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self._known: dict[str, tuple[Any, Any]] = {}  # likewise
         self._contents: tuple[Any, tuple[str | None, ...]] | None = None  # likewise, a digest for each part

@@ -58,7 +58,7 @@ class Sizes:
 def averages(people: Population) -> tuple[Array, Array]:
     """Return everyone's means and standard deviations (d,), 1 where a column never varies."""
     features = np.asarray(people.features, dtype=np.float64)
-    weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+    weights = people.first_row_weights
     weights = weights / weights.sum()
     spreads = spreads_of(features, weights)
     return weights @ features, np.where(spreads > 0, spreads, 1.0)
@@ -81,7 +81,7 @@ def sizes_of(problem: Problem, card: Card, places: NDArray[np.intp] | None) -> S
 
 def dearer(terms: TableTerms, people: Population, finer: float = 1.0) -> TableTerms:
     """Return terms with costs that come from the data rounded up, on steps that are so much finer than is safe."""
-    weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+    weights = people.first_row_weights
     share = finer * share_of(float(weights.sum() ** 2 / (weights**2).sum()), FINEST)
     columns = tuple(
         each if each.per_spread is None else replace(each, cost=dear(each.cost, share)) for each in terms.columns

@@ -192,7 +192,10 @@ def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...]
 
 
 def _is_range(one: Any) -> bool:
-    return isinstance(one, list) and len(one) == 2 and all(map(is_number, one)) and one[0] <= one[1]
+    match one:
+        case [low, high] if is_number(low) and is_number(high):
+            return low <= high
+    return False
 
 
 def _goal_to_json(goal: Any) -> Any:
@@ -200,20 +203,21 @@ def _goal_to_json(goal: Any) -> Any:
 
 
 def _goal_from_json(goal: Any) -> Any:
-    if not isinstance(goal, dict) or "wanted" not in goal:
-        return label_from_json(goal)
-    if not isinstance(goal["wanted"], str):
-        raise ValueError("a goal in words must be text")
-    return GoalText(goal["wanted"])
+    match goal:
+        case {"wanted": str(text)}:
+            return GoalText(text)
+        case {"wanted": _}:
+            raise ValueError("a goal in words must be text")
+    return label_from_json(goal)
 
 
 def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | None, int]:
     """Return the classes, or None and the number of values."""
     if with_signal and content.any("classes") is None:
         outputs = content.any("outputs")
-        values = goal if isinstance(goal, tuple) else (goal,)
-        known = isinstance(goal, GoalText) or all(map(is_number, values))
-        if type(outputs) is not int or outputs < 1 or not (isinstance(goal, GoalText) or len(values) == outputs):
+        values, in_words = goal if isinstance(goal, tuple) else (goal,), isinstance(goal, GoalText)
+        known = in_words or all(map(is_number, values))
+        if type(outputs) is not int or outputs < 1 or not (in_words or len(values) == outputs):
             raise ValueError(f"outputs must be as many as the goal's values, got {said(outputs)} for {len(values)}")
         if not known:
             raise ValueError("a goal must be a number, or several, where values are predicted")

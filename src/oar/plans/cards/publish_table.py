@@ -149,29 +149,27 @@ def _with_smoothing(training: Any, parameters: Array, signal: Array, scaler: Sca
 
 def _round_units(people: Population) -> tuple[Array, Array]:
     """Return centres and scales that are powers of ten, and multiples of them, near everyone's; 0 and 1 of levels."""
-    assert people.encoding is not None
     means, spreads = averages(people)
     places = np.rint(np.log10(spreads)).astype(int)
     centres = [round(float(mean), -place) for mean, place in zip(means, places, strict=True)]
-    numbers = people.encoding.scaled
+    numbers = people.table.scaled
     return np.where(numbers, centres, 0.0), np.where(numbers, [float(f"1e{place}") for place in places], 1.0)
 
 
 def terms_of(problem: Problem, names: CardColumns, scaler: Scaler) -> TableTerms:
     """Return what everybody may do to a table's columns."""
     people, limits = problem.people, problem.limits
-    assert people.encoding is not None
     assert limits is not None
-    weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+    weights = people.first_row_weights
     spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
     columns = tuple(
         _terms(
             column,
             _common(column, limits.columns.get(column.name, FREE), people),
-            float(spreads[people.encoding.places[column.name].start]),
+            float(spreads[people.table.places[column.name].start]),
             pooled=column != full,
         )
-        for column, full in zip(names.columns, people.encoding.schema, strict=True)
+        for column, full in zip(names.columns, people.table.schema, strict=True)
     )
     model = problem.model
     scaled = ("frozen" if model.frozen else "refitted") if isinstance(model, Scaled) else None
@@ -199,10 +197,8 @@ def _common(column: Column, limit: Limit, people: Population) -> Limit:
 
 def told_values(column: Column, limit: Limit, people: Population) -> Array:
     """Return the values of a column that count for anything, and do not stand for a missing one."""
-    assert people.encoding is not None
-    values = np.asarray(people.features, dtype=np.float64)[:, people.encoding.places[column.name].start]
-    if people.weights is not None:
-        values = values[people.weights > 0]
+    values = np.asarray(people.features, dtype=np.float64)[:, people.table.places[column.name].start]
+    values = values[people.present]
     return values[~np.isin(values, limit.missing)] if limit.missing else values
 
 

@@ -40,13 +40,10 @@ class RareLevels(NamedTuple):
 
 def rare_levels(people: Population) -> list[RareLevels]:
     """Return what too few people of a table have in common, column by column."""
-    assert people.encoding is not None
-    features = np.asarray(people.features, dtype=np.float64)
-    if people.weights is not None:
-        features = features[people.weights > 0]
+    features = np.asarray(people.features, dtype=np.float64)[people.present]
     found = []
-    for column in people.encoding.schema:
-        place = people.encoding.places[column.name]
+    for column in people.table.schema:
+        place = people.table.places[column.name]
         coordinates = np.arange(place.start, place.stop)
         counts = features[:, place].sum(axis=0)
         if column.kind == "boolean" and 0 < min(counts[0], len(features) - counts[0]) < FEWEST:
@@ -68,11 +65,10 @@ class CardColumns(NamedTuple):
 
 def named(people: Population, rare: list[RareLevels]) -> CardColumns:
     """Return the columns with rare levels called another, which is the last one."""
-    assert people.encoding is not None
     pooled = {int(place): one for one in rare if one.pool.size for place in one.coordinates}
     columns, coordinates = [], []
-    for column in people.encoding.schema:
-        place = people.encoding.places[column.name]
+    for column in people.table.schema:
+        place = people.table.places[column.name]
         common = [at for at in range(place.start, place.stop) if at not in pooled]
         coordinates += common
         if len(common) < place.stop - place.start:

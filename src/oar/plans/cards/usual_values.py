@@ -35,9 +35,7 @@ def usual_ranges(people: Population, limits: Limits | None = None) -> tuple[Rang
     if people.streamed:
         return (None,) * people.dimensions
     every = -(-people.size // MOST)  # enough of them to know what is usual
-    features = np.asarray(people.features[::every], dtype=np.float64)
-    if people.weights is not None:
-        features = features[np.asarray(people.weights)[::every] > 0]
+    features = np.asarray(people.features[::every], dtype=np.float64)[people.row_weights[::every] > 0]
     if people.encoding is None:
         return tuple(usual_range(column) for column in features.T)
     places, given = people.encoding.places, ~(limits or Limits()).coded(people.encoding, features)

@@ -43,7 +43,7 @@ class Efforts:
         if encoding is None or limits is None:
             names = people.names or tuple(f"feature {number}" for number in range(people.dimensions))
             return Efforts(plan, tuple(map(str, names)), moves, np.abs(moves))
-        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+        weights = people.first_row_weights
         spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
         # A switch of a category moves two coordinates, and these scales make its Euclidean length its cost.
         moved = np.abs(moves) * distance_scales(limits, encoding, spreads)

@@ -197,17 +197,18 @@ def least(statement: Statement, part: CertificateRegion, tree: Tree) -> float:
         part, tree = waiting.pop()
         if part.empty:
             continue
-        if isinstance(tree, Leaf):
-            lowest = min(lowest, leaf_bound(statement, part, tree))
-        elif isinstance(tree, Split):
-            waiting += zip(part.split(statement, tree.entry, tree.at), (tree.below, tree.above), strict=True)
-        elif isinstance(tree, Choice):
-            waiting += zip(part.choice(statement, tree.column), (tree.stays, tree.paid), strict=True)
-        else:
-            ways = statement.rules[tree.rule]
-            if len(ways) != len(tree.ways):
-                return 0.0
-            waiting += zip(map(part.narrowed, ways), tree.ways, strict=True)
+        match tree:
+            case Leaf():
+                lowest = min(lowest, leaf_bound(statement, part, tree))
+            case Split():
+                waiting += zip(part.split(statement, tree.entry, tree.at), (tree.below, tree.above), strict=True)
+            case Choice():
+                waiting += zip(part.choice(statement, tree.column), (tree.stays, tree.paid), strict=True)
+            case Either():
+                ways = statement.rules[tree.rule]
+                if len(ways) != len(tree.ways):
+                    return 0.0
+                waiting += zip(map(part.narrowed, ways), tree.ways, strict=True)
     return lowest
 
 

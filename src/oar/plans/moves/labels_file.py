@@ -11,10 +11,13 @@ from oar.opening.fields import Fields, said
 
 def label_to_json(label: Any) -> Any:
     """Return a label as JSON can hold it; raise a DataError for any other."""
-    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
-        return label
-    if isinstance(label, tuple):
-        return {"tuple": [label_to_json(part) for part in label]}
+    match label:
+        case str() | int():
+            return label
+        case float() if math.isfinite(label):
+            return label
+        case tuple():
+            return {"tuple": [label_to_json(part) for part in label]}
     raise DataError(
         f"labels: a card can hold strings, numbers, booleans and tuples of them, got {label!r} of type "
         f"{type(label).__name__}; use such labels if you want to publish the plan."
@@ -23,8 +26,9 @@ def label_to_json(label: Any) -> Any:
 
 def label_from_json(label: Any) -> Any:
     """Return the label; raise a ValueError for what is none."""
-    if isinstance(label, dict):
-        return tuple(label_from_json(part) for part in Fields(label, "label").listed("tuple"))
-    if isinstance(label, list) or label is None:
-        raise ValueError(f"a label cannot be {said(label)}")
+    match label:
+        case dict():
+            return tuple(label_from_json(part) for part in Fields(label, "label").listed("tuple"))
+        case list() | None:
+            raise ValueError(f"a label cannot be {said(label)}")
     return label

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, StorageError
+from oar.errors import DataError, StorageError, is_whole
 from oar.files import replace_atomically
 from oar.online.problem import OnlineProblem
 from oar.opening import Fields, read_npz
@@ -77,8 +77,7 @@ class OnlinePlan:
 
     def _number(self, round: Any) -> int:
         rounds = self.problem.stream.rounds
-        whole = isinstance(round, int | np.integer) and not isinstance(round, bool)
-        if not whole or not 0 <= round < rounds:
+        if not is_whole(round) or not 0 <= round < rounds:
             raise DataError(f"round: must be a whole number from 0 to {rounds - 1}, got {round!r}.")
         return int(round)
 
