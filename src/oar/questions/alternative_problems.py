@@ -86,7 +86,7 @@ def _usefulness(result: Result) -> NDArray[np.float64]:
         found, useful = credit(result, progress=False), np.zeros(people.size)
         useful[found.members] = found.credits
     except OARError:
-        useful = Efforts.of(result.plan).totals * (1.0 if people.weights is None else people.weights)
+        useful = Efforts.of(result.plan).totals * people.row_weights
     return useful
 
 

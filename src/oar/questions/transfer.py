@@ -250,4 +250,4 @@ def _public(given: Any) -> tuple[str, Any]:
 
 def _size(people: Population) -> int:
     """Return how many people count: those who were not drawn may have stayed, weighing nothing."""
-    return people.size if people.weights is None else int((people.weights > 0).sum())
+    return int((people.row_weights > 0).sum())

@@ -24,6 +24,7 @@ from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
+from oar.questions.row_names import row_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -159,7 +160,7 @@ class Collateral(ShownAsText):
         import pandas
 
         people, rows = self.result.problem.people, np.flatnonzero(self.stays & (self.effects > 0))
-        names = rows if people.index is None else people.index[rows]
+        names = row_names(people, rows)
         said = {"before": self.before[rows], "after": self.after[rows]}
         if not self.result.problem.regresses:
             said = {name: np.array(people.classes, dtype=object)[codes] for name, codes in said.items()}

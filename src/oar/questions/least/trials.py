@@ -56,7 +56,7 @@ def no_idle_options(problem: Problem, question: str, **options: Any) -> None:
     if not has_closed_form(problem):
         return
     for name, value in options.items():
-        if value is not None and not (isinstance(value, str) and value == "auto"):
+        if value not in (None, "auto"):
             raise OptionError(
                 f"{name}: does nothing here, because for nearest centroid {question} is computed, not searched; leave "
                 f"it out, got {value!r}."

@@ -37,6 +37,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
 from oar.problem import Problem
 from oar.questions.leverages.gradients import allowed, refit_slopes
+from oar.questions.row_names import row_names
 
 Array = NDArray[np.float64]
 BY = ("feature", "class", "member", "round")
@@ -132,7 +133,7 @@ class Leverage(ShownAsText):
             return _with_shares(frame)
         people = self.problem.people
         if by == "feature":
-            names = range(people.dimensions) if people.names is None else people.names
+            names = people.names or range(people.dimensions)
             frame = pandas.DataFrame({"leverage": np.asarray(self.features)}, index=pandas.Index(list(names), name=by))
         elif by == "class":
             if self.problem.regresses:
@@ -145,7 +146,7 @@ class Leverage(ShownAsText):
             frame = pandas.DataFrame({"leverage": self._members[rows]})
             if not self.problem.regresses:
                 frame.insert(0, "class", np.array(people.classes, dtype=object)[self._codes[rows]])
-            frame.index = pandas.Index(list(rows if people.index is None else people.index[rows]), name=by)
+            frame.index = pandas.Index(list(row_names(people, rows)), name=by)
         return _with_shares(frame).sort_values("leverage", ascending=False, kind="stable")
 
     def plot(self) -> Any:
