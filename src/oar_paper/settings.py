@@ -1,4 +1,4 @@
-"""How much is computed: everything, or a coarse version of everything in seconds."""
+"""Settings of a reproduction: everything, or a coarse version of everything in seconds."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def ideas(problem: Problem, best: Result, seed: int) -> Iterator[Idea]:
 
 
 def _by(problem: Problem, members: Mask, how: str) -> Idea:
-    """Let of those who may take part only these."""
+    """Return the problem with participation restricted to these members."""
     mask = problem.allowance.mask
     chosen = members if mask is None else members & mask
     return Idea(how, lambda: problem.with_action(participants=chosen, seed=None))

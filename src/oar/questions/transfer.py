@@ -1,4 +1,4 @@
-"""How well do plans transfer? What surrogates predict against what the black box says, by family, number and data.
+"""Transfer of plans: surrogates' predictions against the black box's outcome, by family, number and data.
 
 Plans that are made for one model often work for another (Demontis et al. 2019, for attacks on tests and on training;
 Geiping et al. 2021, who plan for several models at once). How often, and how much is lost, depends on how alike
@@ -78,7 +78,7 @@ class Transfer(ShownAsText):
 
     @property
     def trainings(self) -> int:
-        """How often the black box was trained for all of this."""
+        """The number of times that the black box was trained for all of this."""
         return sum(row.trainings for row in self.rows)
 
     def table(self) -> Any:

@@ -61,7 +61,7 @@ def _weights_of(chunk: Chunk) -> Array:
 
 
 class Classes:
-    """What nearest-centroid cells need to know of the people: sums, class by class.
+    """Sums by class, from which nearest-centroid cells are answered.
 
     Args:
         people: the data subjects.

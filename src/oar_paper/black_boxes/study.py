@@ -1,4 +1,4 @@
-"""How much of a collective's power is left where the operator's model is seen from outside alone.
+"""The power that is left to a collective where the operator's model is a black box.
 
 For every data set, model and query the same members with the same limits plan in several ways, and every plan is
 judged by the same audit: the operator's own training, as often as it takes where it is random.
@@ -34,7 +34,7 @@ WAYS = ("white box", "surrogates", "public surrogates", "search", "both")
 
 @dataclass(frozen=True)
 class OutsideSettings:
-    """What, with the data, determines the study.
+    """The settings that, with the data, determine the study.
 
     Attributes:
         size: how many people are trained on. queries: how many ask, one at a time, of each data set.
@@ -106,7 +106,7 @@ class Cell:
 
     @property
     def already(self) -> int:
-        """How many of those who ask have their goal before any move."""
+        """The number of those who ask who have their goal before any move."""
         return sum(one.success_before for one in next(iter(self.attempts.values())))
 
     def successes(self, way: str) -> int:

@@ -63,7 +63,7 @@ class Credit(ShownAsText):
 
     @property
     def unexplained(self) -> float:
-        """What of the fall is credited to nobody: the error of the rule, and the difference between two refits."""
+        """The part of the fall credited to nobody: the rule's error, and the difference between two refits."""
         return self.fall - float(self.credits.sum()) - self.query
 
     def frame(self) -> Any:

@@ -1,4 +1,4 @@
-"""What the questions share where they are answered by trying: solves, audits, and plans with less in them."""
+"""Trials, which questions without a closed form share: solves, audits, and plans with smaller budgets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CountedSolves:
 
     @property
     def signal(self) -> Any:
-        """How training is differentiated."""
+        """The signal, by which training is differentiated."""
         return self._settings[1]
 
     def solve(self, problem: Problem, *known: Result | None) -> Result:

@@ -46,7 +46,7 @@ TOP = 8  # lines of each kind that are shown
 
 @dataclass(frozen=True, eq=False)
 class Leverage(ShownAsText):
-    """How much each may do, per unit of move.
+    """The leverage of each member, feature and class, per unit of move.
 
     Attributes:
         problem: what was asked.
@@ -87,7 +87,7 @@ class Leverage(ShownAsText):
 
     @property
     def total(self) -> float:
-        """What the goal loss falls by, to first order, per unit of budget that everyone who may act is given."""
+        """The fall of the goal loss, to first order, per unit of budget given to everyone who may act."""
         return float(self._members.sum())
 
     @property

@@ -1,4 +1,4 @@
-"""Who changes what, as files: moves.csv for spreadsheets and moves.parquet for programs, both in raw units."""
+"""Files of moves: moves.csv for spreadsheets and moves.parquet for programs, both in raw units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study's file may hold, looked at before anything in it is believed: damage, and what somebody put there.
+"""Validation of a study's file before anything in it is believed: against damage, and against tampering.
 
 A database can hold programs: views, triggers, computed columns and conditions that never come to an end. So tables must
 be the very ones that a study makes, and nothing else may be there, before any of them is read.
