@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from oar.errors import DataError, OARError
 
 Kind = TypeVar("Kind")
-NUMBERS = int | float | np.number
 FLAGS = bool | np.bool_
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Report whether a value is a number, Python's or NumPy's; True and False are none.
 
     >>> [is_number(value) for value in (1, 0.5, True, "1", None)]
     [True, True, False, False, False]
     """
-    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeGuard[int]:
     """Report whether a value is an integer, Python's or NumPy's; True and False are none.
 
     >>> [is_whole(value) for value in (1, 1.0, True)]
     [True, False, False]
     """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def is_flag(value: Any) -> bool:
+def is_flag(value: Any) -> TypeGuard[bool]:
     """Report whether a value is True or False, Python's or NumPy's."""
     return isinstance(value, FLAGS)
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: Any) -> TypeGuard[str]:
     """Report whether a value is a text with something in it.
 
     >>> [is_text(value) for value in ("a", "", 1)]

@@ -8,10 +8,9 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import numbers
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 __all__ = [
     "DataError",
@@ -162,27 +161,6 @@ def with_near_names(made: Made) -> Made:
         return checked  # type: ignore[return-value]
     made.__init__ = checked  # type: ignore[misc]
     return made
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Report whether a value is a real number, which True and False are not.
-
-    >>> is_number(2), is_number(0.5), is_number(True), is_number("2")
-    (True, True, False, False)
-    """
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Report whether a value is an integer, which True and False are not."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def is_flag(value: object) -> TypeGuard[bool]:
-    """Report whether a value is True or False, of Python or of NumPy."""
-    import numpy as np  # which errors alone do not need
-
-    return isinstance(value, bool | np.bool_)
 
 
 def check_text(argument: str, value: object, instead: str = "correct it") -> None:

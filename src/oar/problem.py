@@ -17,7 +17,8 @@ from oar.actions.limits.plausible import NOBODY, Neighbourhood
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
-from oar.errors import DataError, OptionError, choose, is_number, with_near_names
+from oar.checks import is_number
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.estimators.black_box.box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin

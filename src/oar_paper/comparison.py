@@ -15,7 +15,7 @@ STRICT = 1e-6
 
 @dataclass(frozen=True)
 class Comparison:
-    """How individual and collective compare when everyone takes part.
+    """The comparison of individual and collective recourse when everyone takes part.
 
     Attributes:
         pairs: how many ordered pairs; cells: how many (pair, ε > 0).

@@ -25,7 +25,7 @@ from oar_paper.figure2.curves import budget_curves
 from oar_paper.figure2.drawing import Figure2, draw_figure2
 from oar_paper.figure2.pairs import all_pairs, choose_pairs
 from oar_paper.figure2.shares import share_curves
-from oar_paper.other_models.cases import extended_settings
+from oar_paper.other_models.cases import ExtendedSettings, extended_settings
 from oar_paper.other_models.drawing import draw_extended
 from oar_paper.other_models.study import Extended, extended_stages, find_extended
 from oar_paper.other_models.summary import extended_results, extended_section
@@ -74,21 +74,24 @@ def reproduce(
             minutes).
         on_stage: called as `on_stage(what, done, of)` before every stage and once at the end.
     """
-    settings = reproduction_settings(quick, seed)
+    settings, more = reproduction_settings(quick, seed), extended_settings(quick, seed) if extended else None
     extra = [f"extended.{kind}" for kind in FORMATS]
     with staged(Path(out), last=RESULTS_FILE, others=extra, ours=FILES) as folder:
-        write_all(folder, settings, on_stage, extended)
+        write_all(folder, settings, on_stage, more)
     return Path(out)
 
 
 def write_all(
-    folder: Path, settings: ReproductionSettings, on_stage: OnStage | None = None, extended: bool = False
+    folder: Path,
+    settings: ReproductionSettings,
+    on_stage: OnStage | None = None,
+    extended: ExtendedSettings | None = None,
 ) -> None:
-    """Compute everything, then write all files into the folder."""
-    if not extended:
+    """Compute everything, then write all files into the folder; the other models too where these have settings."""
+    if extended is None:
         findings, beyond = find(settings, on_stage), None
     else:
-        findings, beyond, on_stage = _find_more(settings, on_stage)
+        findings, beyond, on_stage = _find_more(settings, extended, on_stage)
     _announce(on_stage, len(STAGES) - 1)
     _draw(findings, folder, beyond)
     text, numbers = summary(findings), results(findings)
@@ -99,10 +102,11 @@ def write_all(
     _announce(on_stage, len(STAGES))
 
 
-def _find_more(settings: ReproductionSettings, on_stage: OnStage | None) -> tuple[Findings, Extended, OnStage | None]:
+def _find_more(
+    settings: ReproductionSettings, more: ExtendedSettings, on_stage: OnStage | None
+) -> tuple[Findings, Extended, OnStage | None]:
     """Compute everything and the other models; return with it a callback that counts their stages too."""
     need_jax("oar reproduce --extended")
-    more = extended_settings(settings.quick, settings.seed)
     stages = extended_stages(more)
     if on_stage is None:
         return find(settings), find_extended(more), None

@@ -1,12 +1,10 @@
-"""How much is computed: everything, or a coarse version of everything in seconds."""
+"""Settings of a reproduction: everything, or a coarse version of everything in seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from oar.errors import DataError
+from oar.checks import check_whole
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,9 @@ class ReproductionSettings:
 
 def reproduction_settings(quick: bool = False, seed: int = 0) -> ReproductionSettings:
     """Return the settings of a full or a quick run."""
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
     return ReproductionSettings(
         quick=bool(quick),
-        seed=int(seed),
+        seed=check_whole("seed", seed, 0),
         iris_budgets=_steps(3.0, 6 if quick else 24),
         mnist_budgets=_steps(2.5, 5 if quick else 25),
         shares=_steps(1.0, 5 if quick else 20),

@@ -1,4 +1,4 @@
-"""How probable a deployed model finds a class, for many people at once."""
+"""The probability that a deployed model gives to a class, for many people at once."""
 
 from __future__ import annotations
 

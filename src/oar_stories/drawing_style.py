@@ -1,4 +1,4 @@
-"""How scenarios are drawn: sizes of letters, labels at the ends of lines, and where a model's boundary runs."""
+"""The style of scenarios' drawings: sizes of letters, labels at the ends of lines, and a model's boundary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tidy(axes: Any, title: str, across: str, up: str) -> None:
 
 
 def as_percentages(axes: Any) -> None:
-    """Have shares go up from 0 to 100 %."""
+    """Show shares as percentages, from 0 to 100 %."""
     axes.set_ylim(-0.02, 1.04)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.grid(True, axis="y", color=GRID, linewidth=0.7)

@@ -1,4 +1,4 @@
-"""What a scenario is: settings, a run, and what it has to tell: a table, facts, a still and a film."""
+"""The parts of a scenario: settings, a run, and its outcome as a table, facts, a picture and an animation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OnStage = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What came of a scenario.
+    """The outcome of a scenario.
 
     Attributes:
         rows: the tidy table, one row a measurement of a year, an arm and a repetition.

@@ -72,7 +72,9 @@ def test_the_example_in_the_help_works(command, calls):
 def test_options_arrive(calls, tmp_path):
     CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path), "--quick", "--seed", "7"])
     options = calls["reproduce"]
-    assert (options["out"], options["quick"], options["seed"]) == (tmp_path, True, 7)
+    assert (options["out"], options["quick"], options["seed"], options["extended"]) == (tmp_path, True, 7, False)
+    CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path), "--extended"])
+    assert calls["reproduce"]["extended"]
     arguments = ["--folder", "m", "--out", "o", "--epochs", "3", "--seed", "2", "--checkpoint", "c.npz"]
     CliRunner().invoke(app, ["embed-mnist", *arguments])
     options = calls["embed-mnist"]

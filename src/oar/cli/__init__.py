@@ -1,4 +1,4 @@
-"""The command `oar`: parse, call the library, print. One file a command; `options` and `asking` are shared."""
+"""The command `oar`: parse, call the library, print. One file per command; `options` and `inputs` are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands end: errors in one line, Ctrl-C without a mess, and a progress bar that leaves nothing behind."""
+"""The ends of commands: errors in one line, Ctrl-C without a mess, and a progress bar that leaves nothing behind."""
 
 from __future__ import annotations
 

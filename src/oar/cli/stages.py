@@ -1,4 +1,4 @@
-"""What a long command is doing, on stderr: at once on a terminal, and elsewhere in a line every ten seconds."""
+"""Progress of a long command, on stderr: at once on a terminal, and elsewhere in a line every ten seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ships with the package, and loaders for what does not."""
+"""Data sets that ship with the package, and loaders for those that do not."""
 
 from oar.datasets.census import adult
 from oar.datasets.credit import german_credit

@@ -1,4 +1,4 @@
-"""What a defence may do: to the data before they are trained on, to the model, and to the calendar.
+"""The protocol of defences, which may change the data before training, the model, and the calendar of refits.
 
 A defence is an immutable bag of settings with three powers, each of which does nothing unless a kind says otherwise:
 
@@ -87,7 +87,7 @@ class Together(Defence):
         object.__setattr__(self, "parts", tuple(part for given in defences for part in _parts(given)))
 
     def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
-        """Let each prepare what the one before it left."""
+        """Return the data as all defences together prepare them, one after the other."""
         kept, stages = np.arange(people.size), []
         for part in self.parts:
             stage = part.prepared(people, model, parameters, rng)
@@ -101,7 +101,7 @@ class Together(Defence):
         return Prepared(people, mask, lambda by_weight: _through(stages, by_weight)[mask])
 
     def model_for(self, model: Any) -> Any:
-        """Let each replace what the one before it left."""
+        """Return the model as all defences together replace it, one after the other."""
         for part in self.parts:
             model = part.model_for(model)
         return model

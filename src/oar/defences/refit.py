@@ -16,7 +16,7 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class DefendedRefit:
-    """What an operator who defends itself trains, on those who handed in data.
+    """The refit of a defended operator to those who handed in data.
 
     Attributes:
         model: what is trained.

@@ -1,4 +1,4 @@
-"""What defences ask of their settings, in one wording."""
+"""Checks of defences' settings, in one wording."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, is_number, with_near_names
+from oar.checks import is_number
+from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
 from oar.people.groups import grouped

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oar.errors import OptionError, is_flag, is_number, is_whole
+from oar.checks import is_flag, is_number, is_whole
+from oar.errors import OptionError
 
 
 def check_not_negative(argument: str, value: Any) -> None:

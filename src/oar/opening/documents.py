@@ -60,7 +60,7 @@ def parsed_json(text: str) -> Any:
 
 @contextmanager
 def naming(path: Any) -> Iterator[None]:
-    """Have what is said against a file's content begin with the file's name."""
+    """Prefix errors about a file's content with the file's name."""
     try:
         yield
     except (DataError, OptionError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from oar.errors import DataError
 
 LARGEST = 1e100  # as in people's own tables: the squares of such numbers are numbers
 MOST_SHOWN = 60
+NAMED: dict[type, str] = {list: "list", dict: "mapping"}
 
 
 class Fields:
@@ -51,16 +52,16 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a text."""
-        return self._checked(name, "a text", lambda value: isinstance(value, str))
+        return self._of(name, str, "a text")
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        return self._checked(name, "true or false", lambda value: type(value) is bool)
+        return self._of(name, bool, "true or false")
 
     def whole(self, name: str, least: int, most: int) -> int:
         """Return a whole number within bounds."""
         kind = f"a whole number from {least} to {most}"
-        return self._checked(name, kind, lambda value: type(value) is int and least <= value <= most)
+        return self._of(name, int, kind, lambda value: least <= value <= most)
 
     def number(self, name: str, least: float = -LARGEST, most: float = LARGEST) -> float:
         """Return a finite number within bounds."""
@@ -75,24 +76,23 @@ class Fields:
 
     def listed(self, name: str) -> list[Any]:
         """Return a list."""
-        return self._checked(name, "a list", lambda value: isinstance(value, list))
+        return self._of(name, list, "a list")
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts."""
-        every = lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)  # noqa: E731
-        return self._checked(name, "a list of texts", every)
+        return self._of(name, list, "a list of texts", lambda value: {str}.issuperset(map(type, value)))
 
     def vector(self, name: str, size: int) -> NDArray[np.float64]:
         """Return so many finite numbers."""
         kind = f"a list of {size:,} finite numbers"
-        value = self._checked(name, kind, lambda value: isinstance(value, list) and len(value) == size)
+        value = self._of(name, list, kind, lambda value: len(value) == size)
         return np.array(self._checked(name, kind, lambda _: _numbers(value)), dtype=np.float64)
 
     def rows(self, name: str, number: int) -> NDArray[np.float64]:
         """Return so many rows of finite numbers, all as long as the first."""
         kind = f"{number:,} rows of finite numbers, all of one length"
-        value = self._checked(name, kind, lambda value: isinstance(value, list) and len(value) == number)
-        self._checked(name, kind, lambda _: all(isinstance(row, list) and len(row) == len(value[0]) for row in value))
+        value = self._of(name, list, kind, lambda value: len(value) == number)
+        self._checked(name, kind, lambda _: all(type(row) is list and len(row) == len(value[0]) for row in value))
         self._checked(name, kind, lambda _: all(_numbers(row) for row in value))
         return np.array(value, dtype=np.float64).reshape(number, -1 if number else 0)
 
@@ -108,7 +108,11 @@ class Fields:
     def _at(self, name: str) -> str:
         return f"{self._place}.{name}" if self._place else name
 
-    def _checked(self, name: str, kind: str, known: Any) -> Any:
+    def _of(self, name: str, kind: type, words: str, fits: Callable[[Any], bool] = lambda value: True) -> Any:
+        """Return what a field holds, which must be just of this kind: true is no number."""
+        return self._checked(name, words, lambda value: type(value) is kind and fits(value))
+
+    def _checked(self, name: str, kind: str, known: Callable[[Any], bool]) -> Any:
         value = self.any(name)
         if not known(value):
             raise DataError(f"{_called(self._at(name))} must be {kind}, got {said(value)}")
@@ -126,9 +130,9 @@ def said(value: Any) -> str:
     >>> said(None), said([1, 2]), said("x" * 100)[-4:]
     ('null', 'a list of 2', 'xxx…')
     """
-    if isinstance(value, dict | list):
-        return f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value):,}"
-    if isinstance(value, int) and value.bit_length() > 3 * MOST_SHOWN:
+    if type(value) in NAMED:
+        return f"a {NAMED[type(value)]} of {len(value):,}"
+    if type(value) is int and value.bit_length() > 3 * MOST_SHOWN:
         return "a whole number of very many digits"
     word = {"None": "null", "True": "true", "False": "false"}
     text = word.get(repr(value), repr(value))

@@ -1,4 +1,4 @@
-"""How much memory there is to read something into."""
+"""The memory that is available to read something into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path leads to, before it is opened: a pipe would wait for ever, and a device never ends."""
+"""Regular files: a path is checked before it is opened, as a pipe would wait for ever and a device never ends."""
 
 from __future__ import annotations
 

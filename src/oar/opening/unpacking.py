@@ -21,7 +21,7 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
 
 
 class BoundedReader(io.RawIOBase):
-    """What a packed file unpacks to, read as it is asked for, and no farther than is sane.
+    """A reader of a packed file, which unpacks as it is asked to, and no farther than is sane.
 
     Args:
         source: a file that unpacks while it is read. name: what it is called in errors. packed: its own bytes.
@@ -33,7 +33,7 @@ class BoundedReader(io.RawIOBase):
         self._source, self._name, self._packed, self._read = source, name, packed, 0
 
     def readable(self) -> bool:
-        """It is for reading."""
+        """Report that it can be read."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]

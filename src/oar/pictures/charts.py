@@ -100,7 +100,7 @@ def curves(
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where values are on the drawing: both axes begin at 0."""
+    """A frame that maps values to places on the drawing: both axes begin at 0."""
 
     farthest: float
     highest: float

@@ -32,7 +32,7 @@ class Picture(Figure):
 
 @dataclass(frozen=True, eq=False)
 class PlanePositions:
-    """Who is where, in the plane.
+    """Positions of people in the plane.
 
     Attributes:
         points, moves: (n, 2). codes: (n,), places in `classes`.

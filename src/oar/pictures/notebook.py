@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook where their text says it all."""
+"""Display of objects in a notebook by their text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from oar.pictures.markup import tag
 
 
 class ShownAsText:
-    """What `print` shows, in a notebook too; escaped, with its lines kept."""
+    """A base class whose objects show in a notebook what `print` shows; escaped, with its lines kept."""
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook."""

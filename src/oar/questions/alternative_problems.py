@@ -73,7 +73,7 @@ def ideas(problem: Problem, best: Result, seed: int) -> Iterator[Idea]:
 
 
 def _by(problem: Problem, members: Mask, how: str) -> Idea:
-    """Let of those who may take part only these."""
+    """Return the problem with participation restricted to these members."""
     mask = problem.allowance.mask
     chosen = members if mask is None else members & mask
     return Idea(how, lambda: problem.with_action(participants=chosen, seed=None))
@@ -86,7 +86,7 @@ def _usefulness(result: Result) -> NDArray[np.float64]:
         found, useful = credit(result, progress=False), np.zeros(people.size)
         useful[found.members] = found.credits
     except OARError:
-        useful = Efforts.of(result.plan).totals * (1.0 if people.weights is None else people.weights)
+        useful = Efforts.of(result.plan).totals * people.row_weights
     return useful
 
 

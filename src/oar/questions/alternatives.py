@@ -68,7 +68,7 @@ class Alternative:
 
     @cached_property
     def collateral(self) -> Collateral:
-        """What the plan does to others."""
+        """The side effects of the plan."""
         return collateral(self.result)
 
     @property
@@ -114,7 +114,7 @@ class Alternatives(ShownAsText):
 
     @property
     def explanation(self) -> str:
-        """How many plans were found, and what became of what else was tried."""
+        """The number of plans found, and the fate of whatever else was tried."""
         found = f"{counted(len(self), 'plan was', 'plans that differ were')} found of {self.asked} asked for"
         return " ".join([f"{found}; {counted(self.tried, 'problem was', 'problems were')} solved.", *self.dropped])
 

@@ -12,7 +12,7 @@ from oar.plans import Result
 
 @dataclass(frozen=True, eq=False)
 class BudgetAnswer(ShownAsText):
-    """How far each participant must be able to go.
+    """The answer to how far each participant must be able to go.
 
     Attributes:
         value: where `exact`, the infimum of the budgets that suffice: any larger one does, and at the value itself the
@@ -47,7 +47,7 @@ class BudgetAnswer(ShownAsText):
 
 @dataclass(frozen=True, eq=False)
 class CoalitionAnswer(ShownAsText):
-    """How few members suffice at the given budget, and who.
+    """The answer to how few members suffice at the given budget, and who they are.
 
     Attributes:
         size: the least number of members, or where that is not `exact`, the least that was found; None if even all

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,9 +90,13 @@ class Cheapest:
         self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
         if self.limits.plausible is not None:
             self.limits.plausible.check(people.size)
-        self._ready: AdviceSolver | None = None
         self._judge = Judge(people, self.model)
         self._places = places_of(people, self.limits)
+
+    @cached_property
+    def _ready(self) -> AdviceSolver:
+        """The solver, with the model fitted."""
+        return AdviceSolver(self.people, self.model, self.limits)
 
     def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
         """Return the cheapest way for one person.
@@ -103,7 +108,7 @@ class Cheapest:
             own: limits of this person, by column, in place of everybody's.
         """
         choose("cost", cost, COSTS)
-        problem = self._problem(query)
+        problem, ready = self._problem(query), self._ready  # which refuses limits that cannot be
         problem.only_plain("oar.cheapest")
         theirs = self._own(own)
         before = self.people.encoding.decode_row(problem.query_features, index_of_row(query.features))  # type: ignore[union-attr]
@@ -112,12 +117,10 @@ class Cheapest:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
             price = 0.0 if told.reached else np.inf
             return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
-        return self._searched(PersonQuery(problem, cost, theirs), before, told)
+        return self._searched(ready, PersonQuery(problem, cost, theirs), before, told)
 
-    def _searched(self, ask: PersonQuery, before: Row, told: RowVerdict) -> Advice:
+    def _searched(self, ready: AdviceSolver, ask: PersonQuery, before: Row, told: RowVerdict) -> Advice:
         """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
-        assert self._ready is not None
-        ready = self._ready
         judged, note = self._tried(ask, before)
         if judged is None and ask.kind == "l0":  # what is cheapest by sums does not go so far
             judged, _ = self._tried(ask._replace(kind="l1"), before)
@@ -145,7 +148,6 @@ class Cheapest:
 
     def _accepts(self, ask: PersonQuery) -> Accepts:
         """Return what tells a proof what the audit would accept."""
-        assert self._ready is not None
         expected = self._ready.expected()
 
         def accepts(space: Space) -> tuple[Array, Array, Array]:
@@ -160,7 +162,6 @@ class Cheapest:
         Where rounding or a looser refit calls it a tie, or it breaks a limit by rounding, margins are made wider. What
         breaks one all the same is returned, to be refused, where there is nothing else.
         """
-        assert self._ready is not None
         note, refused = "", None
         for trial in range(MOST_TRIALS):
             way = self._ready.way(ask, CARE**trial)
@@ -175,7 +176,6 @@ class Cheapest:
 
     def _tried_at(self, ask: PersonQuery, before: Row, place: Array) -> AuditedRow | None:
         """Return what comes of a place that a proof could not rule out."""
-        assert self._ready is not None
         for trial in range(MOST_TRIALS):
             way = self._ready.way_at(ask, place, CARE**trial)
             judged = None if way is None else self._judged_way(ask, before, way)
@@ -185,7 +185,6 @@ class Cheapest:
 
     def _judged_way(self, ask: PersonQuery, before: Row, way: ProposedChange) -> AuditedRow | None:
         """Put a way before the audit; None where it does not reach the goal, or fits in no table."""
-        assert self._ready is not None
         if np.abs(way.person).max() > LARGEST:
             return None
         after = self._ready.encoding.decode_row(way.person, before.index)
@@ -242,14 +241,10 @@ class Cheapest:
             raise OptionError(
                 f"Query budget: must be left out, because the lowest cost is what is looked for, got {query.budget:g}."
             )
-        problem = Problem(self.people, self.model, query, Perturb(0.0))
-        if self._ready is None:
-            self._ready = AdviceSolver(self.people, self.model, self.limits)
-        return problem
+        return Problem(self.people, self.model, query, Perturb(0.0))
 
     def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:
-        if own is None:
-            return {}
+        own = own or {}
         if not isinstance(own, Mapping):
             raise OptionError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
         names = self.people.schema.names  # type: ignore[union-attr]

@@ -43,7 +43,7 @@ REFINED = 2  # tries for the smallest share that suffices; half as many for the 
 
 @dataclass(frozen=True, eq=False)
 class Power(ShownAsText):
-    """What comes of a plan with fewer members and smaller budgets; rows are budgets, columns are shares.
+    """The outcome of a plan with fewer members and smaller budgets; rows are budgets, columns are shares.
 
     Attributes:
         shares: (s,), of the plan's movers, drawn at random, a larger share containing a smaller one; rising.

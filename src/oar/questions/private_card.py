@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit
+from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.round_steps import above, bound_step, is_multiple
-from oar.errors import DataError, OARError, OptionError, choose, is_number, with_near_names
+from oar.checks import is_listing, is_number
+from oar.errors import DataError, OARError, OptionError, choose, with_near_names
 from oar.people import Population
 from oar.people.wording import counted, shown
 from oar.plans import Audit, Card, Result
@@ -142,8 +143,8 @@ def statistics(features: Array, shares: Array, low: Array, high: Array) -> tuple
 
 
 def _refuse(problem: Problem) -> None:
-    people, limits = problem.people, problem.limits
-    if limits is not None and limits.as_observed:
+    people, limits = problem.people, problem.limits or Limits()
+    if limits.as_observed:
         raise OptionError(
             "limits: must be known without the data for a private card, got some that were read off the data "
             f"(oar.Limits.observed), as of {limits.as_observed[0]!r}; plan with oar.Limit(lower=…, upper=…, unit=…) or "
@@ -156,7 +157,7 @@ def _refuse(problem: Problem) -> None:
         "labels change or members leave": problem.levers is not None,
         "participants or budgets are single people's": not problem.allowance.same_for_everyone,
         "members ask, whose rows are the query's": problem.asked.members is not None,
-        "single people have limits of their own": limits is not None and bool(limits.own),
+        "single people have limits of their own": bool(limits.own),
         f"a category has levels that fewer than {FEWEST} people have; merge them": people.encoding is not None
         and any(one.pool.size for one in rare_levels(people)),
     }
@@ -175,7 +176,7 @@ def _bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     fine = np.isfinite(low) & np.isfinite(high) & (low < high)
     if not fine.all():
         at = int(np.argmin(fine))
-        name = people.names[at] if people.names is not None else at
+        name = (people.names or range(people.dimensions))[at]
         raise OptionError(
             f"bounds: must be finite, the lower below the upper, got {low[at]:g} and {high[at]:g} for {name!r}."
         )
@@ -183,7 +184,7 @@ def _bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
 
 
 def _plain_bounds(people: Population, given: Any) -> tuple[Array, Array]:
-    if isinstance(given, Mapping) and people.names is not None:
+    if isinstance(given, Mapping) and people.names:
         for name in given:
             choose("bounds", name, people.names)
         missing = [name for name in people.names if name not in given]
@@ -204,7 +205,7 @@ def _plain_bounds(people: Population, given: Any) -> tuple[Array, Array]:
 
 
 def _pair(given: Any, name: str) -> tuple[float, float]:
-    ends = tuple(given) if isinstance(given, tuple | list | np.ndarray) else ()
+    ends = tuple(given) if is_listing(given) else ()
     if len(ends) != 2 or not all(map(is_number, ends)):
         raise OptionError(
             f"bounds: must be two numbers (lower, upper) of {name!r}, known without the data, got {shown(given)}."
@@ -213,9 +214,8 @@ def _pair(given: Any, name: str) -> tuple[float, float]:
 
 
 def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
-    people, limits = problem.people, problem.limits
+    people, limits = problem.people, problem.limits or Limits()
     assert people.encoding is not None
-    assert limits is not None
     numbers = [column.name for column in people.encoding.schema if column.kind in NUMBERS]
     if not isinstance(given, Mapping):
         raise OptionError(
@@ -226,21 +226,19 @@ def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
         choose("bounds", name, numbers)
     low, high = np.zeros(people.dimensions), np.ones(people.dimensions)
     for column in people.encoding.schema:
-        place, limit = people.encoding.places[column.name].start, limits.columns.get(column.name)
+        place, limit = people.encoding.places[column.name].start, limits.columns.get(column.name, Limit())
         if column.kind == "ordinal":
             high[place] = max(len(column.levels) - 1, 1)
         if column.kind not in NUMBERS:
             continue
-        found = (None, None) if limit is None else (limit.lower, limit.upper)
-        if column.name in given:
-            found = _pair(given[column.name], column.name)
+        found = _pair(given[column.name], column.name) if column.name in given else (limit.lower, limit.upper)
         if None in found:
             raise OptionError(
                 f"bounds: must have a least and a largest value of {column.name!r}, known without the data, got none; "
                 f"give bounds={{{column.name!r}: (lower, upper)}}, or both in its limits."
             )
         low[place], high[place] = found
-        if (limit is None or not limit.immutable) and (limit is None or limit.unit is None):
+        if not limit.immutable and limit.unit is None:
             raise OptionError(
                 f"limits: {column.name!r} must have a unit, because a change is otherwise measured by the standard "
                 "deviation of the data; give oar.Limit(unit=…)."
@@ -257,7 +255,7 @@ def _refuse_own_values(problem: Problem, low: Array, high: Array) -> None:
     people = problem.people
     features = np.asarray(people.features, dtype=np.float64)
     columns: list[tuple[Any, int, bool]] = [(at, at, False) for at in range(people.dimensions)]
-    limits = {} if problem.limits is None else problem.limits.columns
+    limits = (problem.limits or Limits()).columns
     if people.encoding is not None:
         numbers = [column for column in people.encoding.schema if column.kind in NUMBERS]
         columns = [(column.name, people.encoding.places[column.name].start, column.whole) for column in numbers]

@@ -1,4 +1,4 @@
-"""Follow a plan over time, see what really happened, and plan again (receding horizon); or plan once, and hope.
+"""Receding horizon: carry out a plan round by round, observe what really happened, and plan again; or plan only once.
 
 At round t everything before it is known as it was handed in, and everything from it on as it was expected. From that
 the rounds that are left are planned, within what is left of budgets; the moves of round t are asked for, and reality
@@ -34,7 +34,7 @@ Rows = NDArray[np.intp]
 
 
 class Happened(NamedTuple):
-    """What really came of a round.
+    """The real outcome of a round.
 
     Attributes:
         features: (m, d), the round's people as they would have been handed in had nobody moved.
@@ -46,7 +46,7 @@ class Happened(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What reality is told about a round.
+    """A round as it is put to reality.
 
     Attributes:
         number: the round, 0, 1, ….
@@ -67,7 +67,7 @@ class Round(NamedTuple):
 
 
 class RealityFunction(Protocol):
-    """What really happens, round by round."""
+    """A function that says what really happens, round by round."""
 
     def __call__(self, told: Round) -> Happened:
         """Return what came of a round."""
@@ -131,7 +131,7 @@ class Reality:
 
 @dataclass(frozen=True, eq=False)
 class Followed(ShownAsText):
-    """What came of following plans over time; `audit` alone says whether it worked.
+    """The outcome of following plans over time; `audit` alone says whether it worked.
 
     Attributes:
         problem: the problem as it really was: everyone's features without any move.
@@ -238,7 +238,7 @@ def follow(
 
 
 class _Story:
-    """What has happened so far, and what is left."""
+    """The history so far, and what is left of budgets."""
 
     def __init__(self, problem: OnlineProblem) -> None:
         self.problem = problem

@@ -1,4 +1,4 @@
-"""How well do plans transfer? What surrogates predict against what the black box says, by family, number and data.
+"""Transfer of plans: surrogates' predictions against the black box's outcome, by family, number and data.
 
 Plans that are made for one model often work for another (Demontis et al. 2019, for attacks on tests and on training;
 Geiping et al. 2021, who plan for several models at once). How often, and how much is lost, depends on how alike
@@ -78,7 +78,7 @@ class Transfer(ShownAsText):
 
     @property
     def trainings(self) -> int:
-        """How often the black box was trained for all of this."""
+        """The number of times that the black box was trained for all of this."""
         return sum(row.trainings for row in self.rows)
 
     def table(self) -> Any:
@@ -250,4 +250,4 @@ def _public(given: Any) -> tuple[str, Any]:
 
 def _size(people: Population) -> int:
     """Return how many people count: those who were not drawn may have stayed, weighing nothing."""
-    return people.size if people.weights is None else int((people.weights > 0).sum())
+    return int((people.row_weights > 0).sum())

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, is_flag, is_number, is_whole
+from oar.checks import is_flag, is_number, is_whole
+from oar.errors import DataError, OptionError
 from oar.models.training import Array, Fit, Training
 
 

@@ -38,14 +38,14 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What it is known by: its parts as JSON, always in the same order and words."""
+        """The cell's identity: its parts as JSON, always in the same order and words."""
         parts = {name: getattr(self, name) for name in AXES}
         return json.dumps(parts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a cell has where an axis is left out: the problem's own values."""
+    """The problem's own values, which a cell has where an axis is left out."""
 
     budget: float | None
     participation: float | None

@@ -55,8 +55,13 @@ def has_quick_cells(problem: Problem, solver: Any) -> bool:
     )
 
 
+def _weights_of(chunk: Chunk) -> Array:
+    """Return what people count for: all 1 where nobody says otherwise."""
+    return np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
+
+
 class Classes:
-    """What nearest-centroid cells need to know of the people: sums, class by class.
+    """Sums by class, from which nearest-centroid cells are answered.
 
     Args:
         people: the data subjects.
@@ -83,7 +88,7 @@ class Classes:
     def _count_in(self, chunk: Chunk, draws: Sequence[Draw]) -> None:
         """Add up who takes part in some draws among some of the people."""
         classes = self._counts.shape[1]
-        heavy = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
+        heavy = _weights_of(chunk)
         for share, seed in draws:
             drawn = heavy > 0  # who weighs nothing would move in vain
             if share < 1.0:
@@ -98,7 +103,7 @@ class Classes:
         sums, weights = np.zeros((classes, people.dimensions)), np.zeros(classes)
         sizes, sized = np.zeros(classes), np.zeros(classes)
         for chunk in people.chunks():
-            heavy = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
+            heavy = _weights_of(chunk)
             for code in np.unique(chunk.codes):
                 rows = chunk.codes == code
                 sums[code] += heavy[rows] @ chunk.features[rows]

@@ -1,4 +1,4 @@
-"""How far a study has come, and how long the rest will take: on stderr, and on a terminal gone when it is done."""
+"""Progress of a study and the time left, on stderr; on a terminal the line is removed when the study is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BETWEEN = 10.0  # seconds between lines where there is no terminal
 
 
 class Pace:
-    """What cells of each kind took, and what the rest will: known only of kinds of which some are finished.
+    """The time that cells of each kind took and that the rest will take: known once some of a kind are finished.
 
     Args:
         left: how many cells of each kind are not finished.
@@ -42,7 +42,7 @@ class Pace:
 
     @property
     def unknown(self) -> int:
-        """How many cells are left of kinds of which nothing is known."""
+        """The number of cells left of kinds of which none is finished."""
         return sum(number for kind, number in self.left.items() if number and not self._done.get(kind))
 
     def words(self, hands: int) -> str:

@@ -1,4 +1,4 @@
-"""What came of a study, as it stands in its file: tables, exports, and the phase diagram."""
+"""The result of a study, read from its file: tables, exports, and the phase diagram."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Study(ShownAsText):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells are pending, running, done and failed."""
+        """The numbers of cells that are pending, running, done and failed."""
         with Store(self.path) as store:
             found = list(store.states().values())
         return {name: found.count(name) for name in ("pending", "running", "done", "failed")}

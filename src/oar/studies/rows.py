@@ -1,4 +1,4 @@
-"""What is kept of an answer: numbers as they are, and the rest as JSON."""
+"""Rows of a study's table: an answer's numbers as they are, and the rest as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a collective's power is left where the operator's model is seen from outside alone.
+"""The power that is left to a collective where the operator's model is a black box.
 
 For every data set, model and query the same members with the same limits plan in several ways, and every plan is
 judged by the same audit: the operator's own training, as often as it takes where it is random.
@@ -34,12 +34,13 @@ WAYS = ("white box", "surrogates", "public surrogates", "search", "both")
 
 @dataclass(frozen=True)
 class OutsideSettings:
-    """What, with the data, determines the study.
+    """The settings that, with the data, determine the study.
 
     Attributes:
         size: how many people are trained on. queries: how many ask, one at a time, of each data set.
         refits: true trainings that a search may use. audits: those that judge random training.
         adult: the folder with Adult's files; None leaves it out.
+        models: keys of the models that are studied; all of them where there are none.
     """
 
     quick: bool
@@ -49,6 +50,12 @@ class OutsideSettings:
     refits: int
     audits: int
     adult: Path | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def contenders(self) -> list[Contender]:
+        """The models that are studied."""
+        return [one for one in contenders() if one.key in self.models or not self.models]
 
 
 def outside_settings(
@@ -106,7 +113,7 @@ class Cell:
 
     @property
     def already(self) -> int:
-        """How many of those who ask have their goal before any move."""
+        """The number of those who ask who have their goal before any move."""
         return sum(one.success_before for one in next(iter(self.attempts.values())))
 
     def successes(self, way: str) -> int:
@@ -130,7 +137,7 @@ class Outside:
 
 def outside_stages(settings: OutsideSettings) -> tuple[str, ...]:
     """Return what `find_outside` announces, in order."""
-    return tuple(f"{name}: {one.title}" for name in _makers(settings) for one in contenders())
+    return tuple(f"{name}: {one.title}" for name in _makers(settings) for one in settings.contenders)
 
 
 def find_outside(settings: OutsideSettings, on_cell: Callable[[int], None] | None = None) -> Outside:
@@ -140,7 +147,7 @@ def find_outside(settings: OutsideSettings, on_cell: Callable[[int], None] | Non
     for make in _makers(settings).values():
         case = make()
         titles[case.key] = case.title
-        for contender in contenders():
+        for contender in settings.contenders:
             if on_cell is not None:
                 on_cell(len(cells))
             titles[contender.key] = contender.title

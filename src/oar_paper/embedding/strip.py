@@ -1,4 +1,4 @@
-"""What a member's move means in pixels: decoded digits before and after, and their difference.
+"""A member's move in pixels: decoded digits before and after, and their difference.
 
 A move is a vector in the ten-dimensional embedding; the decoder turns the embedded digit, and the moved one, into
 pictures. "Before" is therefore the autoencoder's own picture of the digit, not the scanned image.

@@ -65,7 +65,7 @@ class VAESettings:
 
 @dataclass
 class TrainingState:
-    """Where a run stands: enough to go on from, and nothing else."""
+    """The state of a training run: enough to resume from, and nothing else."""
 
     parameters: Parameters
     velocity: Parameters

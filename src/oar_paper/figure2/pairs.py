@@ -28,7 +28,7 @@ AUDIT_SOLVER = ProjectedGradient(max_steps=200, random_starts=8)
 
 @dataclass(frozen=True, eq=False)
 class AuditedSample:
-    """How far the batched values are from audited ones.
+    """The differences between batched values and audited ones.
 
     Attributes:
         cells: (c, 2) positions (pair, budget) of the cells that were solved again and audited.

@@ -1,4 +1,4 @@
-"""What happens if only some take part: goal loss against the share of participants, at one budget."""
+"""Partial participation: goal loss against the share of participants, at one budget."""
 
 from __future__ import annotations
 

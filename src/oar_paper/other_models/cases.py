@@ -61,7 +61,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class ExtendedSettings:
-    """What, with the data, determines the extended figures.
+    """The settings that, with the data, determine the extended figures.
 
     Attributes:
         budgets: the ε of the first axis, above 0; share_budget: the ε of the second, one of them.

@@ -68,7 +68,7 @@ EXACT = tuple(arm.name for arm in ARMS if not arm.hidden)
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """How many flowers are in the batch, which share of them acts, and by how much each length may change."""
+    """A point of the study: the batch's size, the share of it that acts, and how far each length may change."""
 
     people: int
     share: float
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True)
 class BatchNormSettings:
-    """What can be set.
+    """The settings of the batch-norm scenario.
 
     Attributes:
         people: flowers in the largest test batch beside the one that asks; smaller ones have ½, ¼ and ⅛ of them.
@@ -107,7 +107,7 @@ class BatchNormSettings:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many flowers batches have."""
+        """The sizes of batches."""
         return tuple(round(part * self.people) for part in SIZES)
 
     @property
@@ -117,7 +117,7 @@ class BatchNormSettings:
 
     @property
     def middle(self) -> Point:
-        """Where curves cross: the largest batch, everybody, half of the budget."""
+        """The point where curves cross: the largest batch, everybody, half of the budget."""
         return Point(self.people, 1.0, self.budgets[len(BUDGETS) // 2])
 
     def curves(self) -> set[Point]:

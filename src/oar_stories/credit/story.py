@@ -51,7 +51,7 @@ REACH = 6.0  # how far advice may send people, in cost
 
 @dataclass(frozen=True)
 class CreditSettings:
-    """What can be set.
+    """The settings of the credit scenario.
 
     Attributes:
         rounds: years. people: new applicants a year. repeats: how often it is done, with other draws.
@@ -122,7 +122,7 @@ def cases() -> Iterator[Case]:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What the models of the years say of the first year's advice, to be drawn: chances of credit, (years + 1, m)."""
+    """Scores that each year's model gives to the first year's advice: chances of credit, (years + 1, m)."""
 
     of_advice: Array
     valid: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""What German credit has to tell: facts for results.json, lines for a terminal, and a summary."""
+"""The outcome of German credit in words: facts for results.json, lines for a terminal, and a summary."""
 
 from __future__ import annotations
 

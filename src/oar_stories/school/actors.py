@@ -1,4 +1,4 @@
-"""What students of the school district do: alone before they are assigned, or together after it.
+"""Students of the school district, who act alone before they are assigned, or together after it.
 
 A class applies and is assigned by the model that is deployed. A year later it is on record who succeeded where, and
 students report their activities again; that is what the model is retrained on.

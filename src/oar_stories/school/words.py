@@ -1,4 +1,4 @@
-"""What is said of the school district's arms: a line of a table for each, and sentences that hold for any settings.
+"""The words on the school district's arms: a line of a table for each, and sentences that hold for any settings.
 
 An arm in which nobody acted is not compared with others as if somebody had; nor is a collective whose first reports are
 those of the last year, because no class was assigned by a model that they reached. What is equal is not called more.
@@ -52,7 +52,7 @@ def summary(settings: SchoolSettings, rows: Rows, means: Mapping[Any, Any]) -> l
 
 
 class _Story:
-    """What was measured in the last year, and in which arms somebody acted."""
+    """Measurements of the last year, and the arms in which somebody acted."""
 
     def __init__(self, settings: SchoolSettings, rows: Rows, means: Mapping[Any, Any]) -> None:
         self.settings, self.rows, self.last = settings, rows, settings.rounds

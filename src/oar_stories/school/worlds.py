@@ -26,7 +26,7 @@ ENOUGH = 0.5  # of them, how many must be assigned to ℋ₁
 
 @dataclass(frozen=True)
 class Arm:
-    """Who acts, and whether the operator defends itself."""
+    """An arm of the experiment: who acts, and whether the operator defends itself."""
 
     name: str
     way: str
@@ -50,7 +50,7 @@ ARMS = (
 
 @dataclass(frozen=True)
 class SchoolSettings:
-    """What can be set.
+    """The settings of the school district.
 
     Attributes:
         rounds: years. people: students a year. repeats: districts that are simulated, each with its own seed.

@@ -13,29 +13,20 @@ from support.figure_looks import assert_no_text_covers_another, assert_nothing_i
 
 from oar.cli import app
 from oar.report.files.json import json_text
-from oar_paper.black_boxes import study
-from oar_paper.black_boxes.cases import contenders, german_case, mnist_case
+from oar_paper.black_boxes.cases import german_case, mnist_case
 from oar_paper.black_boxes.drawing import draw_outside
 from oar_paper.black_boxes.files import study_outside
 from oar_paper.black_boxes.study import WAYS, Attempt, Cell, Outside, find_outside, outside_settings, outside_stages
 from oar_paper.black_boxes.summary import kept_table, outside_summary, outside_table
 
-TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4)
+TINY = dataclasses.replace(outside_settings(quick=True), size=60, refits=4, audits=4, models=("logistic", "knn"))
 
 
 @pytest.fixture(scope="module")
-def some():
-    """Logistic regression and nearest neighbours alone."""
-    return tuple(one for one in contenders() if one.key in ("logistic", "knn"))
-
-
-@pytest.fixture(scope="module")
-def found(some):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "contenders", lambda: some)
-        heard = []
-        whole = find_outside(TINY, heard.append)
-        assert heard == list(range(len(outside_stages(TINY))))
+def found():
+    heard = []
+    whole = find_outside(TINY, heard.append)
+    assert heard == list(range(len(outside_stages(TINY))))
     return whole
 
 
@@ -86,13 +77,12 @@ def test_the_picture_shows_all_of_it(found):
     assert_no_text_covers_another(figure)
 
 
-def test_files_are_whole_and_the_same_again(found, tmp_path, some, monkeypatch):
-    monkeypatch.setattr(study, "contenders", lambda: some[:1])
-    study_outside(tmp_path / "out", TINY)
+def test_files_are_whole_and_the_same_again(found, tmp_path):
+    study_outside(tmp_path / "out", dataclasses.replace(TINY, models=("logistic",)))
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {"outside.png", "outside.svg", "outside.pdf", "summary.md", "table.csv", "results.json"}
     told = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
-    again = json.loads(json_text([one for one in found.attempts if one.model == some[0].key]))
+    again = json.loads(json_text([one for one in found.attempts if one.model == "logistic"]))
     assert told["attempts"] == again  # what was found before, in the same process with the same seed
     assert {one["way"] for one in told["attempts"]} == set(WAYS)
     assert "QUICK RUN" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")

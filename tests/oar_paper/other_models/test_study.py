@@ -5,18 +5,17 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("jax")
 
 from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
-from oar.cli import app
 from oar.solvers import ProjectedGradient
 from oar_paper.other_models.cases import Contender, extended_settings, standardised_iris
 from oar_paper.other_models.drawing import draw_extended
 from oar_paper.other_models.study import BreakEven, Extended, Point, break_even, extended_stages, study
 from oar_paper.other_models.summary import extended_section, extended_table
+from oar_paper.reproduce import STAGES, reproduce, write_all
 from oar_paper.settings import reproduction_settings
 
 FAST = ("nearest_centroid", "prototypes", "softmax", "svm", "naive_bayes")
@@ -108,14 +107,17 @@ def test_samples_are_seeded_and_marked():
     assert (again.features == arena.people(60).features).all()
 
 
-def test_the_command_adds_a_figure_a_block_and_a_section(tmp_path, monkeypatch):
+def test_the_other_models_add_a_figure_a_block_and_a_section(tmp_path):
     coarse = dataclasses.replace(
-        reproduction_settings(quick=True), mnist_budgets=(0.0, 1.0), shares=(0.0, 1.0), mnist_pairs=2
+        reproduction_settings(quick=True),
+        iris_budgets=(0.0, 1.0),
+        mnist_budgets=(0.0, 1.0),
+        shares=(0.0, 1.0),
+        mnist_pairs=2,
+        iris_audited_cells=1,
+        mnist_audited_cells=1,
     )
-    monkeypatch.setattr("oar_paper.reproduce.reproduction_settings", lambda quick, seed: coarse)
-    monkeypatch.setattr("oar_paper.reproduce.extended_settings", lambda quick, seed: few(("softmax",)))
-    result = CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path), "--quick", "--extended"])
-    assert result.exit_code == 0, result.output
+    write_all(tmp_path, coarse, extended=few(("softmax",)))
 
     def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
@@ -128,6 +130,18 @@ def test_the_command_adds_a_figure_a_block_and_a_section(tmp_path, monkeypatch):
         assert (tmp_path / f"extended.{kind}").stat().st_size > 1_000
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", summary)[-1] == "extended.png"
+
+
+def test_a_run_with_other_models_announces_their_stages_too(tmp_path):
+    class Enough(Exception):
+        """The first stage was announced."""
+
+    def first(*stage):
+        raise Enough(stage)
+
+    with pytest.raises(Enough) as ended:
+        reproduce(tmp_path / "out", quick=True, extended=True, on_stage=first)
+    assert ended.value.args[0] == (STAGES[0], 0, len(STAGES) + len(extended_stages(extended_settings(quick=True))))
 
 
 def test_a_quick_run_is_iris_only_and_every_cell_is_announced():

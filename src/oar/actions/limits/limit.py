@@ -35,7 +35,8 @@ from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
-from oar.errors import DataError, OptionError, choose, is_flag, is_number, is_whole, with_near_names
+from oar.checks import is_flag, is_number, is_whole
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, is_number
+from oar.checks import is_number
+from oar.errors import OptionError
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.wording import shown
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose, is_number, is_whole, with_near_names
+from oar.checks import is_number, is_whole
+from oar.errors import DataError, OptionError, choose, with_near_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
-from oar.errors import OptionError, choose, is_number
+from oar.checks import is_number
+from oar.errors import OptionError, choose
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column, Schema

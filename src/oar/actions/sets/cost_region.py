@@ -15,7 +15,8 @@ from oar.actions.limits.plausible import Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
-from oar.errors import DataError, is_whole
+from oar.checks import is_whole
+from oar.errors import DataError
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 

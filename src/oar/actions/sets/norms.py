@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, is_number
+from oar.checks import is_number
+from oar.errors import OptionError
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FolderAudit:
-    """What was found out about a folder.
+    """The findings of an audit of a plan's folder.
 
     Attributes:
         plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
@@ -111,7 +111,7 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit
 
 @contextmanager
 def _as_delivered(folder: Path, differs: tuple[str, ...]) -> Iterator[None]:
-    """Have what is said against a plan begin with what is not as it was delivered, which may be why."""
+    """Prefix errors about a plan with the files that are not as they were delivered, which may be why."""
     try:
         yield
     except OARError as error:

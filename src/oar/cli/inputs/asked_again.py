@@ -1,4 +1,4 @@
-"""What was asked on the command line, as private.json keeps it: files are kept with what is in them."""
+"""The question of a plan as private.json keeps it: files are kept with their contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a card lets members do, as limits that an audit can check."""
+"""The terms of a card, as limits that an audit can check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How files are written that people hand in: what is between cells, marks in numbers, and words for nothing."""
+"""The dialect of a table's file: separators between cells, marks in numbers, and words for missing values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOOKS = (".xlsx", ".xlsm")
 
 @dataclass(frozen=True)
 class FileDialect:
-    """How a file is written.
+    """The dialect in which a file is written.
 
     Attributes:
         sep: what is between cells. encoding: how letters are bytes. decimal: the decimal mark. thousands: the mark

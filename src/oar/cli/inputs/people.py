@@ -24,7 +24,7 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is laid out, and what its columns are for.
+    """The layout of a file, and the role of each column.
 
     Attributes:
         written: how its cells are written. target: the column of labels. name: the column of people's names.

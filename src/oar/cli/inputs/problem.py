@@ -25,7 +25,7 @@ EXAMPLE = {"query": "1", "goal": ["good"], "budget": 0.25}
 
 @dataclass(frozen=True)
 class ProblemArguments:
-    """What was asked on the command line; `source` and `problem` are made of it when they are needed."""
+    """The question asked on the command line; `source` and `problem` are made from it when they are needed."""
 
     data: Path | None
     layout: Layout
@@ -68,7 +68,7 @@ class ProblemArguments:
 
     @property
     def keep(self) -> Any:
-        """What must not happen to others; None where nothing was said."""
+        """The limits on side effects; None where none were given."""
         from oar.goals import Keep
 
         limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
@@ -82,7 +82,7 @@ class ProblemArguments:
 
     @property
     def asking(self) -> Any:
-        """Who asks, and for what."""
+        """The query: who asks, and for what."""
         from oar.goals import Members
         from oar.problem import Query
 
@@ -170,7 +170,7 @@ class ProblemArguments:
 
     @property
     def allowed(self) -> Any:
-        """What may be done to columns: as observed, with a file's columns in place of these; `none` lifts all."""
+        """The limits on columns: as observed, overridden by a file's columns; `none` lifts all."""
         from oar.actions.limits.limit import Limits
 
         if self.limits == NO_LIMITS:
@@ -210,7 +210,7 @@ class ProblemArguments:
 
     @property
     def asked_of(self) -> str:
-        """Who asks: rows, or a file."""
+        """The people who ask: rows of DATA, or a file."""
         asked = self.query or self._example_says("query")
         if not asked:
             raise OptionError("--query: must be a row of DATA or a file, got none.")

@@ -52,7 +52,7 @@ CALLED = {"id": "name", "not": "barred", "leave-out": "leave_out", "move-too": "
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What a study's file says."""
+    """The contents of a study's file."""
 
     path: Path
     asked: ProblemArguments
@@ -63,7 +63,7 @@ class StudyFile:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What `oar.study` is to be given beside the problem."""
+        """The arguments of `oar.study` besides the problem."""
         numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
         return numbers | {
             "cells": self._told_cells,
@@ -189,7 +189,7 @@ def _check_said(said: dict[str, Any], axes: dict[str, Any], cells: list[dict[str
 
 @contextmanager
 def in_its_own_words() -> Iterator[None]:
-    """Have errors speak of the file's keys where `oar plan` speaks of its options: --model ridge is model = "ridge"."""
+    """Restate errors in the file's keys where `oar plan` names its options: --model ridge is model = "ridge"."""
     try:
         yield
     except (DataError, OptionError) as error:  # no others: what storage says has paths in it

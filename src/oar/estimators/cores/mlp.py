@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, is_whole
+from oar.checks import is_whole
+from oar.errors import OptionError
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.protocol import Array
 from oar.estimators.cores.stopped_model import TrainedModel, cross_entropy

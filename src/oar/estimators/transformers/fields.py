@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, is_flag
+from oar.checks import is_flag
+from oar.errors import DataError, OptionError
 from oar.people import Population
 
 Array = NDArray[np.float64]

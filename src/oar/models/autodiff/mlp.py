@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose, is_whole, with_near_names
+from oar.checks import is_whole
+from oar.errors import OptionError, choose, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_not_negative, check_seed
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, is_number, with_near_names
+from oar.checks import is_number
+from oar.errors import DataError, OptionError, with_near_names
 from oar.models.batch_norm.layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag

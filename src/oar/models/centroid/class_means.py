@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, is_number
+from oar.checks import is_number
+from oar.errors import OptionError
 from oar.models.settings import check_seed, check_whole
 
 Array = NDArray[np.float64]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, StorageError, is_whole
+from oar.checks import is_whole
+from oar.errors import DataError, StorageError
 from oar.files import replace_atomically
 from oar.online.problem import OnlineProblem
 from oar.opening import Fields, read_npz

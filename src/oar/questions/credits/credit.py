@@ -26,6 +26,7 @@ from oar.plans.refits import Refits
 from oar.progress import Progress, step_line
 from oar.questions.credits.aumann_shapley import first_order
 from oar.questions.credits.shapley import shapley
+from oar.questions.row_names import row_names
 
 Array = NDArray[np.float64]
 METHODS = ("first-order", "shapley")
@@ -62,15 +63,15 @@ class Credit(ShownAsText):
 
     @property
     def unexplained(self) -> float:
-        """What of the fall is credited to nobody: the error of the rule, and the difference between two refits."""
+        """The part of the fall credited to nobody: the rule's error, and the difference between two refits."""
         return self.fall - float(self.credits.sum()) - self.query
 
     def frame(self) -> Any:
         """Return a DataFrame of person, credit, share and error; the most useful first, the query last if it moves."""
         import pandas
 
-        order, index = np.argsort(-self.credits, kind="stable"), self.result.problem.people.index
-        names = list((self.members if index is None else index[self.members])[order])
+        order = np.argsort(-self.credits, kind="stable")
+        names = list(row_names(self.result.problem.people, self.members[order]))
         credits, errors = self.credits[order], self.errors[order]
         if self.result.plan.query_move.any():
             names, credits, errors = (

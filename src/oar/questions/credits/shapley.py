@@ -49,7 +49,7 @@ def shapley(
 
 
 class _Coalitions:
-    """What a coalition is worth: the fall of the loss if only its players act. Each is refitted once."""
+    """Values of coalitions: the fall of the loss if only their players act. Each is refitted once."""
 
     def __init__(self, refits: Refits, members: NDArray[np.intp], on_step: OnStep | None) -> None:
         self._refits, self._members, self._on_step = refits, members, on_step

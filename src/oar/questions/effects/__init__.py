@@ -1,1 +1,1 @@
-"""What a plan does to others."""
+"""Side effects of a plan."""

@@ -1,4 +1,4 @@
-"""What a plan does to everybody else: whose predictions change, which way, and how good the model still is.
+"""Side effects of a plan: whose predictions change, in which direction, and how good the model still is.
 
 The model is refitted before and after by its own training, once each, and predicts for everyone; a test holds these
 predictions against those of the audit's witnesses. Bystanders are the people whose own data do not change, and who do
@@ -24,6 +24,7 @@ from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
+from oar.questions.row_names import row_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -34,7 +35,7 @@ EFFECTS = ("none", "towards", "away", "other")  # by code
 
 
 class PredictionChanges(NamedTuple):
-    """How many people there are, of how many the prediction changes, and of how many towards or away from the goal.
+    """Counts of people, of changed predictions, and of changes towards and away from the goal.
 
     Towards the goal is to its class, and away from it is out of it; of values, nearer to it or farther. Every value
     changes a little when a model is refitted: those count that change by more than 1 % of the standard deviation of
@@ -62,7 +63,7 @@ class PredictionChanges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collateral(ShownAsText):
-    """What a plan does to predictions other than the query's.
+    """The effects of a plan on predictions other than the query's.
 
     Attributes:
         result: the plan is its.
@@ -105,7 +106,7 @@ class Collateral(ShownAsText):
 
     @property
     def told(self) -> str:
-        """What the plan does to people who did not ask, in words; where it `harms`, the limits on that, too."""
+        """The side effects in words; where the plan `harms`, also the limits that would prevent it."""
         return self.told_unless_few(0)
 
     def told_unless_few(self, fewest: int) -> str:
@@ -127,7 +128,7 @@ class Collateral(ShownAsText):
 
     @property
     def table(self) -> Any:
-        """How many bystanders go from which predicted class (rows) to which (columns), as a DataFrame."""
+        """A DataFrame that counts bystanders by predicted class before (rows) and after (columns)."""
         import pandas
 
         if self.result.problem.regresses:
@@ -159,7 +160,7 @@ class Collateral(ShownAsText):
         import pandas
 
         people, rows = self.result.problem.people, np.flatnonzero(self.stays & (self.effects > 0))
-        names = rows if people.index is None else people.index[rows]
+        names = row_names(people, rows)
         said = {"before": self.before[rows], "after": self.after[rows]}
         if not self.result.problem.regresses:
             said = {name: np.array(people.classes, dtype=object)[codes] for name, codes in said.items()}
@@ -287,7 +288,7 @@ def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Arra
 
 
 class _Each(NamedTuple):
-    """What happens to each person (n,): the effect, the mean change of values, who is wanted, and how right that is."""
+    """Effects on each person (n,): kind of change, mean change of values, who has the goal, how right that is."""
 
     effects: NDArray[np.intp]
     mean_change: Array | None

@@ -1,4 +1,4 @@
-"""What a plan does to people who did not ask, in words: who loses what is asked for, who gains it, what limits that.
+"""Side effects in words: who loses the goal's prediction, who gains it, and which limits would prevent that.
 
 Counts come as plain mappings, so that reports can say the same of counts that they tell, and nothing of those that they
 do not: a count of too few people is None.

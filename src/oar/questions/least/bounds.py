@@ -1,4 +1,4 @@
-"""What it takes at the very least, proved: how far a refit can carry the query's outputs, whatever the members do.
+"""Proved lower bounds: how far a refit can carry the query's outputs, whatever the members do.
 
 For a linear output z = w·x + b with a free intercept and l2 > 0, write R_Δ for the risk on moved data, a = φ′ (which
 rises), U = w_Δ − w* for how far the refit moves w, and b_Δ(w) for the best intercept of given weights.

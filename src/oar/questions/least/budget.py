@@ -1,4 +1,4 @@
-"""How far must we be able to go? Exact for nearest centroid; elsewhere the smallest budget that is found to suffice.
+"""The smallest budget: exact for nearest centroid; elsewhere the smallest that is found to suffice.
 
 Budgets are doubled until a plan succeeds, then halved between the largest that failed and the smallest that did. A plan
 that leaves some of its budget is proof for a smaller one, and where moves need not be whole the last good plan,

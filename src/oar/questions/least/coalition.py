@@ -1,4 +1,4 @@
-"""How few of us are enough? Exact for nearest centroid; elsewhere the fewest that are found, with true refits.
+"""The smallest coalition: exact for nearest centroid; elsewhere the smallest that is found, with true refits.
 
 First everyone eligible is planned for. Those who do not move in a plan, and as many of the least useful as a refit
 allows while all others move as planned, are left out; they are a smaller coalition. Then fewer members are planned for:
@@ -157,13 +157,13 @@ class CoalitionSearch:
 
     @property
     def how(self) -> str:
-        """What was tried, in words."""
+        """The search in words."""
         ended = ", where the search was ended" if self.ended else ""
         return f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
 
     @property
     def size(self) -> int:
-        """How many are in the smallest coalition so far."""
+        """The size of the smallest coalition so far."""
         mask = self.best.problem.allowance.mask
         return self.best.problem.people.size if mask is None else int(mask.sum())
 

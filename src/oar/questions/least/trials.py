@@ -1,4 +1,4 @@
-"""What the questions share where they are answered by trying: solves, audits, and plans with less in them."""
+"""Trials, which questions without a closed form share: solves, audits, and plans with smaller budgets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CountedSolves:
 
     @property
     def signal(self) -> Any:
-        """How training is differentiated."""
+        """The signal, by which training is differentiated."""
         return self._settings[1]
 
     def solve(self, problem: Problem, *known: Result | None) -> Result:
@@ -56,7 +56,7 @@ def no_idle_options(problem: Problem, question: str, **options: Any) -> None:
     if not has_closed_form(problem):
         return
     for name, value in options.items():
-        if value is not None and not (isinstance(value, str) and value == "auto"):
+        if value not in (None, "auto"):
             raise OptionError(
                 f"{name}: does nothing here, because for nearest centroid {question} is computed, not searched; leave "
                 f"it out, got {value!r}."

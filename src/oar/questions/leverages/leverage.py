@@ -37,6 +37,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
 from oar.problem import Problem
 from oar.questions.leverages.gradients import allowed, refit_slopes
+from oar.questions.row_names import row_names
 
 Array = NDArray[np.float64]
 BY = ("feature", "class", "member", "round")
@@ -45,7 +46,7 @@ TOP = 8  # lines of each kind that are shown
 
 @dataclass(frozen=True, eq=False)
 class Leverage(ShownAsText):
-    """How much each may do, per unit of move.
+    """The leverage of each member, feature and class, per unit of move.
 
     Attributes:
         problem: what was asked.
@@ -86,7 +87,7 @@ class Leverage(ShownAsText):
 
     @property
     def total(self) -> float:
-        """What the goal loss falls by, to first order, per unit of budget that everyone who may act is given."""
+        """The fall of the goal loss, to first order, per unit of budget given to everyone who may act."""
         return float(self._members.sum())
 
     @property
@@ -132,7 +133,7 @@ class Leverage(ShownAsText):
             return _with_shares(frame)
         people = self.problem.people
         if by == "feature":
-            names = range(people.dimensions) if people.names is None else people.names
+            names = people.names or range(people.dimensions)
             frame = pandas.DataFrame({"leverage": np.asarray(self.features)}, index=pandas.Index(list(names), name=by))
         elif by == "class":
             if self.problem.regresses:
@@ -145,7 +146,7 @@ class Leverage(ShownAsText):
             frame = pandas.DataFrame({"leverage": self._members[rows]})
             if not self.problem.regresses:
                 frame.insert(0, "class", np.array(people.classes, dtype=object)[self._codes[rows]])
-            frame.index = pandas.Index(list(rows if people.index is None else people.index[rows]), name=by)
+            frame.index = pandas.Index(list(row_names(people, rows)), name=by)
         return _with_shares(frame).sort_values("leverage", ascending=False, kind="stable")
 
     def plot(self) -> Any:

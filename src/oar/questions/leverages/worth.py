@@ -1,4 +1,4 @@
-"""What is a defence worth? Leverage before and after, what it costs in accuracy, and what a plan still does."""
+"""The worth of a defence: leverage before and after, its cost in accuracy, and what a plan still achieves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNDEFENDED = as_defence(None)
 
 
 class GoalOutcome(NamedTuple):
-    """What a plan does to the query: the goal loss, and whether the goal is reached."""
+    """The outcome of a plan for the query: the goal loss, and whether the goal is reached."""
 
     loss: float
     success: bool

@@ -1,4 +1,4 @@
-"""Where labels go on a map, so that they cover as little as possible. All in the units of the axes."""
+"""Positions of labels on a map, chosen so that they cover as little as possible. All in the units of the axes."""
 
 from __future__ import annotations
 

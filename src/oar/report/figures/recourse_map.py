@@ -20,7 +20,7 @@ MOST_CLASSES = 7  # as many as there are colours and markers to tell them apart
 
 @dataclass(frozen=True, eq=False)
 class AuditOutcome:
-    """What the audit found: the query's label and goal loss, and whether it reached the goal."""
+    """The audit's finding: the query's label and goal loss, and whether it reached the goal."""
 
     prediction: Any
     loss: float

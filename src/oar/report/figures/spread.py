@@ -1,4 +1,4 @@
-"""How a quantity is spread over many cases: what a band in a figure shows."""
+"""The spread of a quantity over many cases, shown as a band in a figure."""
 
 from __future__ import annotations
 

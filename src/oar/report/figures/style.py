@@ -25,7 +25,7 @@ FORMATS = ("png", "svg", "pdf")
 
 @dataclass(frozen=True)
 class Line:
-    """How one way of recourse is drawn."""
+    """The line style of one kind of recourse."""
 
     label: str
     colour: str

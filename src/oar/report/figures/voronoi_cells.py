@@ -1,4 +1,4 @@
-"""Where nearest centroid predicts what: its decision regions (Voronoi cells), as polygons and as distances."""
+"""Decision regions of nearest centroid (Voronoi cells), as polygons and as distances."""
 
 from __future__ import annotations
 

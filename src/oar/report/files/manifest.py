@@ -38,7 +38,7 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class ManifestCheck:
-    """What became of a plan's files: its id, None without a manifest, and what differs, in words."""
+    """The state of a plan's files: its id (None without a manifest), and the differences in words."""
 
     plan: str | None
     told: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Who changes what, as files: moves.csv for spreadsheets and moves.parquet for programs, both in raw units."""
+"""Files of moves: moves.csv for spreadsheets and moves.parquet for programs, both in raw units."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from oar.files import replace_atomically
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import LeverPlan, Plan
 from oar.plans.moves.table_out import feature_names, lever_cells
+from oar.questions.row_names import row_names
 
 if TYPE_CHECKING:
     import pandas
@@ -28,11 +29,10 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
     moves = np.asarray(plan.moves(), dtype=np.float64)
     rows, columns = np.nonzero(moves)
     before = np.asarray(people.features, dtype=np.float64)[rows, columns]
-    index = pandas.RangeIndex(people.size) if people.index is None else people.index
     names = np.array(feature_names(people), dtype=object)
     moved = pandas.DataFrame(
         {
-            "person": index[rows],
+            "person": row_names(people, rows),
             "column": names[columns],
             "before": before,
             "after": before + moves[rows, columns],
@@ -40,7 +40,7 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
     )
     if not isinstance(plan, LeverPlan):
         return moved
-    parts = [moved.set_axis(rows), *lever_cells(plan, plan.targets, plan.away, index)]
+    parts = [moved.set_axis(rows), *lever_cells(plan, plan.targets, plan.away, pandas.Index(row_names(people)))]
     return pandas.concat([part for part in parts if len(part)] or parts[:1]).sort_index(
         kind="stable", ignore_index=True
     )

@@ -75,7 +75,7 @@ def hidden_folder(out: Path, ours: Collection[str]) -> Iterator[Path]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let being told to end wait for the moment that it takes to place files, or to remove them."""
+    """Defer signals that end the command while files are placed or removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -287,7 +287,7 @@ def _make_alike(folder: Path, model: Path) -> None:
 
 
 def _changed_places(new: Path, old: Path) -> bool:
-    """Have two folders change places, by one rename; False where the system cannot."""
+    """Swap two folders by one rename; return False where the system cannot."""
     try:
         _make_alike(new, old)
         rename = ctypes.CDLL(None, use_errno=True).renameat2
@@ -297,7 +297,7 @@ def _changed_places(new: Path, old: Path) -> bool:
 
 
 def _give_back(old: Path, out: Path, known: Collection[str]) -> None:
-    """Let a file that came into the old folder at the last moment come into the new one."""
+    """Move a file that appeared in the old folder at the last moment into the new one."""
     for name in os.listdir(old):
         if name not in known and not os.path.lexists(out / name):
             with suppress(OSError):

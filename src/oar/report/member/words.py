@@ -1,4 +1,4 @@
-"""What members are told before they take part: for whom, what is asked, what it may do to them, and what if they don't.
+"""Information for members before they take part: for whom, what is asked, the effects on them, and what if they don't.
 
 Of who asks it says how many they are and what they want, and who they are only where the organiser does. Counts are
 those of a report's facts, in which nothing is told of fewer than five people.

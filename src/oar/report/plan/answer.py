@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -146,14 +147,42 @@ def unable_words(people: int) -> str:
     return counted(people, f"person has {gaps} stays", f"people have {gaps} stay") + " as they are"
 
 
+@singledispatch
 def told(value: Any) -> Any:
-    """Return a value as JSON has it: no NaN and no infinity, which are None there."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): told(part) for name, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [told(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
+    """Return a value as JSON has it: no NaN and no infinity, which are None there; what JSON has no kind for, as text.
+
+    >>> told({"losses": np.array([1.0, np.nan]), "reached": np.bool_(True), "norm": {2}})
+    {'losses': [1.0, None], 'reached': True, 'norm': [2]}
+    """
+    return str(value)
+
+
+@told.register(type(None))
+@told.register(str)
+@told.register(int)
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@told.register
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@told.register(np.ndarray)
+@told.register(np.generic)
+def _plain(value: Any) -> Any:
+    return told(value.tolist())
+
+
+@told.register
+def _by_name(value: Mapping) -> dict[str, Any]:
+    return {str(name): told(part) for name, part in value.items()}
+
+
+@told.register(list)
+@told.register(tuple)
+@told.register(set)
+@told.register(frozenset)
+def _each(value: Any) -> list[Any]:
+    return [told(part) for part in value]

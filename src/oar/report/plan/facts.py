@@ -44,7 +44,7 @@ PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "jax")
 
 @dataclass(frozen=True)
 class Origin:
-    """What a plan was made from, so that it can be made again.
+    """The origin of a plan, with all that is needed to make it again.
 
     Attributes:
         command: what was typed. file: the data's name; no digest of it, by which a guess at an unknown cell could be

@@ -1,4 +1,4 @@
-"""What may be published, in steps that one person hardly moves.
+"""Publishable numbers: rounded to steps that one person hardly moves.
 
 Whoever knows all values but one can try out that one: put a guess in its place, do everything again, and compare with
 every number that was published. So all numbers of what was found go through `publishable`, those within sentences too:
@@ -163,7 +163,7 @@ def participants(problem: Problem) -> int:
 
 
 class Rounding:
-    """How numbers are rounded where there are so many people."""
+    """The rounding of numbers for a given number of people."""
 
     def __init__(
         self, people: int, counts: set[float], known: set[float], loss: float, effort: float, squared: bool

@@ -1,4 +1,4 @@
-"""Who does the work: this process, other processes on this machine, or a Dask cluster.
+"""Executors of a study: this process, other processes on this machine, or a Dask cluster.
 
 Whoever it is only answers; claims and answers are written by the process that called `oar.study`. So a store needs to
 be seen by nobody else, and what is lost with a process is what was under way.
@@ -36,7 +36,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 class Executor(Protocol):
-    """Whoever answers units."""
+    """An executor, which answers units of work."""
 
     number: int
     """How many units are done at once."""

@@ -113,7 +113,7 @@ class Run:
         return f"study: {self._done:,} of {len(self.cells):,} cells{failed}"
 
     def _ask_for_help(self) -> None:
-        """Let other processes join where the rest is long, and nobody has said how many there shall be."""
+        """Start other processes where much is left to do and the caller did not say how many there shall be."""
         early = self._finished < FEW or time.monotonic() - self._began < ALONE
         if not self._helped or self._flying or early or self.pace.work < WORTH:
             return

@@ -1,1 +1,1 @@
-"""What tells one study from another."""
+"""Fingerprints, which tell one study from another."""

@@ -1,4 +1,4 @@
-"""What models made of somebody's own code answer, for what their code does not tell.
+"""Probes of models made of a user's own code: their answers tell what the code alone does not.
 
 A training function may read a file, an environment variable or a clock; then the same code gives other answers. So a
 study also keeps what such a model says: a black box is trained on a few of the study's own people, always with the same
@@ -132,7 +132,7 @@ def _few(people: Population, regresses: bool) -> NDArray[np.intp]:
 
 @contextmanager
 def _same_chance() -> Iterator[None]:
-    """Let Python's, NumPy's and PyTorch's own generators begin at the same place, and give them back as they were."""
+    """Seed Python's, NumPy's and PyTorch's global generators, and restore their states afterwards."""
     kept, drawn = random.getstate(), np.random.get_state()  # noqa: NPY002 - what users' code draws from
     with ExitStack() as held:
         torch = sys.modules.get("torch")

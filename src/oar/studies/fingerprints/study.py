@@ -1,4 +1,4 @@
-"""What tells one study from another: everything that its answers depend on beside the cells themselves.
+"""The fingerprint of a study: everything that its answers depend on besides the cells themselves.
 
 It is kept part by part, so that a refusal can say which part differs. Models and queries are kept by name: a study may
 be given more of them later, and more budgets, shares and seeds, but no other thing under a name that it knows.

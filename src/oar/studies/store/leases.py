@@ -1,4 +1,4 @@
-"""Who works on a cell, and whether that process still lives.
+"""Leases: which process works on a cell, and whether it is still alive.
 
 A claim names a process: its machine, its number, and when it was born, because numbers are used again. On the same
 machine that settles it at once, also after a `kill -9`. Of a process on another machine, or in another container,

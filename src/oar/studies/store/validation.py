@@ -1,4 +1,4 @@
-"""What a study's file may hold, looked at before anything in it is believed: damage, and what somebody put there.
+"""Validation of a study's file before anything in it is believed: against damage, and against tampering.
 
 A database can hold programs: views, triggers, computed columns and conditions that never come to an end. So tables must
 be the very ones that a study makes, and nothing else may be there, before any of them is read.
@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -120,39 +120,42 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, Any]:
             found[str(name)] = json.loads(value)
         except (ValueError, TypeError, RecursionError):
             raise sqlite3.DatabaseError(f"what is said of {str(name)[:40]!r} is no JSON") from None
-    for name, fits in _SHAPES.items():
-        if name in found and not fits(found[name]):
+    for name, shape in _SHAPES.items():
+        if name in found and not _fits(found[name], shape):
             raise sqlite3.DatabaseError(f"what is said of {name!r} is not as a study says it")
     return found
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _is_part(value: Any) -> bool:
-    known = isinstance(value, dict) and isinstance(value.get("digest"), str) and isinstance(value.get("words"), str)
-    places = value.get("places", {}) if known else None
-    return (
-        isinstance(places, dict)
-        and isinstance(value.get("probe", {}), dict)
-        and all(isinstance(value.get(name, ""), str) for name in ("unknown", "compiled_by"))
+def _fits(value: Any, shape: Any) -> bool:
+    """Report whether JSON is of a shape: a type, a list of one, {...: one for each value}, or names, some with a ?."""
+    if isinstance(shape, type):
+        return isinstance(value, shape)
+    if not isinstance(value, type(shape)):
+        return False
+    if isinstance(shape, list):
+        return all(_fits(each, shape[0]) for each in value)
+    if ... in shape:
+        return all(_fits(each, shape[...]) for each in value.values())
+    parts = {name.removesuffix("?"): part for name, part in shape.items()}
+    needed = [name for name in shape if not name.endswith("?")]
+    return all(name in value for name in needed) and all(
+        _fits(value[name], part) for name, part in parts.items() if name in value
     )
 
 
-def _is_fingerprint(value: Any) -> bool:
-    if not isinstance(value, dict) or not all(_is_part(value.get(part)) for part in ("people", "action", "solver")):
-        return False
-    both = [value.get(part) for part in ("models", "queries")]
-    return all(isinstance(one, dict) and all(map(_is_part, one.values())) for one in both)
-
-
-_SHAPES: dict[str, Callable[[Any], bool]] = {
-    "format": lambda value: isinstance(value, int),
-    "version": lambda value: isinstance(value, str),
-    "models": _texts,
-    "queries": _texts,
-    "goals": lambda value: isinstance(value, dict) and _texts(list(value.values())),
-    "factors": lambda value: isinstance(value, bool),
-    "fingerprint": _is_fingerprint,
+_PART = {"digest": str, "words": str, "places?": dict, "probe?": dict, "unknown?": str, "compiled_by?": str}
+_SHAPES: dict[str, Any] = {
+    "format": int,
+    "version": str,
+    "models": [str],
+    "queries": [str],
+    "goals": {...: str},
+    "factors": bool,
+    "fingerprint": {
+        "people": _PART,
+        "action": _PART,
+        "solver": _PART,
+        "models": {...: _PART},
+        "queries": {...: _PART},
+    },
 }
