@@ -252,7 +252,7 @@ class Cheapest:
         if own is None:
             return {}
         if not isinstance(own, Mapping):
-            raise OptionError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
+            raise DataError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
         names = self.people.schema.names  # type: ignore[union-attr]
         found = {choose("own", name, names): Limit.of(limit, f"own.{name}") for name, limit in own.items()}
         for name, limit in found.items():

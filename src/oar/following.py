@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.sets.norms import Norm
-from oar.errors import DataError, OptionError, with_near_names
+from oar.errors import DataError, with_near_names
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
@@ -99,7 +99,7 @@ class Reality:
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not 0 <= value <= most or not np.isfinite(value):
                 limits = "from 0 to 1" if name == "adoption" else "finite and ≥ 0"
-                raise OptionError(f"{name}: must be a number {limits}, got {value!r}.")
+                raise DataError(f"{name}: must be a number {limits}, got {value!r}.")
         if self.stream is not None and not isinstance(self.stream, Stream):
             raise DataError(f"stream: must be an oar.online.Stream or None, got type {type(self.stream).__name__}.")
 
@@ -219,9 +219,9 @@ def follow(
         plan: the first plan, where it is there already; it must be for this very problem.
     """
     if not isinstance(problem, OnlineProblem):
-        raise OptionError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
+        raise DataError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
     if not isinstance(replan, bool | np.bool_):
-        raise OptionError(f"replan: must be True or False, got {replan!r}.")
+        raise DataError(f"replan: must be True or False, got {replan!r}.")
     if not callable(reality):
         raise DataError(f"reality: must be an oar.online.Reality or a function of a round, got {reality!r}.")
     if plan is not None and plan.problem is not problem:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import DataError
 
 
 def check_not_negative(argument: str, value: Any) -> None:
@@ -22,13 +22,13 @@ def check_not_negative(argument: str, value: Any) -> None:
         or not isinstance(value, int | float | np.number)
         or not (math.isfinite(value) and value >= 0)
     ):
-        raise OptionError(f"{argument}: must be a number of at least 0, got {value!r}.")
+        raise DataError(f"{argument}: must be a number of at least 0, got {value!r}.")
 
 
 def check_seed(value: Any) -> None:
     """Refuse anything but a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise OptionError(f"seed: must be a whole number of at least 0, got {value!r}.")
+        raise DataError(f"seed: must be a whole number of at least 0, got {value!r}.")
 
 
 def check_flag(argument: str, value: Any) -> None:
@@ -39,4 +39,4 @@ def check_flag(argument: str, value: Any) -> None:
     oar.errors.OptionError: penalise_intercept: must be True or False, got 'no'.
     """
     if not isinstance(value, bool | np.bool_):
-        raise OptionError(f"{argument}: must be True or False, got {value!r}.")
+        raise DataError(f"{argument}: must be True or False, got {value!r}.")

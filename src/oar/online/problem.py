@@ -58,7 +58,7 @@ class OnlineProblem:
                 "with oar.online.Stream.of_batches([…])."
             )
         if isinstance(self.rule, type):
-            raise OptionError(f"rule: must be a rule, got the class {self.rule.__name__}; call it with its settings.")
+            raise DataError(f"rule: must be a rule, got the class {self.rule.__name__}; call it with its settings.")
         for part in ("name", "reads", "update", "pull_back"):
             if not hasattr(self.rule, part):
                 raise OptionError(
@@ -202,7 +202,7 @@ def _as_shared(shared: Any, size: int) -> Any:
         given = np.array(np.nan)
     if given.shape not in ((), (size,)) or not (np.isfinite(given) & (given >= 0)).all():
         shown = repr(shared) if given.ndim == 0 else f"shape {given.shape}"
-        raise OptionError(
+        raise DataError(
             "shared: must be True or False, or how far each may move in all rounds together: a number ≥ 0, or one for "
             f"each of the stream's {size} rows, got {shown}."
         )

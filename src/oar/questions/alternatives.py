@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OARError, OptionError, with_near_names
+from oar.errors import DataError, OARError, with_near_names
 from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -189,7 +189,7 @@ def alternatives(
         progress: as in `oar.collective`.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise OptionError(f"n: must be a whole number of at least 1, got {n!r}.")
+        raise DataError(f"n: must be a whole number of at least 1, got {n!r}.")
     check_seed(seed)
     if not isinstance(problem, Problem):
         raise DataError(f"problem: must be an oar.Problem(…), got an object of type {type(problem).__name__}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OARError, OptionError
+from oar.errors import DataError, OARError, OptionError
 from oar.models import SoftmaxRegression
 from oar.online import Rule, Stream
 from oar.people import Population
@@ -41,7 +41,7 @@ def check_rule(rule: Rule, model: Any = None, *, dimensions: int = 2, seed: int 
     True
     """
     if isinstance(rule, type):
-        raise OptionError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
+        raise DataError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
     model = SoftmaxRegression(0.1) if model is None else model
     case = _case(rule, model, dimensions, seed)
     done: dict[str, Check] = {}

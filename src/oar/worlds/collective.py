@@ -63,12 +63,12 @@ class Collective:
         for part in ("share", "defection", "noise"):
             check_share(getattr(self, part), part)
         if not _is_number(self.growth):
-            raise OptionError(f"growth: must be a finite number, got {self.growth!r}.")
+            raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
         if isinstance(self.stale, bool) or not isinstance(self.stale, int) or self.stale < 0:
-            raise OptionError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
+            raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
         if self.total is not None:
             if not _is_number(self.total) or self.total < 0:
-                raise OptionError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
+                raise DataError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
             object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "action", as_action(self.action))
         _ = self.caps
@@ -228,7 +228,7 @@ def check_name(name: Any, argument: str) -> None:
 def check_share(value: Any, argument: str) -> None:
     """Raise unless this is a share."""
     if not _is_number(value) or not 0 <= value <= 1:
-        raise OptionError(f"{argument}: must be a share in [0, 1], got {value!r}.")
+        raise DataError(f"{argument}: must be a share in [0, 1], got {value!r}.")
 
 
 def _is_number(value: Any) -> bool:

@@ -51,9 +51,9 @@ def simulate(
     if not isinstance(world, World):
         raise DataError(f"world: must be an oar.worlds.World(…), got an object of type {type(world).__name__}.")
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise OptionError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
+        raise DataError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
     if not isinstance(critical_masses, bool):
-        raise OptionError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+        raise DataError(f"critical_masses: must be True or False, got {critical_masses!r}.")
     reads = getattr(getattr(world.operator, "rule", None), "reads", None)
     if reads is not None and reads > rounds + 1:
         raise OptionError(

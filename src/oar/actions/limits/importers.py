@@ -49,12 +49,12 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
     for name, words in actions.items():
         column = column_of(schema, name, "actions")
         if not isinstance(words, Mapping):
-            raise OptionError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
+            raise DataError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
         for key in words:
             choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
         actionable, way = words.get("actionable", True), words.get("step_direction", 0)
         if not isinstance(actionable, bool | np.bool_):
-            raise OptionError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
+            raise DataError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
         if not is_number(way) or way not in (-1, 0, 1):
             raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {shown(way)}.")
         for key in ("lb", "ub"):

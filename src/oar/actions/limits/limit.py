@@ -76,13 +76,13 @@ class Limit:
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
         if not isinstance(self.immutable, bool | np.bool_):
-            raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
+            raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
         if self.direction is not None:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
-                raise OptionError(
+                raise DataError(
                     f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
                     f"{shown(value)}."
                 )
@@ -91,7 +91,7 @@ class Limit:
             if listed is None:
                 continue
             if isinstance(listed, str) or not isinstance(listed, Iterable):
-                raise OptionError(f"{name}: must be a list of {what}, got {listed!r}.")
+                raise DataError(f"{name}: must be a list of {what}, got {listed!r}.")
             object.__setattr__(self, name, tuple(plain(each) for each in listed))
         # NumPy's numbers become Python's, which are told as users write them.
         object.__setattr__(self, "lower", plain(self.lower))
@@ -130,7 +130,7 @@ class Limit:
         if isinstance(value, Limit):
             return value
         if not isinstance(value, Mapping):
-            raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
+            raise DataError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
         known = [item.name for item in dataclasses.fields(Limit)]
         for key in value:
             choose(f"limits.{column}", key, known)
@@ -149,7 +149,7 @@ class Limit:
         for value in self.missing or ():
             bound_of(column, value, f"{where} missing")
         if self.step is not None and column.kind == "integer" and self.step != int(self.step):
-            raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
+            raise DataError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
         lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
         if lower is not None and upper is not None and lower > upper:
             raise OptionError(
@@ -195,23 +195,23 @@ class Limits:
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
         if not isinstance(self.columns, Mapping):
-            raise OptionError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+            raise DataError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
         columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
             texts = getattr(self, name)
             texts = (texts,) if isinstance(texts, str) else texts
             if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-                raise OptionError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+                raise DataError(f"{name}: must be a list of texts {example}, got {texts!r}.")
             object.__setattr__(self, name, tuple(texts))
         _ = self.parsed, self.parsed_rules
         object.__setattr__(self, "plausible", Plausible.of(self.plausible))
         if not isinstance(self.own, Mapping):
-            raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+            raise DataError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
         own = {}
         for person, limits in self.own.items():
             if not isinstance(limits, Mapping):
-                raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+                raise DataError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
 

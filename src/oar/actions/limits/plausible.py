@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, choose, with_near_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -45,10 +45,10 @@ class Plausible:
             or not isinstance(self.neighbours, int | np.integer)
             or self.neighbours < 1
         ):
-            raise OptionError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
+            raise DataError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
         wrong = isinstance(self.share, bool) or not isinstance(self.share, int | float | np.number)
         if wrong or not 0 <= self.share <= 1:
-            raise OptionError(
+            raise DataError(
                 f"plausible share: must be a share of the people, from 0 to 1, got {self.share!r}; 0.95 lets people go "
                 "where 95 % of them could live."
             )
@@ -63,7 +63,7 @@ class Plausible:
                 choose("plausible", key, ("neighbours", "share"))
             return Plausible(**value)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise OptionError(
+            raise DataError(
                 "plausible: must be a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95), got "
                 f"{value!r}."
             )

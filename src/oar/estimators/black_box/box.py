@@ -118,10 +118,10 @@ class BlackBox(Capabilities):
             if flag is not None:
                 check_flag(argument, flag)
         if isinstance(refits, bool) or not isinstance(refits, int | np.integer) or refits < 2:
-            raise OptionError(f"refits: must be a whole number of at least 2, got {refits!r}.")
+            raise DataError(f"refits: must be a whole number of at least 2, got {refits!r}.")
         for argument, share in (("at_least", at_least), ("confidence", confidence)):
             if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
-                raise OptionError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
+                raise DataError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
         check_seed(seed)
         self.regresses = self._predicts_values() if regresses is None else bool(regresses)
         most = Rate(int(refits), int(refits), float(confidence)).interval[0]

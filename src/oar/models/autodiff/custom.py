@@ -79,14 +79,14 @@ class Custom(Differentiable):
         given = {key: value for key, value in optional.items() if value is not None}
         for argument, function in ({"loss": loss} | given).items():
             if not callable(function):
-                raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+                raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")
         if outputs is None and regresses:
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
-            raise OptionError(f"name: must be a word or two, got {name!r}.")
+            raise DataError(f"name: must be a word or two, got {name!r}.")
         for argument, claim in (("convex", convex), ("equivariant", equivariant), ("regresses", regresses)):
             if not isinstance(claim, bool | np.bool_):
-                raise OptionError(f"{argument}: must be True or False, got {claim!r}.")
+                raise DataError(f"{argument}: must be True or False, got {claim!r}.")
         if callable(init) and not (_takes(init, 2) or _takes(init, 3)):
             raise OptionError("init: must take (dimensions, outputs) or (dimensions, outputs, seed), got another.")
         check_seed(seed)

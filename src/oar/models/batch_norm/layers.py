@@ -105,7 +105,7 @@ def finite(argument: str, value: Any, axes: int) -> Array:
 def checked_layers(layers: Any) -> tuple[Layer, ...]:
     """Return layers that fit one another, from the first to a dense one at the end; raise otherwise."""
     if not isinstance(layers, Sequence) or isinstance(layers, str):
-        raise OptionError(f"layers: must be a list of layers, got an object of type {type(layers).__name__}.")
+        raise DataError(f"layers: must be a list of layers, got an object of type {type(layers).__name__}.")
     width: int | None = None
     for place, layer in enumerate(layers):
         if isinstance(layer, str):

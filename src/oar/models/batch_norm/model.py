@@ -85,9 +85,9 @@ class TestTimeBatchNorm(Differentiable):
             value = getattr(self, argument)
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if low is not None and not (number and low < value < np.inf):
-                raise OptionError(f"{argument}: must be a number above 0, got {value!r}.")
+                raise DataError(f"{argument}: must be a number above 0, got {value!r}.")
             if low is None and not (number and 0 <= value <= 1):
-                raise OptionError(f"{argument}: must be a number from 0 to 1, got {value!r}.")
+                raise DataError(f"{argument}: must be a number from 0 to 1, got {value!r}.")
         check_flag("query_in_batch", self.query_in_batch)
         if self.momentum < 1 and any(layer.mean is None for layer in self.norms):
             raise DataError(

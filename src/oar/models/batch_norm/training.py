@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, choose
 from oar.models.autodiff.mlp import checked_widths, initial_layers
 from oar.models.batch_norm.layers import ACTIVATIONS, BatchNorm, Dense, Layer, Plain, as_plain, passed, through
 from oar.models.differentiable import need_jax
@@ -53,7 +53,7 @@ def train(
     check_not_negative("rate", rate)
     check_seed(seed)
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-        raise OptionError(f"steps: must be a whole number of at least 1, got {steps!r}.")
+        raise DataError(f"steps: must be a whole number of at least 1, got {steps!r}.")
     widths = checked_widths("hidden", hidden)
     people = Population(features, labels)
     if people.has_label_rows or len(people.classes) < 2:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import DataError
 from oar.models.settings import check_seed
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class TrimmedMean:
         """Refuse to trim everybody, or nobody."""
         number = isinstance(self.share, int | float | np.number) and not isinstance(self.share, bool)
         if not (number and 0 < self.share < 0.5):
-            raise OptionError(
+            raise DataError(
                 f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
             )
 
@@ -100,7 +100,7 @@ class MedianOfBlocks:
     def __post_init__(self) -> None:
         """Refuse a single block, which would be the mean."""
         if isinstance(self.blocks, bool) or not isinstance(self.blocks, int | np.integer) or self.blocks < 2:
-            raise OptionError(f"blocks: must be a whole number of at least 2, got {self.blocks!r}.")
+            raise DataError(f"blocks: must be a whole number of at least 2, got {self.blocks!r}.")
         check_seed(self.seed)
 
     def of_class(self, features: Array, weights: Array) -> Shares:

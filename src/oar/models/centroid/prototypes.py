@@ -80,7 +80,7 @@ class PrototypeNetwork(Differentiable):
                 raise OptionError("embedding: must name at least one layer's width, got none; None means no embedding.")
             object.__setattr__(self, "embedding", widths)
         if not isinstance(self.train_embedding, bool | np.bool_):
-            raise OptionError(f"train_embedding: must be True or False, got {self.train_embedding!r}.")
+            raise DataError(f"train_embedding: must be True or False, got {self.train_embedding!r}.")
         if self.train_embedding and not self._is_network:
             raise OptionError(
                 "train_embedding: needs an embedding with weights, got "

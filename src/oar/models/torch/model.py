@@ -266,9 +266,9 @@ def from_torch(
         if train is None:
             raise OptionError("seed: is for `train`, and nothing is random without one; leave it out.")
     if isinstance(chunk, bool) or not isinstance(chunk, int | np.integer) or chunk < 1:
-        raise OptionError(f"chunk: must be a whole number of at least 1, got {chunk!r}.")
+        raise DataError(f"chunk: must be a whole number of at least 1, got {chunk!r}.")
     if name is not None and (not isinstance(name, str) or not name):
-        raise OptionError(f"name: must be a word or two, got {name!r}.")
+        raise DataError(f"name: must be a word or two, got {name!r}.")
     if not callable(penalty) and penalty and not any(one.ndim > 1 for one in module.parameters() if one.requires_grad):
         raise OptionError(
             "penalty: a number is for parameters of two dimensions or more, and the module learns none; give a "
@@ -299,4 +299,4 @@ def _check_functions(*, loss: Any, penalty: Any, **optional: Any) -> None:
         check_not_negative("penalty", penalty)
     for argument, function in optional.items():
         if function is not None and not callable(function):
-            raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+            raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")

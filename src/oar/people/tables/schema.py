@@ -68,9 +68,7 @@ class Column:
         for level in self.levels:
             check_text(f"columns.{self.name} levels", level)
             if not isinstance(level, Hashable):
-                raise OptionError(
-                    f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}."
-                )
+                raise DataError(f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}.")
         if self.kind not in WITH_LEVELS:
             if self.levels:
                 raise OptionError(f"columns.{self.name} levels: are for ordinals and categories, not a {self.kind}.")
@@ -195,7 +193,7 @@ class Schema:
             for key in table:
                 choose(f"columns.{name}", key, ("kind", "levels"))
             if "kind" not in table:
-                raise DataError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
+                raise OptionError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
             levels = table.get("levels", [])
             if not isinstance(levels, list | tuple):
                 raise DataError(f"columns.{name} levels: must be a list, got {shown(levels)}.")

@@ -172,4 +172,4 @@ def _check_draws(draws: Any, method: str) -> None:
     if method != "shapley":
         raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 4:
-        raise OptionError(f"draws: must be a whole number of at least 4, got {draws!r}.")
+        raise DataError(f"draws: must be a whole number of at least 4, got {draws!r}.")

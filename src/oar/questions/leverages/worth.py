@@ -126,7 +126,7 @@ def worth(
         raise OptionError("folds: are for a cross-validation, and held-out people were given; leave one of them out.")
     folds = 5 if folds is None else folds
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or not 2 <= folds <= problem.people.size:
-        raise OptionError(f"folds: must be a whole number from 2 to {problem.people.size}, got {folds!r}.")
+        raise DataError(f"folds: must be a whole number from 2 to {problem.people.size}, got {folds!r}.")
     planned = None if plan is None else _plan(problem, plan)
     both = UNDEFENDED, defences
     if held_out is None:

@@ -240,7 +240,7 @@ def _vector(values: Any, size: int, argument: str) -> Array:
 
 def _labelling(label: Any) -> Labelling | None:
     if label is not None and not callable(label):
-        raise OptionError(f"label: must be a function of features to labels, got {label!r}.")
+        raise DataError(f"label: must be a function of features to labels, got {label!r}.")
     return label
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose, with_near_names
+from oar.errors import DataError, choose, with_near_names
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
 from oar.online.problem import GOAL_FOR
@@ -44,7 +44,7 @@ class Replan:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
-            raise OptionError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
+            raise DataError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
         choose("goal_for", self.goal_for, GOAL_FOR)
 
     def __call__(self, view: CollectiveView) -> Deed:
