@@ -33,6 +33,7 @@ from oar.referee.individual.advice import (
 from oar.referee.individual.duels import Moves, duels
 from oar.solvers.cheapest.asking import Accepts, AdviceSolver, PersonQuery, ProposedChange
 from oar.solvers.cheapest.space import COSTS, Space
+from oar.typing import LimitsLike, ModelLike
 
 Array = NDArray[np.float64]
 MOST_TRIALS = 6  # with margins ten times as wide each time
@@ -70,7 +71,7 @@ class Cheapest:
             None for everything that the columns are. Own limits in them are of members, and not looked at here.
     """
 
-    def __init__(self, people: Population, model: Any, limits: Any = None) -> None:
+    def __init__(self, people: Population, model: ModelLike, limits: LimitsLike = None) -> None:
         """Check what can be checked without a query."""
         if not isinstance(people, Population):
             raise DataError(f"people: must be an oar.Population(…), got an object of type {type(people).__name__}.")

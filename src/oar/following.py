@@ -27,6 +27,7 @@ from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
 from oar.referee import audit
 from oar.solvers.feasible.shared_budgets import SharedBudgets
+from oar.typing import SolverLike
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -205,7 +206,7 @@ def follow(
     reality: RealityFunction | Callable[[Round], Any],
     *,
     replan: bool = True,
-    solver: Any = "auto",
+    solver: SolverLike = "auto",
     plan: OnlinePlan | None = None,
 ) -> Followed:
     """Follow a plan round by round against what really happens, and return what came of it, audited.

@@ -18,6 +18,7 @@ from oar.actions.sets.norms import Norm
 from oar.errors import DataError, with_near_names
 from oar.people import Population
 from oar.people.tables.arrays import row_values
+from oar.typing import Participants
 
 LARGEST_BUDGET = 1e200  # past that, sums of moves overflow
 
@@ -45,7 +46,7 @@ class Perturb:
 
     budget: Any
     norm: Any = 2
-    participants: Any = None
+    participants: Participants = None
     seed: int | None = None
     limits: Any = None
 

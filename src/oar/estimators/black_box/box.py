@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,6 +28,7 @@ from oar.interrupts import check_interrupted
 from oar.models.protocol import Capabilities
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
+from oar.typing import Estimator
 
 LEAST = 1e-6  # probabilities are not told apart below this: forests say 0 where they mean "few"
 LOOKED_AT = 2  # trainings, and questions, whose inputs are compared with what they were
@@ -87,7 +89,7 @@ class BlackBox(Capabilities):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator | Callable[..., Any],
         *,
         sees: str = "auto",
         labels: str = "auto",
@@ -100,7 +102,8 @@ class BlackBox(Capabilities):
         name: str | None = None,
     ) -> None:
         """Check what can be checked without calling anything."""
-        self.estimator, self._function = estimator, not callable(getattr(estimator, "fit", None))
+        self.estimator: Any = estimator
+        self._function = not callable(getattr(estimator, "fit", None))
         if isinstance(estimator, type) or (self._function and not callable(estimator)):
             got = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
             raise DataError(

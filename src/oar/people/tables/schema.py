@@ -20,7 +20,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from oar.files import replace_atomically
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.wording import repeated, shown
+
+if TYPE_CHECKING:
+    import pandas
 
 KINDS = ("number", "integer", "boolean", "ordinal", "category")
 WITH_LEVELS = ("ordinal", "category")
@@ -201,7 +204,7 @@ class Schema:
         return Schema(tuple(columns))
 
     @staticmethod
-    def infer(frame: Any) -> Schema:
+    def infer(frame: pandas.DataFrame) -> Schema:
         """Return the schema that a DataFrame seems to have; print it, and correct what was guessed wrong.
 
         Booleans, and integers that are all 0 or 1, are booleans; other whole numbers are integers, also where they
