@@ -265,9 +265,9 @@ class Cheapest:
 @with_near_names
 def cheapest(
     people: Population,
-    model: Any,
+    model: ModelLike,
     query: Query | Sequence[Query],
-    limits: Any = None,
+    limits: LimitsLike | None = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:

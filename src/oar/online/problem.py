@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Scaled
@@ -17,6 +17,7 @@ from oar.online.rules.requirements import check_every_class, check_retrained, ch
 from oar.online.stream import HISTORY, Stream
 from oar.online.training.binding import bind, flat_form, shares_units
 from oar.problem import Problem, Query
+from oar.typing import ActionLike, ModelLike
 
 GOAL_FOR = ("last", "every")
 
@@ -49,6 +50,20 @@ class OnlineProblem:
     goal_for: str = "last"
     shared: Any = False
     start: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            stream: Stream,
+            model: ModelLike,
+            rule: Rule,
+            query: Query,
+            action: ActionLike,
+            goal_for: str = "last",
+            shared: bool | ArrayLike = False,
+            start: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""

@@ -207,7 +207,13 @@ class Population:
 
     @classmethod
     def from_dask(
-        cls, features: Any, labels: Any, weights: Any = None, *, client: Any = None, classes: Any = None
+        cls,
+        features: Any,
+        labels: Any,
+        weights: Any = None,
+        *,
+        client: Client | None = None,
+        classes: Sequence[Label] | None = None,
     ) -> StreamedPopulation:
         """Return people who are in a Dask cluster's hands: read, and worked on, partition by partition.
 
@@ -341,7 +347,9 @@ class Population:
         return other
 
     @classmethod
-    def of_codes(cls, features: Any, codes: NDArray[Any], classes: tuple[Any, ...], weights: Any = None) -> Population:
+    def of_codes(
+        cls, features: Features, codes: NDArray[Any], classes: tuple[Any, ...], weights: Weights | None = None
+    ) -> Population:
         """Return people whose labels are given as positions in `classes`, of which some may have nobody.
 
         `people.classes` are sorted where they can be sorted, as everywhere: their codes may be others.

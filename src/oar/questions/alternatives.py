@@ -33,6 +33,7 @@ from oar.progress import Progress
 from oar.questions.alternative_problems import Idea, ideas
 from oar.questions.effects.collateral import Collateral, collateral
 from oar.recourse import collective
+from oar.typing import SolverLike
 
 DIFFERENT = 0.5
 SHOWN = 3  # columns that are named
@@ -174,7 +175,7 @@ class Alternatives(ShownAsText):
 
 @with_near_names
 def alternatives(
-    problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: Progress = None
+    problem: Problem, n: int = 3, *, seed: int = 0, solver: SolverLike = "auto", progress: Progress = None
 ) -> Alternatives:
     """Return up to n plans for the same end that really differ in which columns or who moves, with their prices.
 

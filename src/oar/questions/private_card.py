@@ -36,6 +36,7 @@ from oar.plans.cards.rare_levels import rare_levels
 from oar.problem import Problem
 from oar.recourse import collective
 from oar.referee import audit
+from oar.typing import BoundsLike
 
 Array = NDArray[np.float64]
 SENSITIVITY = sqrt(8.0)
@@ -81,7 +82,7 @@ class PrivateCard:
 
 @with_near_names
 def private_card(
-    result: Result, epsilon: float, delta: float = 1e-6, bounds: Any = None, seed: int | None = None
+    result: Result, epsilon: float, delta: float = 1e-6, bounds: BoundsLike = None, seed: int | None = None
 ) -> PrivateCard:
     """Return a differentially private card for the problem of a result, audited.
 

@@ -16,11 +16,14 @@ from oar.testing.checks import Fault
 from oar.testing.report import Check, ConformanceError, Report
 from oar.testing.rule_case import ROUNDS, RuleCase
 from oar.testing.rule_checks import CHECKS
+from oar.typing import ModelLike
 
 PEOPLE = 9  # in a batch; three classes have three each
 
 
-def check_rule(rule: Rule, model: Any = None, *, dimensions: int = 2, seed: int = 0, raises: bool = True) -> Report:
+def check_rule(
+    rule: Rule, model: ModelLike | None = None, *, dimensions: int = 2, seed: int = 0, raises: bool = True
+) -> Report:
     """Check an update rule against finite differences through three rounds, and say what it lacks.
 
     Args:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from oar.models import Model
     from oar.people import Population
     from oar.signals import Signal
+    from oar.worlds import CollectiveView, Deed
 
 __all__ = [
     "ActionLike",
+    "BoundsLike",
     "Budget",
     "Client",
     "DefenceLike",
@@ -42,7 +44,10 @@ __all__ = [
     "ModelLike",
     "NormLike",
     "Participants",
+    "PeopleLike",
     "PlausibleLike",
+    "Policy",
+    "PolicyLike",
     "QueryFeatures",
     "Row",
     "Settings",
@@ -94,6 +99,7 @@ Row: TypeAlias = Union[ArrayLike, "pandas.Series[Any]", Mapping[str, object]]  #
 Labels: TypeAlias = Union[ArrayLike, "pandas.Series[Any]", Sequence[Hashable]]  # (n,), or (n, k) soft labels or values
 Weights: TypeAlias = Union[ArrayLike, "pandas.Series[Any]"]  # (n,)
 Groups: TypeAlias = Union[str, Sequence[str], ArrayLike, "pandas.Series[Any]"]  # a column, several, or one for each
+PeopleLike: TypeAlias = Union["Population", tuple[Features, Labels]]
 QueryFeatures: TypeAlias = Union[Features, Row, "Members"]
 Goal: TypeAlias = Union[Label, ArrayLike, Sequence[Label], "AnyBut", "Between"]
 Budget: TypeAlias = Union[float, ArrayLike, "pandas.Series[Any]"]  # ε for all, or one for each
@@ -105,6 +111,9 @@ PlausibleLike: TypeAlias = Union[float, "Plausible", None]
 LimitsLike: TypeAlias = Union["Limits", Mapping[str, Union["Limit", Mapping[str, object]]], FilePath, None]
 ActionLike: TypeAlias = Union["Perturb", "Relabel", "Withhold", Sequence[Union["Perturb", "Relabel", "Withhold"]]]
 ModelLike: TypeAlias = Union["Model[Any]", Estimator]
+BoundsLike: TypeAlias = Mapping[str, tuple[float, float]] | tuple[ArrayLike, ArrayLike] | None  # lower, upper
+Policy: TypeAlias = Callable[["CollectiveView"], "Deed"]  # what a collective does in a round
+PolicyLike: TypeAlias = Policy | Mapping[str, Policy] | None
 SolverLike: TypeAlias = str | Settings
 SignalLike: TypeAlias = Union[str, "Signal"]
 DefenceLike: TypeAlias = Union["Defence", Sequence["Defence"]]

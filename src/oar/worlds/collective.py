@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
+from oar.typing import ActionLike, Label
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.refusals import allowed, together
@@ -54,6 +55,22 @@ class Collective:
     stale: int = 0
     who: Any = None
     total: float | None = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            name: str,
+            query: Query,
+            action: ActionLike,
+            share: float = 1.0,
+            growth: float = 0.0,
+            defection: float = 0.0,
+            noise: float = 0.0,
+            stale: int = 0,
+            who: Label | None = None,
+            total: float | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse shares outside [0, 1], and actions that do not fit a world."""

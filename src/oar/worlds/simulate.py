@@ -10,6 +10,7 @@ import numpy as np
 from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
+from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
 from oar.worlds.deployed.predictions import WorldQuery, reading_model
 from oar.worlds.people.crowds import Register
@@ -26,7 +27,7 @@ from oar.worlds.world import World
 
 @with_near_names
 def simulate(
-    world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
+    world: World, policy: PolicyLike = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
     """Return the rounds of a world, one at a time: no round runs before it is asked for.
 

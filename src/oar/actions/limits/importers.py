@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from oar.people.wording import shown
 
 
 def from_dice(
-    schema: Schema, features_to_vary: Any = "all", permitted_range: Mapping[str, Any] | None = None
+    schema: Schema, features_to_vary: str | Sequence[str] = "all", permitted_range: Mapping[str, Any] | None = None
 ) -> Limits:
     """Return limits in DiCE's words: which features may vary, and within which range or levels."""
     names = schema.names

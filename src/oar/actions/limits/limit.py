@@ -22,10 +22,10 @@ standard deviation of a number (or what `unit` says), one flip of a boolean, one
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,13 @@ from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import counted, lined_up, nearest, shown
+from oar.typing import Label, LimitsLike, PlausibleLike
 
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
+
+if TYPE_CHECKING:
+    from oar.people import Population
 
 
 @with_near_names
@@ -72,6 +76,21 @@ class Limit:
     cost: float = 1.0
     unit: float | None = None
     missing: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            immutable: bool = False,
+            lower: float | str | None = None,
+            upper: float | str | None = None,
+            direction: str | None = None,
+            step: float | None = None,
+            levels: Sequence[Label] | None = None,
+            cost: float = 1.0,
+            unit: float | None = None,
+            missing: Any = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
@@ -191,6 +210,18 @@ class Limits:
     rules: Any = ()
     plausible: Any = None
     as_observed: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            columns: Mapping[str, Limit] = ...,
+            links: str | Sequence[str] = (),
+            own: Mapping[Any, Mapping[str, Limit]] = ...,
+            rules: str | Sequence[str] = (),
+            plausible: PlausibleLike = None,
+            as_observed: tuple[str, ...] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
@@ -412,7 +443,7 @@ class Limits:
                     )
 
     @staticmethod
-    def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
+    def observed(people: Population, limits: LimitsLike | None = None, *, schema: Schema | None = None) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 
         Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or

@@ -70,8 +70,8 @@ class ProblemArguments:
         """What must not happen to others; None where nothing was said."""
         from oar.goals import Keep
 
-        limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
-        return Keep(**limits) if any(value is not None for value in limits.values()) else None
+        said = any(value is not None for value in (self.changed, self.lost, self.worse))
+        return Keep(changed=self.changed, lost=self.lost, worse=self.worse) if said else None
 
     def among(self, participants: str) -> ProblemArguments:
         """Return the same question with others taking part; people are read once."""

@@ -23,6 +23,7 @@ from oar.questions.leverages.leverage import Leverage, check_felt, leverage, wor
 from oar.referee.limits.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
+from oar.typing import DefenceLike, PeopleLike
 
 Array = NDArray[np.float64]
 UNDEFENDED = as_defence(None)
@@ -97,7 +98,12 @@ class Worth(ShownAsText):
 
 @with_near_names
 def worth(
-    problem: Problem, defence: Any, held_out: Any = None, plan: Any = None, folds: int | None = None, seed: int = 0
+    problem: Problem,
+    defence: DefenceLike,
+    held_out: PeopleLike | None = None,
+    plan: Plan | None = None,
+    folds: int | None = None,
+    seed: int = 0,
 ) -> Worth:
     """Return what a defence does to leverage and to accuracy, and what becomes of a plan under it.
 

@@ -18,6 +18,7 @@ from oar.online.problem import GOAL_FOR
 from oar.online.training.binding import bind, shares_units
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
+from oar.typing import SolverLike
 from oar.worlds.collective import CollectiveView, room_of, within
 from oar.worlds.policies.foresight import problem_ahead, register_of
 from oar.worlds.protocol import Array, Deed
@@ -39,7 +40,7 @@ class Replan:
 
     horizon: int = 1
     goal_for: str = "last"
-    solver: Any = None
+    solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -75,7 +76,7 @@ class PlanOnce:
     """
 
     goal_for: str = "last"
-    solver: Any = None
+    solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
