@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from oar.errors import DataError, OARError
+from oar.errors import DataError
 
 Kind = TypeVar("Kind")
 FLAGS = bool | np.bool_
@@ -55,7 +55,7 @@ def is_listing(value: Any) -> bool:
     return np.iterable(value) and not isinstance(value, str | bytes | Mapping)
 
 
-def check_whole(argument: str, value: Any, least: int, error: type[OARError] = DataError) -> int:
+def check_whole(argument: str, value: Any, least: int = 1) -> int:
     """Return an integer; raise unless it is one, and at least `least`.
 
     >>> check_whole("draws", 2.5, 4)
@@ -63,7 +63,7 @@ def check_whole(argument: str, value: Any, least: int, error: type[OARError] = D
     oar.errors.DataError: draws: must be a whole number of at least 4, got 2.5.
     """
     if not is_whole(value) or value < least:
-        raise error(f"{argument}: must be a whole number of at least {least}, got {value!r}.")
+        raise DataError(f"{argument}: must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 

@@ -1,5 +1,17 @@
-"""What can go wrong, and how a result stands.
+"""Exceptions, one type for one mistake, and `Status`, which says how a result stands.
 
+    DataError        a value that is wrong by itself: of another type or shape, out of range, not finite, missing; or a
+                     column, class or person that the data do not have
+    OptionError      a choice that is not there or does not go: a name that is not one of the known, an option that does
+                     nothing or contradicts another, a question that does not apply to this problem, limits that
+                     cannot be read, a package that is not installed
+    NumericsError    a computation that cannot be trusted
+    EstimatorError   a model of somebody else's that failed
+    StorageError     a file that is missing, damaged, of another version, or cannot be written
+    EngineError      workers that were lost
+
+So the mistake decides, not the argument: `seed=-1` and `budget=-1` are both a `DataError`, `solver="exakt"` and a
+signal for a model that has none are both an `OptionError`. All are an `OARError`, and the first two a `ValueError`.
 Every message follows one grammar: the argument's name, what it must be, what was got, what to do.
 """
 
@@ -31,11 +43,11 @@ class OARError(Exception):
 
 
 class DataError(OARError, ValueError):
-    """An argument that cannot be what it claims to be (shape, range, missing value, unknown label)."""
+    """A value that is wrong by itself (type, shape, range, missing), or a name that the data do not have."""
 
 
 class OptionError(OARError, ValueError):
-    """An option that is not known, or that does not go with another one."""
+    """A choice that is not known, does nothing, contradicts another one, or does not apply to this problem."""
 
 
 class NumericsError(OARError, ArithmeticError):

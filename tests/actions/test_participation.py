@@ -82,7 +82,7 @@ def test_a_group_that_cannot_be_is_refused_with_what_is_known(group, said):
 
 def test_people_without_names_have_no_groups():
     people = oar.Population([[0.0], [1.0]], [0, 1])
-    with pytest.raises(oar.errors.DataError, match="plain array"):
+    with pytest.raises(oar.errors.OptionError, match="plain array"):
         oar.Perturb(1.0, participants={"a": 1}).allowance(people)
 
 

@@ -66,7 +66,7 @@ def test_estimators_that_are_not_known():
 
     with pytest.raises(oar.errors.OptionError, match="got LogisticRegression; use oar.BlackBox"):
         as_model(LogisticRegression())
-    with pytest.raises(oar.errors.OptionError, match="got the class Ridge; call it"):
+    with pytest.raises(oar.errors.DataError, match="got the class Ridge; call it"):
         as_model(Ridge)
 
 

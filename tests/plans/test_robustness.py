@@ -203,7 +203,7 @@ def test_a_class_that_nobody_is_left_in_is_no_success():
     ],
 )
 def test_what_cannot_be_is_refused(settings, words):
-    with pytest.raises(oar.errors.OptionError, match=words):
+    with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=words):
         planned(oar.NearestCentroid()).plan.robustness(**settings)
 
 

@@ -170,9 +170,9 @@ def test_the_picture_shows_every_plan_and_leaves_matplotlib_alone():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(oar.errors.OptionError, match="n: must be a whole number"):
+    with pytest.raises(oar.errors.DataError, match="n: must be a whole number"):
         oar.questions.alternatives(plain(), n=0)
-    with pytest.raises(oar.errors.OptionError, match="seed: must be a whole number"):
+    with pytest.raises(oar.errors.DataError, match="seed: must be a whole number"):
         oar.questions.alternatives(plain(), seed=0.5)
     with pytest.raises(oar.errors.DataError, match=r"problem: must be an oar\.Problem"):
         oar.questions.alternatives(oar.collective(plain()))

@@ -114,7 +114,7 @@ def test_tables_need_bounds_and_units():
         ({"incom": (0, 1)}, "Did you mean 'income'"),
         ({"job": (0, 1)}, "must be one of 'income', got 'job'"),
     ):
-        with pytest.raises(oar.errors.OptionError, match=f"^bounds: .*{words}"):
+        with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=f"^bounds: .*{words}"):
             oar.questions.private_card(result, 2.0, bounds=given)
 
 
@@ -144,14 +144,14 @@ def test_what_is_not_covered_is_refused():
         with pytest.raises(oar.errors.DataError, match="participants or budgets are single people's"):
             oar.questions.private_card(solved(features, labels, **action), 1.0, bounds=(-4, 5))
     for options, words in (({"epsilon": 0.0}, "epsilon"), ({"epsilon": 1.0, "delta": 1.0}, "delta")):
-        with pytest.raises(oar.errors.OptionError, match=words):
+        with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=words):
             oar.questions.private_card(solved(features, labels), **options, bounds=(-4, 5))
     result = solved(features, labels)
     for epsilon in ("1", None, [1], np.nan, np.inf, -1, True):
-        with pytest.raises(oar.errors.OptionError, match="epsilon: must be a finite number above 0, got"):
+        with pytest.raises(oar.errors.DataError, match="epsilon: must be a finite number above 0, got"):
             oar.questions.private_card(result, epsilon, bounds=(-4, 5))
     for given in (None, 5, (1,), "ab", (0, "x"), ([0, 1], 2), {"a": (0, 1)}, (0, 1, 2)):
-        with pytest.raises(oar.errors.OptionError, match=r"bounds: must be \(lower, upper\), known without the data"):
+        with pytest.raises(oar.errors.DataError, match=r"bounds: must be \(lower, upper\), known without the data"):
             oar.questions.private_card(result, 1.0, bounds=given)
-    with pytest.raises(oar.errors.OptionError, match="lower below the upper"):
+    with pytest.raises(oar.errors.DataError, match="lower below the upper"):
         oar.questions.private_card(result, 1.0, bounds=(5, -4))

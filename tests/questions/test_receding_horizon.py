@@ -154,13 +154,13 @@ def test_who_asks_as_a_member_is_judged_where_it_really_went():
 
 def test_bad_input_is_refused(each, shared):
     for settings in ({"adoption": 1.5}, {"adoption": True}, {"noise": -1.0}, {"noise": np.inf}):
-        with pytest.raises(oar.errors.OptionError, match=next(iter(settings))):
+        with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=next(iter(settings))):
             oar.online.Reality(**settings)
     with pytest.raises(oar.errors.DataError, match="stream"):
         oar.online.Reality(stream=3)
-    with pytest.raises(oar.errors.OptionError, match="OnlineProblem"):
+    with pytest.raises(oar.errors.DataError, match="OnlineProblem"):
         oar.follow(each.everyone, oar.online.Reality())
-    with pytest.raises(oar.errors.OptionError, match="replan"):
+    with pytest.raises(oar.errors.DataError, match="replan"):
         oar.follow(each, oar.online.Reality(), replan="yes")
     with pytest.raises(oar.errors.DataError, match="reality"):
         oar.follow(each, 0.5)

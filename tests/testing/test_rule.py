@@ -138,7 +138,7 @@ def test_a_missing_class_may_also_be_refused_in_words():
 
 
 def test_what_cannot_be_checked_is_refused():
-    with pytest.raises(oar.errors.OptionError, match="got the class DecayingSteps; call it"):
+    with pytest.raises(oar.errors.DataError, match="got the class DecayingSteps; call it"):
         check_rule(DecayingSteps)
     with pytest.raises(oar.errors.OptionError, match="reads 5 batches; check the same rule with fewer, at most 4"):
         check_rule(online.Window(5))

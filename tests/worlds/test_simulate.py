@@ -467,9 +467,9 @@ def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("wrong", [{"share": 2}, {"noise": 2}, {"growth": "much"}, {"stale": 0.5}, {"total": -1}])
 def test_settings_that_cannot_be_are_all_one_kind_of_error(wrong: Any) -> None:
-    with pytest.raises(oar.errors.OptionError, match=f"{next(iter(wrong))}: must be"):
+    with pytest.raises(oar.errors.DataError, match=f"{next(iter(wrong))}: must be"):
         us(**wrong)
-    with pytest.raises(oar.errors.OptionError, match="adoption: must be"):
+    with pytest.raises(oar.errors.DataError, match="adoption: must be"):
         oar.online.Reality(adoption=2)
 
 

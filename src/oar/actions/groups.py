@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.people.labels import plain
 from oar.people.tables.schema import Column
@@ -47,7 +47,7 @@ def group_mask(group: Mapping[Any, Any], people: Population) -> Mask:
 def _in_column(people: Population, name: Any, wanted: Any) -> Mask:
     known = people.schema.names if people.schema is not None else people.names
     if known is None:
-        raise DataError(
+        raise OptionError(
             "participants: a group by columns needs people with column names, got a plain array; use a DataFrame, or "
             "give a boolean mask."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from oar.actions.quota import brief
 from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
 from oar.people.tables.arrays import check_index, is_series
+from oar.typing import Participants
 
 Mask = NDArray[np.bool_]
-Participants = None | float | NDArray[np.bool_] | Mapping[str, Any] | Callable[[Population], Any]
 
 
 @with_near_names
@@ -36,7 +36,7 @@ class Best:
     """
 
     number: int
-    among: Any = None
+    among: Participants = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""

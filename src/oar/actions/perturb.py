@@ -7,7 +7,7 @@ and the schema allow is chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from oar.actions.sets.norms import Norm
 from oar.errors import DataError, with_near_names
 from oar.people import Population
 from oar.people.tables.arrays import row_values
+from oar.typing import Budget, LimitsLike, NormLike, Participants
 
 LARGEST_BUDGET = 1e200  # past that, sums of moves overflow
 
@@ -45,9 +46,20 @@ class Perturb:
 
     budget: Any
     norm: Any = 2
-    participants: Any = None
+    participants: Participants = None
     seed: int | None = None
     limits: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            budget: Budget,
+            norm: NormLike = 2,
+            participants: Participants = None,
+            seed: int | None = None,
+            limits: LimitsLike = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""

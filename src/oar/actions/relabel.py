@@ -18,6 +18,7 @@ from oar.actions.participation import check_participants, participation_mask
 from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
 from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
+from oar.typing import Label, Participants
 
 LARGEST_SOFT = 1e100  # past that, squares of targets overflow
 
@@ -44,8 +45,8 @@ class Relabel:
     most: int | None = None
     share: float | None = None
     soft: float | None = None
-    to: Sequence[Any] | None = None
-    participants: Any = None
+    to: Sequence[Label] | None = None
+    participants: Participants = None
     seed: int | None = None
 
     def __post_init__(self) -> None:

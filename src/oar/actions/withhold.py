@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from oar.actions.participation import check_participants, participation_mask
 from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
 from oar.errors import with_near_names
 from oar.people import Population
+from oar.typing import Participants
 
 
 @with_near_names
@@ -34,7 +34,7 @@ class Withhold:
 
     most: int | None = None
     share: float | None = None
-    participants: Any = None
+    participants: Participants = None
     seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError, with_near_names
 from oar.people import Population
+from oar.typing import DefenceLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -111,7 +112,7 @@ class Together(Defence):
         return all([part.retrains(number, rng) for part in self.parts])
 
 
-def as_defence(given: Any) -> Defence:
+def as_defence(given: DefenceLike | None) -> Defence:
     """Read a defence, a list of them, or None for no defence."""
     parts = _parts(given)
     return parts[0] if len(parts) == 1 else Together(*parts)

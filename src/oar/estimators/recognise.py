@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.estimators.cores.centroid import CentroidTwin, centroid_core, centroid_twin
 from oar.estimators.cores.gaussian import GaussianCore
 from oar.estimators.cores.linear import LogisticCore, MachineCore, RidgeClassifierCore, RidgeCore
@@ -25,9 +25,7 @@ def is_estimator(model: Any) -> bool:
 def recognised(estimator: Any) -> Twin | CentroidTwin:
     """Return the twin of an estimator, fitted or not; raise where it has none."""
     if isinstance(estimator, type):
-        raise OptionError(
-            f"model: must be an estimator, got the class {estimator.__name__}; call it with its settings."
-        )
+        raise DataError(f"model: must be an estimator, got the class {estimator.__name__}; call it with its settings.")
     fresh = unfitted(estimator)
     if _is_known(estimator, "NearestCentroid"):
         return centroid_twin(fresh)

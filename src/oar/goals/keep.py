@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
 from oar.people.groups import grouped
+from oar.typing import Groups, PeopleLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -45,6 +46,17 @@ class Keep:
     groups: Any = None
     held_out: Any = None
     lost: float | None = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            changed: float | None = None,
+            worse: float | None = None,
+            groups: Groups | None = None,
+            held_out: PeopleLike | None = None,
+            lost: float | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be, and settings that would do nothing."""

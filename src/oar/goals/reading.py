@@ -104,7 +104,7 @@ def read_wishes(people: Population, model: Any, query: Any, asked: QueryPoints) 
             raise OptionError(f"probability: {model.name} predicts values, which have none; use within or oar.Between.")
         return tuple(_value(people, model, goal, query.within) for goal in goals)
     if query.within is not None:
-        raise DataError(f"Query within: is for models that predict values; {model.name} predicts classes.")
+        raise OptionError(f"Query within: is for models that predict values; {model.name} predicts classes.")
     if query.probability is not None and isinstance(unscaled(model), LinearSVM):
         raise OptionError(f"probability: {model.name} has margins and no probabilities; leave it out.")
     return tuple(_classes(people, model, goal, query.probability) for goal in goals)
@@ -131,7 +131,7 @@ def _codes(people: Population, goal: Any) -> tuple[int, ...]:
                 raise DataError(f"goal: must name at least one class, got an empty set; known are {people.classes}.")
             return tuple(sorted({people.coding.position(label, "goal") for label in goal}))
         case Between():
-            raise DataError(f"goal: a range is for models that predict values, got {goal!r} for classes.")
+            raise OptionError(f"goal: a range is for models that predict values, got {goal!r} for classes.")
     return (people.coding.position(goal, "goal"),)
 
 

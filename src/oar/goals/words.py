@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
 
 from oar.errors import DataError, with_near_names
 
@@ -45,6 +48,10 @@ class Between:
     low: Any = None
     high: Any = None
 
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(self, low: float | ArrayLike | None = None, high: float | ArrayLike | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         """Refuse a range without ends."""
         if self.low is None and self.high is None:
@@ -78,3 +85,7 @@ class Members:
 
     who: Any
     stay: bool = False
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(self, who: ArrayLike | Mapping[str, object], stay: bool = False) -> None: ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.online.problem import OnlineProblem
 from oar.online.rules.refits import Array
 from oar.online.rules.requirements import class_totals, read_in
@@ -32,7 +32,7 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
         )
     last = problem.rounds - 1 if number is None else number
     if not 0 <= last < problem.rounds:
-        raise OptionError(f"number: must be a round, from 0 to {problem.rounds - 1}, got {number!r}.")
+        raise DataError(f"number: must be a round, from 0 to {problem.rounds - 1}, got {number!r}.")
     stream, reads, started = problem.stream, problem.rule.reads, problem.started
     people, batches = stream.people, class_totals(stream)
     totals = [read_in(batches, reads, now) for now in range(last + 1)]

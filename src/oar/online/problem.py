@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Scaled
@@ -17,6 +17,7 @@ from oar.online.rules.requirements import check_every_class, check_retrained, ch
 from oar.online.stream import HISTORY, Stream
 from oar.online.training.binding import bind, flat_form, shares_units
 from oar.problem import Problem, Query
+from oar.typing import ActionLike, ModelLike
 
 GOAL_FOR = ("last", "every")
 
@@ -50,6 +51,20 @@ class OnlineProblem:
     shared: Any = False
     start: Any = None
 
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            stream: Stream,
+            model: ModelLike,
+            rule: Rule,
+            query: Query,
+            action: ActionLike,
+            goal_for: str = "last",
+            shared: bool | ArrayLike = False,
+            start: ArrayLike | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
         if not isinstance(self.stream, Stream):
@@ -58,7 +73,7 @@ class OnlineProblem:
                 "with oar.online.Stream.of_batches([…])."
             )
         if isinstance(self.rule, type):
-            raise OptionError(f"rule: must be a rule, got the class {self.rule.__name__}; call it with its settings.")
+            raise DataError(f"rule: must be a rule, got the class {self.rule.__name__}; call it with its settings.")
         for part in ("name", "reads", "update", "pull_back"):
             if not hasattr(self.rule, part):
                 raise OptionError(
@@ -202,7 +217,7 @@ def _as_shared(shared: Any, size: int) -> Any:
         given = np.array(np.nan)
     if given.shape not in ((), (size,)) or not (np.isfinite(given) & (given >= 0)).all():
         shown = repr(shared) if given.ndim == 0 else f"shape {given.shape}"
-        raise OptionError(
+        raise DataError(
             "shared: must be True or False, or how far each may move in all rounds together: a number ≥ 0, or one for "
             f"each of the stream's {size} rows, got {shown}."
         )

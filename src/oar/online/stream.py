@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, with_near_names
 from oar.online.batches import as_batch, joined
 from oar.people import Population
+from oar.typing import PeopleLike
 
 HISTORY = -1
 
@@ -61,7 +62,9 @@ class Stream:
             raise DataError(f"when: somebody must arrive in every round, got nobody in round {empty[0]}.")
 
     @classmethod
-    def of_batches(cls, batches: Iterable[Any], history: Any = None, who: Any = None) -> Stream:
+    def of_batches(
+        cls, batches: Iterable[Any], history: PeopleLike | None = None, who: bool | ArrayLike | None = None
+    ) -> Stream:
         """Return the stream of batches: populations, or pairs (features, labels).
 
         Args:

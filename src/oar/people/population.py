@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, with_near_names
 from oar.people.class_sums import Sums, added, of_rows
@@ -30,6 +30,7 @@ from oar.people.tables.files import read_table
 from oar.people.tables.from_frame import read_frame, with_column
 from oar.people.tables.other_libraries import in_memory
 from oar.people.tables.schema import Schema
+from oar.typing import Client, Features, FilePath, Frame, Label, Labels, Row, Weights
 
 if TYPE_CHECKING:
     from oar.people.parts.population import StreamedPopulation
@@ -75,7 +76,7 @@ class Population:
         """Return something that changes when people in files do; None for people in memory."""
         return None
 
-    def __init__(self, features: Any, labels: Any, weights: Any = None) -> None:
+    def __init__(self, features: Features, labels: Labels, weights: Weights | None = None) -> None:
         """Check everything once; a mistake raises here and changes nothing."""
         self._table = as_table(features)
         labels = in_memory(labels, "labels")
@@ -113,11 +114,11 @@ class Population:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
-        target: Any,
+        frame: Frame,
+        target: str | Labels,
         *,
         schema: Schema | str | Path | None = None,
-        weights: Any = None,
+        weights: str | Weights | None = None,
         missing: str = "refuse",
     ) -> Population:
         """Return the people of a table: numbers, booleans, ordinals and categories, and a column of labels.
@@ -134,17 +135,17 @@ class Population:
             missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes,
                 which plans leave as they are (`people.imputed`).
         """
-        frame, target = with_column(in_memory(frame, "frame"), target, "target")
-        frame, weights = with_column(frame, weights, "weights")
-        framed = read_frame(frame, target, schema, weights, missing)
+        table, column = with_column(in_memory(frame, "frame"), target, "target")
+        table, weighed = with_column(table, weights, "weights")
+        framed = read_frame(table, column, schema, weighed, missing)
         people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding, people._target, people._imputed = framed.encoding, target, framed.imputed
+        people._encoding, people._target, people._imputed = framed.encoding, column, framed.imputed
         return people
 
     @classmethod
     def read(
         cls,
-        path: Any,
+        path: FilePath,
         target: str,
         *,
         schema: Schema | str | Path | None = None,
@@ -158,14 +159,14 @@ class Population:
     @classmethod
     def from_parquet(
         cls,
-        path: Any,
+        path: FilePath,
         target: str,
         *,
-        features: Any = None,
+        features: Sequence[str] | None = None,
         weights: str | None = None,
-        classes: Any = None,
+        classes: Sequence[Label] | None = None,
         engine: str = "local",
-        client: Any = None,
+        client: Client | None = None,
     ) -> StreamedPopulation:
         """Return people who stay in Parquet files, and are read in parts: as many as the disk holds.
 
@@ -193,7 +194,13 @@ class Population:
 
     @classmethod
     def from_memmap(
-        cls, features: Any, labels: Any, weights: Any = None, *, names: Any = None, classes: Any = None
+        cls,
+        features: FilePath | ArrayLike,
+        labels: FilePath | ArrayLike,
+        weights: FilePath | ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        classes: Sequence[Label] | None = None,
     ) -> StreamedPopulation:
         """Return people who stay in arrays on disk, and are read in parts.
 
@@ -211,7 +218,13 @@ class Population:
 
     @classmethod
     def from_dask(
-        cls, features: Any, labels: Any, weights: Any = None, *, client: Any = None, classes: Any = None
+        cls,
+        features: Any,
+        labels: Any,
+        weights: Any = None,
+        *,
+        client: Client | None = None,
+        classes: Sequence[Label] | None = None,
     ) -> StreamedPopulation:
         """Return people who are in a Dask cluster's hands: read, and worked on, partition by partition.
 
@@ -325,7 +338,9 @@ class Population:
         return other
 
     @classmethod
-    def of_codes(cls, features: Any, codes: NDArray[Any], classes: tuple[Any, ...], weights: Any = None) -> Population:
+    def of_codes(
+        cls, features: Features, codes: NDArray[Any], classes: tuple[Any, ...], weights: Weights | None = None
+    ) -> Population:
         """Return people whose labels are given as positions in `classes`, of which some may have nobody.
 
         `people.classes` are sorted where they can be sorted, as everywhere: their codes may be others.
@@ -452,7 +467,7 @@ class Population:
         """The name of the table's column of labels; None where features were numbers all along."""
         return self._target
 
-    def vector(self, row: Any, argument: str) -> NDArray[np.float64]:
+    def vector(self, row: Row, argument: str) -> NDArray[np.float64]:
         """Return one person's features (d,): a row of the table, or numbers in the order of the features."""
         if self._encoding is not None and not isinstance(row, np.ndarray | list | tuple):
             return self._encoding.encode_row(row, argument)

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import spreads_of
-from oar.errors import OptionError
-from oar.models.settings import check_not_negative, check_seed, check_whole
+from oar.checks import check_whole
+from oar.errors import DataError, OptionError
+from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
@@ -176,7 +177,7 @@ def _check(defection: Any, noise: Any, stale: Any, draws: Any, seed: Any) -> Non
     for argument, value in (("defection", defection), ("noise", noise), ("stale", stale)):
         check_not_negative(argument, value)
         if argument != "noise" and value > 1:
-            raise OptionError(f"{argument}: must be a probability between 0 and 1, got {value!r}.")
+            raise DataError(f"{argument}: must be a probability between 0 and 1, got {value!r}.")
     if not (defection or noise or stale):
         raise OptionError("defection, noise, stale: at least one must be above 0, got none; say what may go wrong.")
     check_whole("draws", draws)

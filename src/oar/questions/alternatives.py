@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import check_kind, check_whole
-from oar.errors import OARError, OptionError, with_near_names
+from oar.errors import OARError, with_near_names
 from oar.models.settings import check_seed
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -34,6 +34,7 @@ from oar.progress import Progress
 from oar.questions.alternative_problems import Idea, ideas
 from oar.questions.effects.collateral import Collateral, collateral
 from oar.recourse import collective
+from oar.typing import SolverLike
 
 DIFFERENT = 0.5
 SHOWN = 3  # columns that are named
@@ -175,7 +176,7 @@ class Alternatives(ShownAsText):
 
 @with_near_names
 def alternatives(
-    problem: Problem, n: int = 3, *, seed: int = 0, solver: Any = "auto", progress: Progress = None
+    problem: Problem, n: int = 3, *, seed: int = 0, solver: SolverLike = "auto", progress: Progress = None
 ) -> Alternatives:
     """Return up to n plans for the same end that really differ in which columns or who moves, with their prices.
 
@@ -189,7 +190,7 @@ def alternatives(
         solver: as in `oar.collective`.
         progress: as in `oar.collective`.
     """
-    check_whole("n", n, 1, OptionError)
+    check_whole("n", n, 1)
     check_seed(seed)
     check_kind("problem", problem, Problem, "an oar.Problem(…)")
     problem.only_moves("oar.questions.alternatives")

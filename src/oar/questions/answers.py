@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from oar.errors import Status
+from oar.errors import OptionError, Status
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 
@@ -78,7 +78,7 @@ class CoalitionAnswer(ShownAsText):
     def __int__(self) -> int:
         """The size; raises if there is none."""
         if self.size is None:
-            raise ValueError(f"no coalition suffices: {self.explanation}")
+            raise OptionError(f"no coalition suffices: {self.explanation}")
         return self.size
 
 
@@ -122,5 +122,5 @@ class ShareAnswer(ShownAsText):
     def __float__(self) -> float:
         """The share; raises if there is none."""
         if self.share is None:
-            raise ValueError(f"there is no break-even: {self.explanation}")
+            raise OptionError(f"there is no break-even: {self.explanation}")
         return self.share

@@ -35,6 +35,7 @@ from oar.referee.individual.advice import (
 from oar.referee.individual.duels import Moves, duels
 from oar.solvers.cheapest.asking import Accepts, AdviceSolver, PersonQuery, ProposedChange
 from oar.solvers.cheapest.space import COSTS, Space
+from oar.typing import LimitsLike, ModelLike
 
 Array = NDArray[np.float64]
 MOST_TRIALS = 6  # with margins ten times as wide each time
@@ -72,7 +73,7 @@ class Cheapest:
             None for everything that the columns are. Own limits in them are of members, and not looked at here.
     """
 
-    def __init__(self, people: Population, model: Any, limits: Any = None) -> None:
+    def __init__(self, people: Population, model: ModelLike, limits: LimitsLike = None) -> None:
         """Check what can be checked without a query."""
         check_kind("people", people, Population, "an oar.Population(…)")
         if people.encoding is None:
@@ -246,7 +247,7 @@ class Cheapest:
     def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:
         own = own or {}
         if not isinstance(own, Mapping):
-            raise OptionError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
+            raise DataError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
         names = self.people.schema.names  # type: ignore[union-attr]
         found = {choose("own", name, names): Limit.of(limit, f"own.{name}") for name, limit in own.items()}
         for name, limit in found.items():
@@ -258,9 +259,9 @@ class Cheapest:
 @with_near_names
 def cheapest(
     people: Population,
-    model: Any,
+    model: ModelLike,
     query: Query | Sequence[Query],
-    limits: Any = None,
+    limits: LimitsLike | None = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:

@@ -36,6 +36,7 @@ from oar.plans.cards.rare_levels import rare_levels
 from oar.problem import Problem
 from oar.recourse import collective
 from oar.referee import audit
+from oar.typing import BoundsLike
 
 Array = NDArray[np.float64]
 SENSITIVITY = sqrt(8.0)
@@ -81,7 +82,7 @@ class PrivateCard:
 
 @with_near_names
 def private_card(
-    result: Result, epsilon: float, delta: float = 1e-6, bounds: Any = None, seed: int | None = None
+    result: Result, epsilon: float, delta: float = 1e-6, bounds: BoundsLike = None, seed: int | None = None
 ) -> PrivateCard:
     """Return a differentially private card for the problem of a result, audited.
 
@@ -100,7 +101,7 @@ def private_card(
     """
     for name, value, most, words in (("epsilon", epsilon, np.inf, ""), ("delta", delta, 1, " and below 1")):
         if not (is_number(value) and 0 < value < most):
-            raise OptionError(f"{name}: must be a finite number above 0{words}, got {shown(value)}.")
+            raise DataError(f"{name}: must be a finite number above 0{words}, got {shown(value)}.")
     problem = result.problem
     _refuse(problem)
     low, high = _bounds(problem, bounds)
@@ -177,7 +178,7 @@ def _bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     if not fine.all():
         at = int(np.argmin(fine))
         name = (people.names or range(people.dimensions))[at]
-        raise OptionError(
+        raise DataError(
             f"bounds: must be finite, the lower below the upper, got {low[at]:g} and {high[at]:g} for {name!r}."
         )
     return low, high
@@ -197,7 +198,7 @@ def _plain_bounds(people: Population, given: Any) -> tuple[Array, Array]:
             raise TypeError
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (people.dimensions,)) for end in given)
     except (TypeError, ValueError):
-        raise OptionError(
+        raise DataError(
             "bounds: must be (lower, upper), known without the data, each a number or one of each of "
             f"{counted(people.dimensions, 'feature', 'features')}, got {shown(given)}."
         ) from None
@@ -207,7 +208,7 @@ def _plain_bounds(people: Population, given: Any) -> tuple[Array, Array]:
 def _pair(given: Any, name: str) -> tuple[float, float]:
     ends = tuple(given) if is_listing(given) else ()
     if len(ends) != 2 or not all(map(is_number, ends)):
-        raise OptionError(
+        raise DataError(
             f"bounds: must be two numbers (lower, upper) of {name!r}, known without the data, got {shown(given)}."
         )
     return float(ends[0]), float(ends[1])
@@ -218,7 +219,7 @@ def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     assert people.encoding is not None
     numbers = [column.name for column in people.encoding.schema if column.kind in NUMBERS]
     if not isinstance(given, Mapping):
-        raise OptionError(
+        raise DataError(
             f"bounds: must be a mapping of a table's columns, such as {{'income': (0, 9000)}}, got {shown(given)}; "
             "leave it out where all limits have bounds."
         )

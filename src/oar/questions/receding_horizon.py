@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.sets.norms import Norm
 from oar.checks import is_flag, is_number
-from oar.errors import DataError, OptionError, with_near_names
+from oar.errors import DataError, with_near_names
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
@@ -28,6 +28,7 @@ from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
 from oar.referee import audit
 from oar.solvers.feasible.shared_budgets import SharedBudgets
+from oar.typing import SolverLike
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -99,7 +100,7 @@ class Reality:
             value = getattr(self, name)
             if not is_number(value) or not 0 <= value <= most or not np.isfinite(value):
                 limits = "from 0 to 1" if name == "adoption" else "finite and ≥ 0"
-                raise OptionError(f"{name}: must be a number {limits}, got {value!r}.")
+                raise DataError(f"{name}: must be a number {limits}, got {value!r}.")
         if self.stream is not None and not isinstance(self.stream, Stream):
             raise DataError(f"stream: must be an oar.online.Stream or None, got type {type(self.stream).__name__}.")
 
@@ -205,7 +206,7 @@ def follow(
     reality: RealityFunction | Callable[[Round], Any],
     *,
     replan: bool = True,
-    solver: Any = "auto",
+    solver: SolverLike = "auto",
     plan: OnlinePlan | None = None,
 ) -> Followed:
     """Follow a plan round by round against what really happens, and return what came of it, audited.
@@ -219,9 +220,9 @@ def follow(
         plan: the first plan, where it is there already; it must be for this very problem.
     """
     if not isinstance(problem, OnlineProblem):
-        raise OptionError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
+        raise DataError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
     if not is_flag(replan):
-        raise OptionError(f"replan: must be True or False, got {replan!r}.")
+        raise DataError(f"replan: must be True or False, got {replan!r}.")
     if not callable(reality):
         raise DataError(f"reality: must be an oar.online.Reality or a function of a round, got {reality!r}.")
     if plan is not None and plan.problem is not problem:

@@ -29,6 +29,7 @@ from oar.recourse import audited
 from oar.solvers import propose_collective
 from oar.solvers.black_box.settings import Surrogate
 from oar.solvers.black_box.surrogate.public_people import public_people
+from oar.typing import PeopleLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,9 +124,9 @@ class Transfer(ShownAsText):
 @with_near_names
 def transfer(
     problem: Problem,
-    families: Any = None,
+    families: Sequence[str] | None = None,
     numbers: int | Sequence[int] = (1, 2, 4),
-    public: Any = (0.1, 0.3, 1.0),
+    public: float | PeopleLike | Sequence[float] | Mapping[str, PeopleLike] = (0.1, 0.3, 1.0),
     seeds: int | Sequence[int] = (0,),
     progress: Progress = None,
 ) -> Transfer:

@@ -5,8 +5,11 @@ refits the model on the moved data and looks at the query. It imports nothing of
 against its own mover's limit, and says of each refit how independent it was of the solvers (`Audit.independence`).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, overload
+
+from numpy.typing import ArrayLike
 
 from oar.errors import OptionError, with_near_names
 from oar.estimators.black_box.box import BlackBox
@@ -21,6 +24,7 @@ from oar.referee.parts.audit import audit_streamed
 from oar.referee.proofs import prove, prove_online
 from oar.referee.rounds.audit import audit_online
 from oar.referee.trained import audit_retrained
+from oar.typing import Features, FilePath, Label, Labels
 
 __all__ = ["audit", "judged", "judged_online"]
 
@@ -36,24 +40,24 @@ def audit(plan: OnlinePlan) -> OnlineAudit: ...
 @overload
 def audit(
     plan: Problem,
-    moves: Any = None,
+    moves: Features | FilePath | None = None,
     *,
-    after: Any = None,
-    labels: Any = None,
-    leavers: Any = None,
-    query_move: Any = None,
+    after: Features | None = None,
+    labels: Labels | Mapping[Label, Label] | None = None,
+    leavers: ArrayLike | None = None,
+    query_move: ArrayLike | None = None,
 ) -> Audit: ...
 
 
 @with_near_names
 def audit(
     plan: Any,
-    moves: Any = None,
+    moves: Features | FilePath | None = None,
     *,
-    after: Any = None,
-    labels: Any = None,
-    leavers: Any = None,
-    query_move: Any = None,
+    after: Features | None = None,
+    labels: Labels | Mapping[Label, Label] | None = None,
+    leavers: ArrayLike | None = None,
+    query_move: ArrayLike | None = None,
 ) -> Audit | OnlineAudit:
     """Refit before and after a plan's moves, or somebody else's, and report what the query gets; over time, each round.
 

@@ -14,6 +14,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.studies.cells import AXES
 from oar.studies.rows import COUNTS, FLAGS, JSON
 from oar.studies.store.database import Store
+from oar.typing import FilePath
 
 if TYPE_CHECKING:
     import pandas
@@ -41,7 +42,7 @@ class Study(ShownAsText):
     path: Path
 
     @classmethod
-    def open(cls, store: Any) -> Study:
+    def open(cls, store: FilePath) -> Study:
         """Return a study that is kept in a file, without its problem; raise for a file that holds none."""
         with Store(store):
             return cls(Path(store).absolute())

@@ -19,6 +19,7 @@ from oar.studies.progress import told
 from oar.studies.result import Study
 from oar.studies.store.database import Store
 from oar.studies.work import Work
+from oar.typing import Client, FilePath, ModelLike, SolverLike
 
 
 @with_near_names
@@ -28,13 +29,13 @@ def study(
     budgets: Sequence[float] | None = None,
     participation: Sequence[float] | None = None,
     queries: Sequence[Query] | Mapping[str, Query] | None = None,
-    models: Sequence[Any] | Mapping[str, Any] | None = None,
+    models: Sequence[ModelLike] | Mapping[str, ModelLike] | None = None,
     seeds: Sequence[int] | None = None,
-    cells: Sequence[Mapping[str, Any]] | None = None,
-    store: Any = "study.db",
-    solver: Any = "auto",
+    cells: Sequence[Mapping[str, object]] | None = None,
+    store: FilePath = "study.db",
+    solver: SolverLike = "auto",
     workers: int | None = None,
-    client: Any = None,
+    client: Client | None = None,
     progress: bool | None = None,
 ) -> Study:
     """Answer a problem for every combination of budgets, shares, queries, models and seeds, and keep it in a file.

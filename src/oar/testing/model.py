@@ -16,18 +16,19 @@ from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Case, Fault
 from oar.testing.report import Check, ConformanceError, Report
+from oar.typing import Features, Goal, Labels, Row, Weights
 
 PEOPLE = 40
 
 
 def check_model(
     model: Differentiable,
-    features: Any = None,
-    targets: Any = None,
-    weights: Any = None,
+    features: Features | None = None,
+    targets: Labels | None = None,
+    weights: Weights | None = None,
     *,
-    query: Any = None,
-    goal: Any = None,
+    query: Row | None = None,
+    goal: Goal | None = None,
     dimensions: int = 3,
     outputs: int = 3,
     training: Callable[..., Training] | None = None,

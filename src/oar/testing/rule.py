@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OARError, OptionError
+from oar.errors import DataError, OARError, OptionError
 from oar.models import SoftmaxRegression
 from oar.online import Rule, Stream
 from oar.people import Population
@@ -16,11 +16,14 @@ from oar.testing.checks import Fault
 from oar.testing.report import Check, ConformanceError, Report
 from oar.testing.rule_case import ROUNDS, RuleCase
 from oar.testing.rule_checks import CHECKS
+from oar.typing import ModelLike
 
 PEOPLE = 9  # in a batch; three classes have three each
 
 
-def check_rule(rule: Rule, model: Any = None, *, dimensions: int = 2, seed: int = 0, raises: bool = True) -> Report:
+def check_rule(
+    rule: Rule, model: ModelLike | None = None, *, dimensions: int = 2, seed: int = 0, raises: bool = True
+) -> Report:
     """Check an update rule against finite differences through three rounds, and say what it lacks.
 
     Args:
@@ -41,7 +44,7 @@ def check_rule(rule: Rule, model: Any = None, *, dimensions: int = 2, seed: int 
     True
     """
     if isinstance(rule, type):
-        raise OptionError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
+        raise DataError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
     model = SoftmaxRegression(0.1) if model is None else model
     case = _case(rule, model, dimensions, seed)
     done: dict[str, Check] = {}

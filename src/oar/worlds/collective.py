@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
+from oar.typing import ActionLike, Label
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.refusals import allowed, together
@@ -55,6 +56,22 @@ class Collective:
     who: Any = None
     total: float | None = None
 
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            name: str,
+            query: Query,
+            action: ActionLike,
+            share: float = 1.0,
+            growth: float = 0.0,
+            defection: float = 0.0,
+            noise: float = 0.0,
+            stale: int = 0,
+            who: Label | None = None,
+            total: float | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Refuse shares outside [0, 1], and actions that do not fit a world."""
         check_name(self.name, "Collective name")
@@ -63,12 +80,12 @@ class Collective:
         for part in ("share", "defection", "noise"):
             check_share(getattr(self, part), part)
         if not _is_number(self.growth):
-            raise OptionError(f"growth: must be a finite number, got {self.growth!r}.")
+            raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
         if isinstance(self.stale, bool) or not isinstance(self.stale, int) or self.stale < 0:
-            raise OptionError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
+            raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
         if self.total is not None:
             if not _is_number(self.total) or self.total < 0:
-                raise OptionError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
+                raise DataError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
             object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "action", as_action(self.action))
         _ = self.caps
@@ -228,7 +245,7 @@ def check_name(name: Any, argument: str) -> None:
 def check_share(value: Any, argument: str) -> None:
     """Raise unless this is a share."""
     if not _is_number(value) or not 0 <= value <= 1:
-        raise OptionError(f"{argument}: must be a share in [0, 1], got {value!r}.")
+        raise DataError(f"{argument}: must be a share in [0, 1], got {value!r}.")
 
 
 def _is_number(value: Any) -> bool:

@@ -214,8 +214,15 @@ class Actor(Protocol):
     "arrivals" and "labels", and how many "rounds" there are.
     """
 
-    name: str
-    caps: Caps
+    @property
+    def name(self) -> str:
+        """The name under which messages and records know it."""
+        ...
+
+    @property
+    def caps(self) -> Caps:
+        """How far its members may go."""
+        ...
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return positions of those in the crowd for whom it acts in this round.

@@ -10,6 +10,7 @@ import numpy as np
 from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
+from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
 from oar.worlds.deployed.predictions import WorldQuery, reading_model
 from oar.worlds.people.crowds import Register
@@ -26,7 +27,7 @@ from oar.worlds.world import World
 
 @with_near_names
 def simulate(
-    world: World, policy: Any = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
+    world: World, policy: PolicyLike = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
     """Return the rounds of a world, one at a time: no round runs before it is asked for.
 
@@ -51,9 +52,9 @@ def simulate(
     if not isinstance(world, World):
         raise DataError(f"world: must be an oar.worlds.World(…), got an object of type {type(world).__name__}.")
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise OptionError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
+        raise DataError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
     if not isinstance(critical_masses, bool):
-        raise OptionError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+        raise DataError(f"critical_masses: must be True or False, got {critical_masses!r}.")
     reads = getattr(getattr(world.operator, "rule", None), "reads", None)
     if reads is not None and reads > rounds + 1:
         raise OptionError(

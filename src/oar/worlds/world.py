@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oar.errors import DataError, OptionError, with_near_names
+from oar.typing import PeopleLike
 from oar.worlds.collective import Collective, check_name
 from oar.worlds.deployed.predictions import check_model
 from oar.worlds.people.decisions import depends_on_decisions
 from oar.worlds.people.labels import check_labels
+
+if TYPE_CHECKING:
+    from oar.problem import Query
+    from oar.worlds.protocol import Actor, Arrivals, Crowd
+    from oar.worlds.protocol import Operator as OperatorLike
 
 
 @with_near_names
@@ -43,6 +49,20 @@ class World:
     history: Any = None
     holdout: Any = None
     query: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            arrivals: Arrivals,
+            operator: OperatorLike,
+            collective: Collective | Sequence[Collective] | None = None,
+            others: Sequence[Actor] = (),
+            labels: str | None = None,
+            history: PeopleLike | None = None,
+            holdout: PeopleLike | Crowd | None = None,
+            query: Query | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse what is missing, and names that are there twice."""

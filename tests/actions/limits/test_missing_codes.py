@@ -162,7 +162,7 @@ def test_codes_can_be_set_and_lifted():
     assert Limits.observed(people, {"income": Limit(lower=0)}).columns["income"].missing is None
     assert str(Limit(lower=0, missing=[-5, -6])) == "at least 0; stays where it is -5 or -6"
     for wrong, words in ((5, "must be a list"), (["x"], "must be a finite number")):
-        with pytest.raises(oar.errors.OptionError, match=words):
+        with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=words):
             Limits({"income": Limit(missing=wrong)}).check(people.schema)
 
 

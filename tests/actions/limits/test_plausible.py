@@ -36,7 +36,7 @@ def problem(plausible, size=40, **columns):
     ],
 )
 def test_what_cannot_be_is_named(value, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         Limits(plausible=value)
 
 

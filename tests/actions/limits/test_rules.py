@@ -15,7 +15,7 @@ from oar.actions.limits.limit import Limits
 from oar.actions.limits.rules import Comparison, parse_rule
 from oar.actions.sets.cost_region import measure
 from oar.actions.sets.norms import Norm
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.solvers.discrete.integer_moves import Lattice
 
 RULES = (
@@ -58,14 +58,14 @@ def test_what_a_rule_says():
     ],
 )
 def test_what_cannot_be_is_named(rule, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         Limits(rules=[rule]).check(SCHEMA)
 
 
 def test_rules_are_a_list():
-    with pytest.raises(OptionError, match="must be a list of texts"):
+    with pytest.raises(DataError, match="must be a list of texts"):
         Limits(rules={"if owns": "age > 3"})
-    with pytest.raises(OptionError, match="must be a list of texts"):
+    with pytest.raises(DataError, match="must be a list of texts"):
         Limits(rules=3)
 
 

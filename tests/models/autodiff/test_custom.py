@@ -87,7 +87,7 @@ def test_models_are_themselves_only_and_say_what_they_are():
     ],
 )
 def test_bad_settings(changes, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         ridge(**changes)
 
 

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.models.autodiff.mlp import ACTIVATIONS, MLP
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.linear.losses import SoftmaxRegression
@@ -134,5 +134,5 @@ def test_what_it_claims_to_be():
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         MLP(**settings)

@@ -129,7 +129,7 @@ def test_what_it_claims_to_be():
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         PrototypeNetwork(**settings)
 
 

@@ -232,12 +232,12 @@ def test_the_units_of_values_do_not_matter(scale):
 @pytest.mark.parametrize("make", [SoftmaxRegression, Ridge, LinearSVM])
 @pytest.mark.parametrize("l2", ["a", True, None, -1.0, np.inf, np.nan])
 def test_a_regulariser_is_a_number_of_at_least_0(make, l2):
-    with pytest.raises(oar.errors.OptionError, match="l2: must be a number of at least 0, got"):
+    with pytest.raises(oar.errors.DataError, match="l2: must be a number of at least 0, got"):
         make(l2)
 
 
 def test_penalise_intercept_is_a_flag():
-    with pytest.raises(oar.errors.OptionError, match="penalise_intercept: must be True or False, got 'no'"):
+    with pytest.raises(oar.errors.DataError, match="penalise_intercept: must be True or False, got 'no'"):
         LinearSVM(0.1, penalise_intercept="no")
 
 

@@ -141,7 +141,7 @@ def test_many_chunks_are_one():
 
 
 def test_bad_models_and_labels():
-    with pytest.raises(oar.errors.OptionError, match="l2: must be a number of at least 0, got -1.0"):
+    with pytest.raises(oar.errors.DataError, match="l2: must be a number of at least 0, got -1.0"):
         SoftmaxRegression(-1.0)
     rng = np.random.default_rng(0)
     soft = oar.Population(rng.normal(size=(4, 2)), rng.random((4, 3)))
@@ -150,7 +150,7 @@ def test_bad_models_and_labels():
     words = oar.Population(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
     with pytest.raises(oar.errors.DataError, match="must be numbers to be regressed"):
         oar.Problem(words, Ridge(), oar.Query([0, 0], 1.0, within=0.1), oar.Perturb(1.0))
-    with pytest.raises(oar.errors.DataError, match="Query within: is for models that predict values"):
+    with pytest.raises(oar.errors.OptionError, match="Query within: is for models that predict values"):
         oar.Problem(words, SoftmaxRegression(), oar.Query([0, 0], "a", within=0.1), oar.Perturb(1.0))
     numbers = oar.Population(rng.normal(size=(4, 2)), [1.0, 2.0, 3.0, 4.0])
     with pytest.raises(oar.errors.DataError, match="Query within: must say how near is enough"):

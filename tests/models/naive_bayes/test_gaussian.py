@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from support.differentiation import assert_differentiates_training, goal_of, query_of, small_people
 
 import oar
-from oar.errors import DataError, OptionError
+from oar.errors import DataError
 from oar.models import Scaled
 from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
 
@@ -138,10 +138,10 @@ def test_short_floats_are_reckoned_with_in_float64(kind):
 
 
 def test_bad_inputs():
-    with pytest.raises(OptionError, match="var_smoothing: must be a number of at least 0, got -1"):
+    with pytest.raises(DataError, match="var_smoothing: must be a number of at least 0, got -1"):
         GaussianNaiveBayes(var_smoothing=-1)
     for smoothing in (-1, float("nan"), "x"):
-        with pytest.raises(OptionError, match="smoothing: must be a number of at least 0, got"):
+        with pytest.raises(DataError, match="smoothing: must be a number of at least 0, got"):
             GaussianNaiveBayes(smoothing=smoothing)
     with pytest.raises(DataError, match="each class with some weight, got a total of 0 for class 1"):
         fitted(targets=np.eye(3)[np.zeros(len(FEATURES), int)])

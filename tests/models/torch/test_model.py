@@ -361,7 +361,7 @@ def test_dropout_and_batch_norm_that_are_off_are_welcome():
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((DataError, OptionError), match=message):
         layer(**settings)
 
 

@@ -166,5 +166,5 @@ def test_what_cannot_be_scaled_is_refused():
         Scaled(fixed)
     with pytest.raises(oar.errors.OptionError, match="model: must be one of oar.models other than NearestCentroid"):
         Scaled(oar.NearestCentroid())
-    with pytest.raises(oar.errors.OptionError, match="frozen: must be True or False"):
+    with pytest.raises(oar.errors.DataError, match="frozen: must be True or False"):
         Scaled(Ridge(), frozen="no")

@@ -192,7 +192,7 @@ def test_weights_in_the_centroids_say_how_every_move_shifts_them(seed, rule):
 def test_weights_are_for_centroids_and_rounds_that_are():
     with pytest.raises(oar.errors.OptionError, match="exact weights are for nearest centroid"):
         online.centroid_weights(asked("full", "softmax"))
-    with pytest.raises(oar.errors.OptionError, match="number: must be a round, from 0 to 2, got 3"):
+    with pytest.raises(oar.errors.DataError, match="number: must be a round, from 0 to 2, got 3"):
         online.centroid_weights(asked("full", "centroid"), 3)
 
 
@@ -255,5 +255,5 @@ def test_steps_that_run_away_are_an_error_that_names_the_rate():
     ],
 )
 def test_settings_that_cannot_be_are_refused(make, words):
-    with pytest.raises(oar.errors.OptionError, match=words):
+    with pytest.raises(oar.errors.DataError, match=words):
         make()

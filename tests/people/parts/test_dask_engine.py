@@ -391,7 +391,7 @@ def test_workers_that_lack_something_are_told(client, tmp_path, monkeypatch):
 
 
 def test_what_is_no_client_is_refused(client, tmp_path):
-    with pytest.raises(oar.errors.OptionError, match="client: must be a dask.distributed.Client, got str"):
+    with pytest.raises(oar.errors.DataError, match="client: must be a dask.distributed.Client, got str"):
         DaskEngine("tcp://127.0.0.1:8786")
     features, labels, _ = blobs(100)
     with pytest.raises(oar.errors.OptionError, match="client: is for engine='dask'"):

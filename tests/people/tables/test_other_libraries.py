@@ -107,7 +107,7 @@ def test_tables_of_other_libraries_are_read_by_way_of_pandas():
         assert (people.features == known.features).all()
     numbers = pd.DataFrame(FEATURES, columns=["a", "b"])
     assert oar.Population(Polars(numbers), CODES).names == ("a", "b")
-    with pytest.raises(oar.errors.DataError, match=r"WithoutPyarrow is read by way of pandas, .*oar-recourse\[parq"):
+    with pytest.raises(oar.errors.OptionError, match=r"WithoutPyarrow is read by way of pandas, .*oar-recourse\[parq"):
         oar.Population.from_frame(WithoutPyarrow(whole), "approved")
 
 

@@ -168,11 +168,11 @@ def test_it_can_be_read():
 
 def test_what_cannot_be_is_refused():
     result = one_shot(problem(oar.NearestCentroid(), size=80))
-    with pytest.raises(oar.errors.DataError, match="at most 50 who act, got 80"):
+    with pytest.raises(oar.errors.OptionError, match="at most 50 who act, got 80"):
         oar.questions.credit(result, "shapley")
     with pytest.raises(oar.errors.OptionError, match="draws: is for method='shapley'"):
         oar.questions.credit(result, draws=10)
-    with pytest.raises(oar.errors.OptionError, match="draws: must be a whole number of at least 4"):
+    with pytest.raises(oar.errors.DataError, match="draws: must be a whole number of at least 4"):
         oar.questions.credit(result, "shapley", draws=2)
     with pytest.raises(oar.errors.OptionError, match="method"):
         oar.questions.credit(result, "shapely")

@@ -242,7 +242,7 @@ def test_bad_input():
         oar.questions.leverage(problem.people)
     with pytest.raises(oar.errors.OptionError, match="defence: must be one of"):
         oar.questions.leverage(problem, "trimmed")
-    with pytest.raises(oar.errors.OptionError, match="everyone: must be True"):
+    with pytest.raises(oar.errors.DataError, match="everyone: must be True"):
         oar.questions.leverage(problem, everyone="yes")
     for when in (
         defences.Delayed(3),

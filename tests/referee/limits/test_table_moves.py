@@ -155,14 +155,14 @@ def test_who_takes_no_part_may_not_move():
     ],
 )
 def test_limits_that_do_not_fit_the_table_are_refused(limits, said):
-    with pytest.raises(oar.errors.OptionError, match=said):
+    with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=said):
         problem(limits=limits)
 
 
 @pytest.mark.parametrize("setting", ["step", "cost", "unit"])
 @pytest.mark.parametrize("value", [-1, 0, np.nan, np.inf, "5", True])
 def test_what_is_no_positive_number_is_refused(setting, value):
-    with pytest.raises(oar.errors.OptionError, match=f"{setting}: must be a finite number > 0"):
+    with pytest.raises(oar.errors.DataError, match=f"{setting}: must be a finite number > 0"):
         oar.Limit(**{setting: value})
 
 

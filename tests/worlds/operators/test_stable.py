@@ -104,5 +104,5 @@ def test_centroids_by_both_methods():
     ],
 )
 def test_bad_settings(settings):
-    with pytest.raises(oar.errors.OptionError, match="method|rate|tolerance|most_steps|model"):
+    with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match="method|rate|tolerance|most_steps|model"):
         PerformativelyStable(**{"model": oar.NearestCentroid()} | settings)

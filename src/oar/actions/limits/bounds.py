@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oar.checks import is_number
-from oar.errors import OptionError, choose
+from oar.errors import DataError, OptionError, choose
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST
 from oar.people.tables.schema import Column, Schema
@@ -29,7 +29,7 @@ def bound_of(column: Column, value: Any, where: str) -> float | None:
             raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
         return float(column.levels.index(level))
     if not is_number(value) or not abs(value) <= LARGEST:
-        raise OptionError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
+        raise DataError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oar.actions.limits.bounds import bound_of, column_of
@@ -14,7 +14,7 @@ from oar.people.wording import shown
 
 
 def from_dice(
-    schema: Schema, features_to_vary: Any = "all", permitted_range: Mapping[str, Any] | None = None
+    schema: Schema, features_to_vary: str | Sequence[str] = "all", permitted_range: Mapping[str, Any] | None = None
 ) -> Limits:
     """Return limits in DiCE's words: which features may vary, and within which range or levels."""
     names = schema.names
@@ -48,12 +48,12 @@ def from_actionable_recourse(schema: Schema, actions: Mapping[str, Mapping[str, 
     for name, words in actions.items():
         column = column_of(schema, name, "actions")
         if not isinstance(words, Mapping):
-            raise OptionError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
+            raise DataError(f"actions.{name}: must be a mapping such as {{'actionable': False}}, got {shown(words)}.")
         for key in words:
             choose(f"actions.{name}", key, ("actionable", "step_direction", "lb", "ub", "step_size"))
         actionable, way = words.get("actionable", True), words.get("step_direction", 0)
         if not is_flag(actionable):
-            raise OptionError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
+            raise DataError(f"actions.{name} actionable: must be True or False, got {shown(actionable)}.")
         if not is_number(way) or way not in (-1, 0, 1):
             raise OptionError(f"actions.{name} step_direction: must be -1, 0 or 1, got {shown(way)}.")
         for key in ("lb", "ub"):

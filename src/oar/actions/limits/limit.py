@@ -22,10 +22,10 @@ standard deviation of a number (or what `unit` says), one flip of a boolean, one
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,13 @@ from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import counted, lined_up, nearest, shown
+from oar.typing import Label, LimitsLike, PlausibleLike
 
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
+
+if TYPE_CHECKING:
+    from oar.people import Population
 
 
 @with_near_names
@@ -74,16 +78,31 @@ class Limit:
     unit: float | None = None
     missing: Any = None
 
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            immutable: bool = False,
+            lower: float | str | None = None,
+            upper: float | str | None = None,
+            direction: str | None = None,
+            step: float | None = None,
+            levels: Sequence[Label] | None = None,
+            cost: float = 1.0,
+            unit: float | None = None,
+            missing: Any = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
         if not is_flag(self.immutable):
-            raise OptionError(f"immutable: must be True or False, got {self.immutable!r}.")
+            raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
         if self.direction is not None:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
-                raise OptionError(
+                raise DataError(
                     f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
                     f"{shown(value)}."
                 )
@@ -92,7 +111,7 @@ class Limit:
             if listed is None:
                 continue
             if isinstance(listed, str) or not isinstance(listed, Iterable):
-                raise OptionError(f"{name}: must be a list of {what}, got {listed!r}.")
+                raise DataError(f"{name}: must be a list of {what}, got {listed!r}.")
             object.__setattr__(self, name, tuple(plain(each) for each in listed))
         # NumPy's numbers become Python's, which are told as users write them.
         object.__setattr__(self, "lower", plain(self.lower))
@@ -136,7 +155,7 @@ class Limit:
                 for key in value:
                     choose(f"limits.{column}", key, known)
                 return Limit(**value)
-        raise OptionError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
+        raise DataError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
 
     def within(self, column: Column) -> Limit:
         """Check this limit against what the column is; return it with bounds as coordinates."""
@@ -151,7 +170,7 @@ class Limit:
         for value in self.missing or ():
             bound_of(column, value, f"{where} missing")
         if self.step is not None and column.kind == "integer" and self.step != int(self.step):
-            raise OptionError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
+            raise DataError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
         lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
         if lower is not None and upper is not None and lower > upper:
             raise OptionError(
@@ -194,26 +213,38 @@ class Limits:
     plausible: Any = None
     as_observed: tuple[str, ...] = ()
 
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            columns: Mapping[str, Limit] = ...,
+            links: str | Sequence[str] = (),
+            own: Mapping[Any, Mapping[str, Limit]] = ...,
+            rules: str | Sequence[str] = (),
+            plausible: PlausibleLike = None,
+            as_observed: tuple[str, ...] = (),
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
         if not isinstance(self.columns, Mapping):
-            raise OptionError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+            raise DataError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
         columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
             texts = getattr(self, name)
             texts = (texts,) if isinstance(texts, str) else texts
             if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-                raise OptionError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+                raise DataError(f"{name}: must be a list of texts {example}, got {texts!r}.")
             object.__setattr__(self, name, tuple(texts))
         _ = self.parsed, self.parsed_rules
         object.__setattr__(self, "plausible", Plausible.of(self.plausible))
         if not isinstance(self.own, Mapping):
-            raise OptionError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+            raise DataError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
         own = {}
         for person, limits in self.own.items():
             if not isinstance(limits, Mapping):
-                raise OptionError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+                raise DataError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
 
@@ -414,7 +445,7 @@ class Limits:
                     )
 
     @staticmethod
-    def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
+    def observed(people: Population, limits: LimitsLike | None = None, *, schema: Schema | None = None) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 
         Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import is_number
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.wording import shown
 
@@ -140,7 +140,7 @@ def _check_size(said: LinearExpression, text: str) -> None:
 def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return a text's syntax, and what the placeholders for backticked names stand for."""
     if not isinstance(text, str):
-        raise OptionError(f"links: must be text such as 'a <= b', got {shown(text)}.")
+        raise DataError(f"links: must be text such as 'a <= b', got {shown(text)}.")
     try:
         return syntax_of(text)
     except UNREADABLE as error:

@@ -86,7 +86,7 @@ def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -
     merged = _merged(found, own)
     try:
         merged.check(table)
-    except OptionError:
+    except (DataError, OptionError):
         # Links and rules are somebody's word, and a range that was observed gives way to them.
         named = {name for link in own.parsed for name in link.expression.names}
         named |= {name for rule in own.ruled(table) for name in rule.names}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import is_number, is_whole
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, choose, with_near_names
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -42,9 +42,9 @@ class Plausible:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if not is_whole(self.neighbours) or self.neighbours < 1:
-            raise OptionError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
+            raise DataError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
         if not is_number(self.share) or not 0 <= self.share <= 1:
-            raise OptionError(
+            raise DataError(
                 f"plausible share: must be a share of the people, from 0 to 1, got {self.share!r}; 0.95 lets people go "
                 "where 95 % of them could live."
             )
@@ -60,7 +60,7 @@ class Plausible:
                     choose("plausible", key, ("neighbours", "share"))
                 return Plausible(**value)
         if not is_number(value):
-            raise OptionError(
+            raise DataError(
                 "plausible: must be a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95), got "
                 f"{value!r}."
             )

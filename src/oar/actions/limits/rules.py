@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
 from oar.checks import is_number
-from oar.errors import OptionError, choose
+from oar.errors import DataError, OptionError, choose
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column, Schema
@@ -239,7 +239,7 @@ def parse_rule(text: Any) -> IfThenRule:
     Comparison(name='income', operator='<=', value=1000)
     """
     if not isinstance(text, str):
-        raise OptionError(f"rules: must be text such as {EXAMPLE}, got {text!r}.")
+        raise DataError(f"rules: must be text such as {EXAMPLE}, got {text!r}.")
     then = next((found for found in _PARTS.finditer(text) if found[0] == "then"), None)
     if then is None or not text.lstrip().startswith("if "):
         raise OptionError(f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r}.")

@@ -71,8 +71,8 @@ class ProblemArguments:
         """The limits on side effects; None where none were given."""
         from oar.goals import Keep
 
-        limits = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
-        return Keep(**limits) if any(value is not None for value in limits.values()) else None
+        said = any(value is not None for value in (self.changed, self.lost, self.worse))
+        return Keep(changed=self.changed, lost=self.lost, worse=self.worse) if said else None
 
     def among(self, participants: str) -> ProblemArguments:
         """Return the same question with others taking part; people are read once."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -26,6 +27,7 @@ from oar.interrupts import check_interrupted
 from oar.models.protocol import Capabilities
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
+from oar.typing import Estimator
 
 LEAST = 1e-6  # probabilities are not told apart below this: forests say 0 where they mean "few"
 LOOKED_AT = 2  # trainings, and questions, whose inputs are compared with what they were
@@ -86,7 +88,7 @@ class BlackBox(Capabilities):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator | Callable[..., Any],
         *,
         sees: str = "auto",
         labels: str = "auto",
@@ -99,7 +101,8 @@ class BlackBox(Capabilities):
         name: str | None = None,
     ) -> None:
         """Check what can be checked without calling anything."""
-        self.estimator, self._function = estimator, not callable(getattr(estimator, "fit", None))
+        self.estimator: Any = estimator
+        self._function = not callable(getattr(estimator, "fit", None))
         if isinstance(estimator, type) or (self._function and not callable(estimator)):
             got = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
             raise DataError(
@@ -117,10 +120,10 @@ class BlackBox(Capabilities):
             if flag is not None:
                 check_flag(argument, flag)
         if isinstance(refits, bool) or not isinstance(refits, int | np.integer) or refits < 2:
-            raise OptionError(f"refits: must be a whole number of at least 2, got {refits!r}.")
+            raise DataError(f"refits: must be a whole number of at least 2, got {refits!r}.")
         for argument, share in (("at_least", at_least), ("confidence", confidence)):
             if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
-                raise OptionError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
+                raise DataError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
         check_seed(seed)
         self.regresses = self._predicts_values() if regresses is None else bool(regresses)
         most = Rate(int(refits), int(refits), float(confidence)).interval[0]

@@ -79,11 +79,11 @@ class Custom(Differentiable):
         given = {key: value for key, value in optional.items() if value is not None}
         for argument, function in ({"loss": loss} | given).items():
             if not callable(function):
-                raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+                raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")
         if outputs is None and regresses:
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
-            raise OptionError(f"name: must be a word or two, got {name!r}.")
+            raise DataError(f"name: must be a word or two, got {name!r}.")
         for argument, claim in (("convex", convex), ("equivariant", equivariant), ("regresses", regresses)):
             check_flag(argument, claim)
         if callable(init) and not (_takes(init, 2) or _takes(init, 3)):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from oar.checks import is_whole
-from oar.errors import OptionError, choose, with_near_names
+from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.settings import check_not_negative, check_seed
 
@@ -102,7 +102,7 @@ class MLP(Differentiable):
 def checked_widths(argument: str, widths: Any) -> tuple[int, ...]:
     """Return layer widths as a tuple, or raise an OptionError."""
     if not isinstance(widths, (tuple, list)) or not all(is_whole(width) and width >= 1 for width in widths):
-        raise OptionError(
+        raise DataError(
             f"{argument}: must be a tuple of whole numbers of at least 1, such as (32, 16), got {widths!r}."
         )
     return tuple(int(width) for width in widths)

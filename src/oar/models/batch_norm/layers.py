@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, OptionError, choose, with_near_names
 
@@ -32,6 +32,10 @@ class Dense:
 
     weights: Any
     biases: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(self, weights: ArrayLike, biases: ArrayLike | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         """Keep float64 arrays of matching shapes."""
@@ -63,6 +67,16 @@ class BatchNorm:
     shift: Any = None
     mean: Any = None
     variance: Any = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            scale: ArrayLike | None,
+            shift: ArrayLike | None = None,
+            mean: ArrayLike | None = None,
+            variance: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Keep float64 arrays of matching shapes."""
@@ -105,7 +119,7 @@ def finite(argument: str, value: Any, axes: int) -> Array:
 def checked_layers(layers: Any) -> tuple[Layer, ...]:
     """Return layers that fit one another, from the first to a dense one at the end; raise otherwise."""
     if not isinstance(layers, Sequence) or isinstance(layers, str):
-        raise OptionError(f"layers: must be a list of layers, got an object of type {type(layers).__name__}.")
+        raise DataError(f"layers: must be a list of layers, got an object of type {type(layers).__name__}.")
     width: int | None = None
     for place, layer in enumerate(layers):
         if isinstance(layer, str):

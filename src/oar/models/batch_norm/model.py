@@ -15,9 +15,10 @@ Labels play no part in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from oar.models.differentiable import Differentiable
 from oar.models.settings import check_flag
 from oar.people import Population
 from oar.people.labels import LabelCoding, label_array
+from oar.typing import Features, Label, Labels
 
 Array = NDArray[np.float64]
 
@@ -75,6 +77,18 @@ class TestTimeBatchNorm(Differentiable):
     epsilon: float = 1e-5
     momentum: float = 1.0
     query_in_batch: bool = True
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            layers: Sequence[Dense | BatchNorm | str],
+            classes: Sequence[Label] | None = None,
+            epsilon: float = 1e-05,
+            momentum: float = 1.0,
+            query_in_batch: bool = True,
+        ) -> None: ...
+
     name = "test-time-batch-norm"
     convex = True  # averaging has one result
     labels_matter = False  # and needs nobody of any class
@@ -83,9 +97,9 @@ class TestTimeBatchNorm(Differentiable):
         """Refuse what is no network, or whose statistics are not known."""
         object.__setattr__(self, "layers", checked_layers(self.layers))
         if not (is_number(self.epsilon) and 0 < self.epsilon < np.inf):
-            raise OptionError(f"epsilon: must be a number above 0, got {self.epsilon!r}.")
+            raise DataError(f"epsilon: must be a number above 0, got {self.epsilon!r}.")
         if not (is_number(self.momentum) and 0 <= self.momentum <= 1):
-            raise OptionError(f"momentum: must be a number from 0 to 1, got {self.momentum!r}.")
+            raise DataError(f"momentum: must be a number from 0 to 1, got {self.momentum!r}.")
         check_flag("query_in_batch", self.query_in_batch)
         if self.momentum < 1 and any(layer.mean is None for layer in self.norms):
             raise DataError(
@@ -110,7 +124,9 @@ class TestTimeBatchNorm(Differentiable):
         object.__setattr__(self, "classes", coding.classes)
 
     @classmethod
-    def trained(cls, features: Any, labels: Any, hidden: tuple[int, ...] = (8,), **settings: Any) -> TestTimeBatchNorm:
+    def trained(
+        cls, features: Features, labels: Labels, hidden: tuple[int, ...] = (8,), **settings: Any
+    ) -> TestTimeBatchNorm:
         """Train a small network with batch norm on data, and return it with its running statistics.
 
         Every hidden layer is dense, normalised and activated; without any, the features themselves are normalised. The

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number
-from oar.errors import OptionError
-from oar.models.settings import check_seed, check_whole
+from oar.checks import check_whole, is_number
+from oar.errors import DataError
+from oar.models.settings import check_seed
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -69,7 +69,7 @@ class TrimmedMean:
     def __post_init__(self) -> None:
         """Refuse to trim everybody, or nobody."""
         if not (is_number(self.share) and 0 < self.share < 0.5):
-            raise OptionError(
+            raise DataError(
                 f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
             )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.errors import DataError, with_near_names
 from oar.models.differentiable import Differentiable
@@ -82,22 +82,22 @@ class NearestCentroid(Differentiable):
         sizes = np.maximum(sizes / np.where(sampled > 0, sampled, 1.0), np.abs(positions).max(axis=1))
         return Centroids(positions, totals.copy(), sizes)
 
-    def distances(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
+    def distances(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
         """Return Euclidean distances to every centroid, shape (..., k)."""
         offsets = np.asarray(features, dtype=np.float64)[..., None, :] - parameters.positions
         return np.linalg.norm(offsets, axis=-1)
 
-    def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
+    def probabilities(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""
         distances = self.distances(parameters, features)
         likelihood = np.exp(distances.min(axis=-1, keepdims=True) - distances)
         return likelihood / likelihood.sum(axis=-1, keepdims=True)
 
-    def goal_loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
+    def goal_loss(self, parameters: Centroids, features: ArrayLike, goal: int) -> NDArray[np.float64]:
         """Return −log p(goal | x), shape (...)."""
         return goal_loss(self.distances(parameters, features), goal)
 
-    def predict(self, parameters: Centroids, features: Any) -> NDArray[np.intp]:
+    def predict(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.intp]:
         """Return the code of the nearest class, shape (...)."""
         return self.distances(parameters, features).argmin(axis=-1)
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_whole
 from oar.errors import DataError, NumericsError, OptionError, choose
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag, check_not_negative, check_seed, check_whole
+from oar.models.settings import check_flag, check_not_negative, check_seed
 from oar.models.torch.library import torch_library
 from oar.models.torch.losses import LOSSES, loss_of_rows
 from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing
@@ -267,7 +268,7 @@ def from_torch(
             raise OptionError("seed: is for `train`, and nothing is random without one; leave it out.")
     check_whole("chunk", chunk)
     if name is not None and (not isinstance(name, str) or not name):
-        raise OptionError(f"name: must be a word or two, got {name!r}.")
+        raise DataError(f"name: must be a word or two, got {name!r}.")
     if not callable(penalty) and penalty and not any(one.ndim > 1 for one in module.parameters() if one.requires_grad):
         raise OptionError(
             "penalty: a number is for parameters of two dimensions or more, and the module learns none; give a "
@@ -298,4 +299,4 @@ def _check_functions(*, loss: Any, penalty: Any, **optional: Any) -> None:
         check_not_negative("penalty", penalty)
     for argument, function in optional.items():
         if function is not None and not callable(function):
-            raise OptionError(f"{argument}: must be a function, got {type(function).__name__}.")
+            raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")

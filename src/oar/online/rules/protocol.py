@@ -67,9 +67,15 @@ class Rule(Protocol):
     `kept_share(class_weights, started)` that returns κ (k,), so that plans are solved exactly.
     """
 
-    name: str
-    reads: int | None
-    """How many of the newest batches an update reads; None means everything so far."""
+    @property
+    def name(self) -> str:
+        """The name under which messages know it."""
+        ...
+
+    @property
+    def reads(self) -> int | None:
+        """How many of the newest batches an update reads; None means everything so far."""
+        ...
 
     def update(self, update: Update) -> Array:
         """Return θ_t (p,)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import DataError, OptionError
 from oar.models import NearestCentroid
 from oar.models.centroid.robust_centroids import RobustCentroids
 from oar.online.rules.protocol import Update
@@ -24,20 +24,20 @@ def check_positive(argument: str, value: Any) -> None:
     """
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and value > 0):
-        raise OptionError(f"{argument}: must be a number above 0, got {value!r}.")
+        raise DataError(f"{argument}: must be a number above 0, got {value!r}.")
 
 
 def check_share(argument: str, value: Any) -> None:
     """Refuse anything but a number above 0 and at most 1."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (number and 0 < value <= 1):
-        raise OptionError(f"{argument}: must be a number above 0 and at most 1, got {value!r}.")
+        raise DataError(f"{argument}: must be a number above 0 and at most 1, got {value!r}.")
 
 
 def check_count(argument: str, value: Any) -> None:
     """Refuse anything but a whole number of at least 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise OptionError(f"{argument}: must be a whole number of at least 1, got {value!r}.")
+        raise DataError(f"{argument}: must be a whole number of at least 1, got {value!r}.")
 
 
 def check_begun(rule: str, model: Any, started: bool) -> None:

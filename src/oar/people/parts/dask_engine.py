@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from oar.errors import EngineError, OARError, OptionError, choose
+from oar.errors import DataError, EngineError, OARError, OptionError, choose
 from oar.people.parts.engine import Engine, Threads, Traffic, bytes_of
 from oar.people.parts.part import Part
 
@@ -98,7 +98,7 @@ class DaskEngine:
         from distributed import Client
 
         if not isinstance(self.client, Client):
-            raise OptionError(f"client: must be a dask.distributed.Client, got {type(self.client).__name__}.")
+            raise DataError(f"client: must be a dask.distributed.Client, got {type(self.client).__name__}.")
         # What all parts need, and where it is: for as long as anybody here needs it
         self._sent: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._homes: dict[int, str] = {}  # the worker of each part, by the position of its first person

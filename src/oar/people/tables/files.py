@@ -19,6 +19,7 @@ from oar.opening.memory import available
 from oar.opening.unpacking import check_unpacked
 from oar.people.tables.compressed import unpacked
 from oar.people.wording import nearest, repeated, shown
+from oar.typing import FilePath
 
 LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
 BLOCK = 1 << 20  # bytes
@@ -64,7 +65,7 @@ BYTE_ORDER_MARKS = {  # the longer ones first
 }
 
 
-def read_table(path: str | Path, *, by_place: bool = False, **options: Any) -> Any:
+def read_table(path: FilePath, *, by_place: bool = False, **options: Any) -> Any:
     """Return a DataFrame from a .csv (also compressed: .csv.gz), .tsv, .parquet or .xlsx file.
 
     Args:

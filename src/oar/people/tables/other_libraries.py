@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 
 
 def in_memory(values: Any, argument: str) -> Any:
@@ -49,7 +49,7 @@ def _framed(values: Any, argument: str) -> Any:
 
         return from_dataframe(values)
     except ImportError as error:
-        raise DataError(
+        raise OptionError(
             f"{argument}: a {kind} is read by way of pandas, which needs a package that is not installed ({error}); "
             "pip install 'oar-recourse[parquet]', or convert it to a pandas DataFrame first."
         ) from None

@@ -20,7 +20,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from oar.files import replace_atomically
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.wording import repeated, shown
+
+if TYPE_CHECKING:
+    import pandas
 
 KINDS = ("number", "integer", "boolean", "ordinal", "category")
 WITH_LEVELS = ("ordinal", "category")
@@ -68,9 +71,7 @@ class Column:
         for level in self.levels:
             check_text(f"columns.{self.name} levels", level)
             if not isinstance(level, Hashable):
-                raise OptionError(
-                    f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}."
-                )
+                raise DataError(f"columns.{self.name} levels: must be texts, numbers or booleans, got {shown(level)}.")
         if self.kind not in WITH_LEVELS:
             if self.levels:
                 raise OptionError(f"columns.{self.name} levels: are for ordinals and categories, not a {self.kind}.")
@@ -195,7 +196,7 @@ class Schema:
             for key in table:
                 choose(f"columns.{name}", key, ("kind", "levels"))
             if "kind" not in table:
-                raise DataError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
+                raise OptionError(f"columns.{name} kind: must be one of {', '.join(KINDS)}, got none.")
             levels = table.get("levels", [])
             if not isinstance(levels, list | tuple):
                 raise DataError(f"columns.{name} levels: must be a list, got {shown(levels)}.")
@@ -203,7 +204,7 @@ class Schema:
         return Schema(tuple(columns))
 
     @staticmethod
-    def infer(frame: Any) -> Schema:
+    def infer(frame: pandas.DataFrame) -> Schema:
         """Return the schema that a DataFrame seems to have; print it, and correct what was guessed wrong.
 
         Booleans, and integers that are all 0 or 1, are booleans; other whole numbers are integers, also where they

@@ -20,6 +20,7 @@ from oar.opening.documents import parsed_json
 from oar.opening.fields import said
 from oar.people.wording import counted
 from oar.plans.rounds.fingerprint import fingerprint
+from oar.typing import FilePath
 from oar.version import __version__
 
 Array = NDArray[np.float64]
@@ -134,7 +135,7 @@ class OnlinePlan:
             file.write(buffer.getvalue())
 
     @classmethod
-    def load(cls, path: Any, problem: OnlineProblem) -> OnlinePlan:
+    def load(cls, path: FilePath, problem: OnlineProblem) -> OnlinePlan:
         """Read a plan that was saved, for the problem that it was made for; another problem's is refused."""
         arrays = read_npz(Path(path))
         try:

@@ -172,4 +172,4 @@ def _check_draws(draws: Any, method: str) -> None:
         return
     if method != "shapley":
         raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
-    check_whole("draws", draws, 4, OptionError)
+    check_whole("draws", draws, 4)

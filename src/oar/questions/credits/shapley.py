@@ -12,7 +12,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, NumericsError
+from oar.errors import NumericsError, OptionError
 from oar.plans.refits import Refits
 from oar.progress import OnStep
 
@@ -32,7 +32,7 @@ def shapley(
     """
     count = members.size + bool(refits.query_move.any())
     if count > MOST_PLAYERS:
-        raise DataError(
+        raise OptionError(
             f"result: 'shapley' is for at most {MOST_PLAYERS} who act, got {count:,}; use method='first-order', or "
             "plan with fewer participants."
         )

@@ -25,6 +25,7 @@ from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
 from oar.questions.row_names import row_names
+from oar.typing import Groups, PeopleLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -200,7 +201,7 @@ def _rows(name: str, changes: PredictionChanges, score: str) -> list[tuple[str, 
 
 
 @with_near_names
-def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Collateral:
+def collateral(result: Result, held_out: PeopleLike | None = None, groups: Groups | None = None) -> Collateral:
     """Return what a result's plan does to the predictions of others, and to how good the model is.
 
     Args:

@@ -23,6 +23,7 @@ from oar.questions.least.centroids import exact_break_even
 from oar.questions.least.coalition import no_best
 from oar.questions.least.trials import CountedSolves, check_tolerance, has_closed_form, no_idle_options
 from oar.recourse import individual
+from oar.typing import SignalLike, SolverLike
 
 Mask = NDArray[np.bool_]
 USUAL = 0.02
@@ -33,9 +34,9 @@ BETTER = 1e-9  # share of a loss by which another must be below it to be better
 def break_even(
     problem: Problem,
     *,
-    solver: Any = "auto",
-    collective_solver: Any = "auto",
-    signal: Any = "auto",
+    solver: SolverLike = "auto",
+    collective_solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
     tolerance: float | None = None,
     seed: int | None = None,
     progress: Progress = None,

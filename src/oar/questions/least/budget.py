@@ -7,8 +7,6 @@ shortened to a smaller budget, is tried by a refit before it is planned for anew
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from oar.actions.perturb import check_budget
@@ -34,6 +32,7 @@ from oar.questions.least.trials import (
 )
 from oar.referee.proofs import MEMBERS, nobody_moves
 from oar.solvers.centroids.reach import reach_of, smallest_scale
+from oar.typing import SignalLike, SolverLike
 
 USUAL = 1e-2
 FARTHEST = 4.0  # times the distance of the farthest person from the query: how far the search goes
@@ -45,8 +44,8 @@ ROUNDING = 1e-12
 def minimal_budget(
     problem: Problem,
     *,
-    solver: Any = "auto",
-    signal: Any = "auto",
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
     tolerance: float | None = None,
     most: float | None = None,
     progress: Progress = None,

@@ -30,6 +30,7 @@ from oar.questions.least.bounds import bound_of
 from oar.questions.least.centroids import exact_coalition
 from oar.questions.least.trials import CountedSolves, has_closed_form, moves_of, no_idle_options, with_moves
 from oar.solvers.outer.best_members import Ranking
+from oar.typing import SignalLike, SolverLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -43,7 +44,7 @@ MOST_LEAVING = 5  # times that one of them leaves
 
 @with_near_names
 def minimal_coalition(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: Problem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
 ) -> CoalitionAnswer:
     """Return the fewest of the eligible participants who reach the goal within their budgets.
 

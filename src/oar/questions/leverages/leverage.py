@@ -38,6 +38,7 @@ from oar.pictures.numbers import number, percent, shortened
 from oar.problem import Problem
 from oar.questions.leverages.gradients import allowed, refit_slopes
 from oar.questions.row_names import row_names
+from oar.typing import DefenceLike
 
 Array = NDArray[np.float64]
 BY = ("feature", "class", "member", "round")
@@ -195,7 +196,7 @@ def _with_shares(frame: Any) -> Any:
 
 
 @with_near_names
-def leverage(problem: Problem | OnlineProblem, defence: Any = None, everyone: bool = False) -> Leverage:
+def leverage(problem: Problem | OnlineProblem, defence: DefenceLike | None = None, everyone: bool = False) -> Leverage:
     """Return how much each member, feature and class moves the goal loss, per unit of move.
 
     Of a table, moves are measured in cost; what may only rise or fall counts that way alone, and categories count as if

@@ -24,6 +24,7 @@ from oar.questions.leverages.leverage import Leverage, check_felt, leverage, wor
 from oar.referee.limits.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
+from oar.typing import DefenceLike, PeopleLike
 
 Array = NDArray[np.float64]
 UNDEFENDED = as_defence(None)
@@ -98,7 +99,12 @@ class Worth(ShownAsText):
 
 @with_near_names
 def worth(
-    problem: Problem, defence: Any, held_out: Any = None, plan: Any = None, folds: int | None = None, seed: int = 0
+    problem: Problem,
+    defence: DefenceLike,
+    held_out: PeopleLike | None = None,
+    plan: Plan | None = None,
+    folds: int | None = None,
+    seed: int = 0,
 ) -> Worth:
     """Return what a defence does to leverage and to accuracy, and what becomes of a plan under it.
 
@@ -126,7 +132,7 @@ def worth(
         raise OptionError("folds: are for a cross-validation, and held-out people were given; leave one of them out.")
     folds = 5 if folds is None else folds
     if not is_whole(folds) or not 2 <= folds <= problem.people.size:
-        raise OptionError(f"folds: must be a whole number from 2 to {problem.people.size}, got {folds!r}.")
+        raise DataError(f"folds: must be a whole number from 2 to {problem.people.size}, got {folds!r}.")
     planned = None if plan is None else _plan(problem, plan)
     both = UNDEFENDED, defences
     if held_out is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Differentiable
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
+from oar.typing import ModelLike, PeopleLike
 
 POLICIES = ("auto", "classes", "signal")
 
@@ -42,6 +44,17 @@ class Surrogate:
     number: int | None = None
     seed: int = 0
     distil: bool = False
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            models: str | ModelLike | Sequence[str | ModelLike] | None = None,
+            public: float | PeopleLike | None = None,
+            number: int | None = None,
+            seed: int = 0,
+            distil: bool = False,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
@@ -91,6 +104,17 @@ class DirectSearch:
     start: Any = "surrogate"
     time_limit: float = np.inf
     seed: int = 0
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            refits: int = 60,
+            policy: str = "auto",
+            start: str | Surrogate = "surrogate",
+            time_limit: float = np.inf,
+            seed: int = 0,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.sets.norms import Norm
@@ -21,6 +21,7 @@ from oar.models.centroid.nearest_centroid import loss_and_margin, rival_ties
 from oar.people import Population
 from oar.people.tables.arrays import as_vector, check_finite, is_frame
 from oar.solvers.centroids.reach import Reach
+from oar.typing import NormLike
 
 Array = NDArray[np.float64]
 
@@ -40,11 +41,11 @@ class Sweep:
 
 def sweep(
     people: Population,
-    queries: Any,
+    queries: ArrayLike,
     goals: Sequence[Any],
-    budgets: Any,
-    shares: Any = (1.0,),
-    norm: Any = 2,
+    budgets: ArrayLike,
+    shares: ArrayLike = (1.0,),
+    norm: NormLike = 2,
     seed: int = 0,
     centroids: Centroids | None = None,
 ) -> Sweep:

@@ -18,6 +18,7 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
+from oar.typing import SignalLike, SolverLike
 from oar.worlds.actors.common import handed_in_before, handed_in_now, population
 from oar.worlds.collective import Collective, CollectiveActor, CollectiveView, is_policy, within
 from oar.worlds.policies.planned import Replan
@@ -37,8 +38,8 @@ class PlanAnew:
         signal: as in `oar.collective`.
     """
 
-    solver: Any = "auto"
-    signal: Any = "auto"
+    solver: SolverLike = "auto"
+    signal: SignalLike = "auto"
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Plan this round."""

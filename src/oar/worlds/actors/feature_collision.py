@@ -26,6 +26,7 @@ import numpy as np
 from oar.errors import OptionError, with_near_names
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.autodiff.mlp import apply_layers
+from oar.typing import Label
 from oar.worlds.actors.common import Movers, check_count, check_query, check_size, code_of, fitting, settle
 from oar.worlds.people.uniform_draws import drawn_count
 from oar.worlds.protocol import Array, Crowd, Deed, Rows, View
@@ -53,7 +54,7 @@ class FeatureCollision(Movers):
     """
 
     query: Any
-    base_class: Any
+    base_class: Label
     count: int
     budget: float
     norm: Any = 2

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import with_near_names
+from oar.typing import Label
 from oar.worlds.actors.common import (
     Data,
     Movers,
@@ -58,7 +59,7 @@ class GradientMatching(Movers):
     """
 
     query: Any
-    goal: Any
+    goal: Label
     share: float
     budget: float
     norm: Any = np.inf

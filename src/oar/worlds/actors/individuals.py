@@ -15,6 +15,7 @@ import numpy as np
 
 from oar.actions.sets.norms import Norm
 from oar.errors import with_near_names
+from oar.typing import Label
 from oar.worlds.actors.common import (
     Mask,
     Movers,
@@ -48,7 +49,7 @@ class StrategicIndividuals(Movers):
     """
 
     share: float
-    goal: Any
+    goal: Label
     budget: float
     norm: Any = 2
     cost: float = 0.0
@@ -87,7 +88,7 @@ class AdvisedIndividuals(Movers):
     """
 
     share: float
-    goal: Any
+    goal: Label
     budget: float
     norm: Any = 2
     follow: float = 1.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from oar.errors import OptionError, with_near_names
 from oar.models import Centroids
+from oar.typing import Label
 from oar.worlds.actors.common import (
     check_count,
     check_name,
@@ -43,7 +44,7 @@ class Labellers:
     """
 
     query: Any
-    goal: Any
+    goal: Label
     most: int
     share: float = 1.0
     count: int | None = None

@@ -15,9 +15,10 @@ from oar.defences.base import Defence, as_defence
 from oar.errors import DataError, OptionError, with_near_names
 from oar.models.linear.losses import Linear
 from oar.models.linear.training import CHUNK, FEW
-from oar.online import FullRefit
+from oar.online import FullRefit, Rule
 from oar.online.training.binding import own_form, shares_units, update_of
 from oar.people import Population
+from oar.typing import DefenceLike, ModelLike
 from oar.worlds.deployed.predictions import check_model, flat
 from oar.worlds.people.crowds import pooled
 from oar.worlds.protocol import Respond, State
@@ -43,7 +44,9 @@ class Operator:
         given: the model as it was given.
     """
 
-    def __init__(self, model: Any, rule: Any = None, defence: Any = None, name: str = "operator") -> None:
+    def __init__(
+        self, model: ModelLike, rule: Rule | None = None, defence: DefenceLike | None = None, name: str = "operator"
+    ) -> None:
         """Check that these go together."""
         check_model(model)
         self.rule = FullRefit() if rule is None else rule

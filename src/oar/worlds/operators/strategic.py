@@ -30,6 +30,7 @@ from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.linear.losses import Linear
 from oar.models.wrap.scaled import unscaled
 from oar.people import Population
+from oar.typing import Label
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
@@ -73,10 +74,10 @@ class StrategicAware:
 
     def __init__(
         self,
-        model: Any,
+        model: Linear,
         budget: float,
         norm: Any = 2,
-        favoured: Any = None,
+        favoured: Label | None = None,
         trusts: str = "history",
         tolerance: float = 1e-6,
         most_steps: int = 20,

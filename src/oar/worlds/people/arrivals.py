@@ -5,13 +5,15 @@ Drift is explicit: nothing moves unless it is told how far a round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.people.labels import LabelCoding, label_array
+from oar.typing import PeopleLike
 from oar.worlds.people.crowds import crowd_of, names_of, some_of
 from oar.worlds.protocol import Array, Crowd, Rows
 from oar.worlds.rounds.read_only import sealed
@@ -37,12 +39,12 @@ class FromPopulation:
 
     def __init__(
         self,
-        people: Any,
+        people: PeopleLike,
         per_round: int,
         *,
         way: str = "resample",
-        groups: Any = None,
-        drift: Any = None,
+        groups: ArrayLike | None = None,
+        drift: ArrayLike | None = None,
         label: Labelling | None = None,
     ) -> None:
         """Read the people once."""
@@ -95,13 +97,13 @@ class Blobs:
 
     def __init__(
         self,
-        means: Any,
+        means: ArrayLike,
         per_round: int,
         *,
-        spread: Any = 1.0,
+        spread: float | ArrayLike = 1.0,
         classes: Iterable[Any] | None = None,
-        shares: Any = None,
-        drift: Any = None,
+        shares: ArrayLike | None = None,
+        drift: ArrayLike | None = None,
         balance: Any = None,
         groups: Callable[[Array, Rows], Any] | None = None,
     ) -> None:
@@ -173,7 +175,12 @@ class FromBatches:
     fresh = False
 
     def __init__(
-        self, batches: Iterable[Any], *, groups: Any = None, persons: Any = None, label: Labelling | None = None
+        self,
+        batches: Iterable[Any],
+        *,
+        groups: Sequence[ArrayLike] | None = None,
+        persons: Sequence[ArrayLike] | None = None,
+        label: Labelling | None = None,
     ) -> None:
         """Read all batches, and agree on the classes."""
         given = list(batches)
@@ -240,7 +247,7 @@ def _vector(values: Any, size: int, argument: str) -> Array:
 
 def _labelling(label: Any) -> Labelling | None:
     if label is not None and not callable(label):
-        raise OptionError(f"label: must be a function of features to labels, got {label!r}.")
+        raise DataError(f"label: must be a function of features to labels, got {label!r}.")
     return label
 
 

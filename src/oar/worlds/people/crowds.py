@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from oar.errors import DataError
 from oar.people import Population
@@ -15,7 +16,9 @@ from oar.worlds.rounds.read_only import sealed
 EVERYONE = "everyone"  # the group of all, where no groups are given
 
 
-def crowd_of(people: Any, groups: Any = None, persons: Any = None, argument: str = "people") -> Crowd:
+def crowd_of(
+    people: Any, groups: ArrayLike | None = None, persons: ArrayLike | None = None, argument: str = "people"
+) -> Crowd:
     """Return people as a crowd: a Population or a pair (features, labels), with each one's group and who it is.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError
+from oar.errors import DataError
 
 LARGEST_SEED = 2**63
 
@@ -30,5 +30,5 @@ def _digest(name: str) -> int:
 def check_seed(seed: Any) -> int:
     """Return a seed; raise unless it is a whole number ≥ 0."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < LARGEST_SEED:
-        raise OptionError(f"seed: must be a whole number ≥ 0 (and below 2⁶³), got {seed!r}.")
+        raise DataError(f"seed: must be a whole number ≥ 0 (and below 2⁶³), got {seed!r}.")
     return int(seed)

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose, with_near_names
+from oar.errors import DataError, choose, with_near_names
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
 from oar.online.problem import GOAL_FOR
 from oar.online.training.binding import bind, shares_units
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
+from oar.typing import SolverLike
 from oar.worlds.collective import CollectiveView, room_of, within
 from oar.worlds.policies.foresight import problem_ahead, register_of
 from oar.worlds.protocol import Array, Deed
@@ -39,12 +40,12 @@ class Replan:
 
     horizon: int = 1
     goal_for: str = "last"
-    solver: Any = None
+    solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
-            raise OptionError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
+            raise DataError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
         choose("goal_for", self.goal_for, GOAL_FOR)
 
     def __call__(self, view: CollectiveView) -> Deed:
@@ -75,7 +76,7 @@ class PlanOnce:
     """
 
     goal_for: str = "last"
-    solver: Any = None
+    solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
