@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oar.checks import check_whole as check_integer
 from oar.checks import is_number
 from oar.errors import DataError
 
@@ -15,8 +14,3 @@ def check_number(argument: str, value: Any, above: float, below: float = math.in
     if not (is_number(value) and math.isfinite(value) and above < value < below):
         bound = "" if below == math.inf else f" and below {below:g}"
         raise DataError(f"{argument}: must be a number above {above:g}{bound}, got {value!r}.")
-
-
-def check_whole(argument: str, value: Any, least: int) -> None:
-    """Refuse anything but a whole number from `least` on."""
-    check_integer(argument, value, least)

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.defences.settings import check_number, check_whole
+from oar.checks import check_whole
+from oar.defences.settings import check_number
 from oar.errors import NumericsError, OptionError, choose, with_near_names
 from oar.online.training.binding import bind, flat_form, own_form, shares_units
 from oar.people import Population

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
+from oar.checks import check_whole
 from oar.defences.base import weights_of
-from oar.defences.settings import check_number, check_whole
+from oar.defences.settings import check_number
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models.linear.losses import Linear
 from oar.models.wrap.scaled import unscaled
