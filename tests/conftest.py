@@ -38,15 +38,15 @@ def little_effort(request: pytest.FixtureRequest) -> Iterator[None]:
     room = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
     with pytest.MonkeyPatch.context() as patch:
         if room in FEW_RESTARTS:
-            import oar.solvers
+            import oar.solvers.builtin
 
-            suitable = oar.solvers._suitable
+            suitable = oar.solvers.builtin._suitable
 
             def brisk(problem: Any, kind: type) -> dict[str, Any]:
                 settings = suitable(problem, kind)
                 return settings | {"restarts": min(settings["restarts"], 2)}
 
-            patch.setattr(oar.solvers, "_suitable", brisk)
+            patch.setattr(oar.solvers.builtin, "_suitable", brisk)
         if room in FEW_PLANS:
             import oar.questions.least.coalition
 

@@ -18,8 +18,8 @@ from oar.problem import Problem
 from oar.progress import OnStep, Progress, step_line
 from oar.referee import judged, judged_online
 from oar.referee.proofs import BOTH, MEMBERS, QUERY
-from oar.solvers import propose_collective, propose_individual, propose_joint
-from oar.solvers.rounds.planning import propose_online
+from oar.solvers import Task, propose_collective, propose_individual, propose_joint
+from oar.solvers.registry import propose
 
 
 @with_near_names
@@ -69,8 +69,7 @@ def collective(
     """
     with step_line("collective", progress) as on_step:
         if isinstance(problem, OnlineProblem):
-            proposal = propose_online(problem, solver, signal, on_step)
-            return judged_online(proposal)
+            return judged_online(propose(Task(problem, "collective", solver, signal, on_step)))
         return planned(problem, solver, signal, on_step)
 
 
