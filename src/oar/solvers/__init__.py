@@ -19,11 +19,22 @@ from oar.solvers.registry import (
     registered,
     unregister,
 )
-from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient
+from oar.solvers.settings import (
+    EFFORTS,
+    EffortLevel,
+    Exact,
+    FrankWolfe,
+    OneShot,
+    Paper,
+    ProjectedGradient,
+    default_effort,
+)
 
 __all__ = [
+    "EFFORTS",
     "NEEDS",
     "DirectSearch",
+    "EffortLevel",
     "Exact",
     "FrankWolfe",
     "OneShot",
@@ -33,6 +44,7 @@ __all__ = [
     "Surrogate",
     "Sweep",
     "Task",
+    "default_effort",
     "propose_collective",
     "propose_individual",
     "propose_joint",

@@ -26,9 +26,20 @@ from oar.solvers.outer import best_members, several_queries, side_effects
 from oar.solvers.query import own_move, own_table_move
 from oar.solvers.registry import EVERYTHING, REFITTED, Solver, Task, Wrapper, propose
 from oar.solvers.rounds.planning import propose_online
-from oar.solvers.settings import Exact, FrankWolfe, OneShot, Paper, ProjectedGradient
+from oar.solvers.settings import (
+    EFFORTS,
+    Exact,
+    FrankWolfe,
+    OneShot,
+    Paper,
+    ProjectedGradient,
+    current_effort,
+    default_effort,
+)
 
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
+SEARCH = {"max_steps": 2_000, "tolerance": 1e-8}  # as `ProjectedGradient` says, where nothing is refitted in a loop
+IN_PARTS = {"max_steps": 500, "tolerance": 1e-6}
 IN_MEMORY = EVERYTHING - {"rounds", "black box", "parts"}
 
 
@@ -73,7 +84,7 @@ class InParts(Solver):
 
     def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
         """Move members along a signal path."""
-        return parts.solve(task.problem, settings, task.signal, task.on_step)
+        return parts.solve(task.problem, _searching(settings, IN_PARTS), task.signal, task.on_step)
 
 
 class OfBlackBox(Solver):
@@ -145,6 +156,41 @@ class ForDescent(Wrapper):
         return isinstance(solver, tuple(kind.settings for kind in DESCENTS))
 
 
+class Thorough(ForDescent):
+    """Thorough effort: a plan with normal effort, then a search from there; the better of the two counts."""
+
+    name, verbs = "thorough", ("collective", "joint")
+    serves = EVERYTHING - {"black box", "parts"}
+
+    def takes(self, solver: Any) -> bool:
+        """Report whether a descent is asked for that has starts."""
+        return super().takes(solver) and not _is_one_shot(solver)
+
+    def refusal(self, task: Task) -> str | None:
+        """Return why one plan is enough."""
+        if not current_effort().repeats or not task.needs & (REFITTED | {"rounds"}):
+            return "is for thorough effort where models are refitted in a loop"
+        return super().refusal(task)
+
+    def propose(self, task: Task, settings: Any) -> Any:
+        """Ask twice, and return the plan whose claimed loss is lower."""
+        within = (*task.within, self.name)
+        with default_effort("normal"):
+            usual = task.ask(within=within)
+        if usual.exact:
+            return usual
+        more = task.ask(within=within, starts=[*task.starts, *_ends(task, usual)])
+        best = usual if usual.claimed_loss <= more.claimed_loss else more
+        return dataclasses.replace(best, steps=usual.steps + more.steps, passes=usual.passes + more.passes)
+
+
+def _ends(task: Task, found: Any) -> list[np.ndarray]:
+    """Return where a plan ends as a start, where all that is searched over is everybody's moves."""
+    if not isinstance(found.plan, MemberPlan) or task.needs & {"best", "levers", "side effects"}:
+        return []
+    return [np.vstack([found.plan.each, found.plan.query_move])]
+
+
 class WithoutSideEffects(ForDescent):
     """Plans that must leave others alone: people whose predictions change become anchors."""
 
@@ -173,6 +219,10 @@ class ThroughBatchNorm(Wrapper):
         )
 
 
+def _is_one_shot(solver: Any) -> bool:
+    return solver == OneShot() or solver == OneShotDescent.name
+
+
 class JointOnTable(ForDescent):
     """Members and query of a table, who do no worse together than either does alone if they start from there."""
 
@@ -180,7 +230,7 @@ class JointOnTable(ForDescent):
 
     def takes(self, solver: Any) -> bool:
         """Report whether a descent is asked for that has starts."""
-        return super().takes(solver) and solver != OneShotDescent.name and not isinstance(solver, OneShot)
+        return super().takes(solver) and not _is_one_shot(solver)
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for the members' plan and the query's, and start from them."""
@@ -233,9 +283,7 @@ class RefittedDescent(Solver):
         if isinstance(settings, FrankWolfe) and _moves_in_steps(problem):
             _no_idle_settings(settings)
         if not isinstance(settings, OneShot):
-            given = {name: value for name, value in vars(settings).items() if value is not None}
-            settings = dataclasses.replace(settings, **(_suitable(problem, type(settings)) | given))
-            _no_idle_draws(settings, _starts_at_random(problem))
+            settings = _settled(problem, settings)
         return retrained.solve(
             problem,
             settings,
@@ -292,7 +340,8 @@ class QuerysOwnMove(Solver):
         """Move the query alone."""
         _no_restarts(settings)
         _no_idle_draws(settings, _starts_at_random(task.problem))
-        return (own_move if task.problem.limits is None else own_table_move).solve(task.problem, settings)
+        solver = own_move if task.problem.limits is None else own_table_move
+        return solver.solve(task.problem, _searching(settings, SEARCH))
 
 
 class OfCentroids(Solver):
@@ -330,7 +379,7 @@ class CentroidsByGradient(OfCentroids):
         _no_restarts(settings)
         alike = task.problem.allowance.same_for_everyone
         _no_idle_draws(settings, "" if alike else "members have budgets of their own, and none starts at random")
-        return projected_gradient.solve(task.problem, settings)
+        return projected_gradient.solve(task.problem, _searching(settings, SEARCH))
 
 
 class QueryAmongCentroids(OfCentroids):
@@ -349,7 +398,7 @@ class QueryAmongCentroids(OfCentroids):
         _no_signal(task.signal)
         _no_restarts(settings)
         _no_idle_draws(settings, "")
-        return query_moves.solve(task.problem, task.verb == "joint", settings)
+        return query_moves.solve(task.problem, task.verb == "joint", _searching(settings, SEARCH))
 
 
 class PaperAmongCentroids(OfCentroids):
@@ -425,6 +474,27 @@ def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
     return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts[size]}
 
 
+def _settled(problem: Problem, settings: Any) -> Any:
+    """Return settings in which what was left open suits the problem and the effort."""
+    usual, effort = _suitable(problem, type(settings)), current_effort()
+    _no_idle_draws(dataclasses.replace(settings, **(usual | _given(settings))), _starts_at_random(problem))
+    settings = effort.settled(settings)
+    return dataclasses.replace(settings, **(effort.loop(usual, random=problem.limits is None) | _given(settings)))
+
+
+def _searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
+    """Return settings of a search in which nothing is refitted at random, with more or less effort than usual."""
+    effort = current_effort()
+    if effort is EFFORTS["normal"]:
+        return settings
+    settings = effort.settled(settings)
+    return dataclasses.replace(settings, **(effort.loop(usual) | _given(settings)))
+
+
+def _given(settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(settings).items() if value is not None}
+
+
 def _no_restarts(settings: ProjectedGradient) -> None:
     if settings.restarts or settings.time_limit < float("inf"):
         raise OptionError(
@@ -470,6 +540,7 @@ def _no_signal(signal: Any) -> None:
 
 
 OURS: tuple[type[Solver], ...] = (
+    Thorough,
     ExactOverRounds,
     GradientOverRounds,
     FrankWolfeOverRounds,

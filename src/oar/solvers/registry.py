@@ -29,6 +29,7 @@ from oar.plans import Proposal
 from oar.plans.rounds.result import OnlineProposal
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.solvers.settings import EffortLevel, current_effort
 from oar.solvers.user_moves import proposal_of
 
 Array = NDArray[np.float64]
@@ -98,6 +99,11 @@ class Task:
     def is_auto(self) -> bool:
         """Whether the solver is left to the registry."""
         return isinstance(self.solver, str) and self.solver == "auto"
+
+    @property
+    def effort(self) -> EffortLevel:
+        """How much is to be tried."""
+        return current_effort()
 
     @property
     def query(self) -> bool:
