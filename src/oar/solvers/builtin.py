@@ -40,6 +40,7 @@ from oar.solvers.settings import (
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 SEARCH = {"max_steps": 2_000, "tolerance": 1e-8}  # as `ProjectedGradient` says, where nothing is refitted in a loop
 IN_PARTS = {"max_steps": 500, "tolerance": 1e-6}
+BALLS = EVERYTHING - {"own set"}
 IN_MEMORY = EVERYTHING - {"rounds", "black box", "parts"}
 
 
@@ -80,7 +81,7 @@ class OneShotOverRounds(OverRounds):
 class InParts(Solver):
     """Projected gradient for people in parts, on a signal path."""
 
-    name, settings, requires, serves = "projected-gradient", ProjectedGradient, frozenset({"parts"}), EVERYTHING
+    name, settings, requires, serves = "projected-gradient", ProjectedGradient, frozenset({"parts"}), BALLS
 
     def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
         """Move members along a signal path."""
@@ -90,7 +91,7 @@ class InParts(Solver):
 class OfBlackBox(Solver):
     """Plans for models that can only be trained and asked."""
 
-    requires, serves = frozenset({"black box"}), EVERYTHING
+    requires, serves = frozenset({"black box"}), BALLS
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Pass on what was asked: "auto" searches where nothing is known exactly."""
@@ -209,7 +210,11 @@ class WithoutSideEffects(ForDescent):
 class ThroughBatchNorm(Wrapper):
     """Test-time batch norm: exact for one layer, and with proofs about what the descent finds."""
 
-    name, requires, serves = "batch norm", frozenset({"batch norm"}), IN_MEMORY - {"best", "levers", "side effects"}
+    name, requires, serves = (
+        "batch norm",
+        frozenset({"batch norm"}),
+        IN_MEMORY - {"best", "levers", "side effects", "own set"},
+    )
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Solve exactly, or ask for a descent."""
@@ -275,6 +280,8 @@ class RefittedDescent(Solver):
         """Return why nothing is refitted in a loop, or the usual reasons."""
         if "rounds" not in task.needs and not task.needs & REFITTED:
             return "is for models that are refitted in a loop, and nearest centroid is solved without"
+        if task.verb == "joint" and "own set" in task.needs:
+            return "does not know what the query may do by an action of one's own"
         return super().refusal(task)
 
     def propose(self, task: Task, settings: Any) -> Proposal:
@@ -328,7 +335,7 @@ class QuerysOwnMove(Solver):
     """The query's own move against a trained model, by projected gradient; on a table every value is tried."""
 
     name, settings, verbs = "projected-gradient", ProjectedGradient, ("individual",)
-    serves = EVERYTHING - {"rounds", "black box"}
+    serves = BALLS - {"rounds", "black box"}
 
     def refusal(self, task: Task) -> str | None:
         """Return why nearest centroid's own solver is asked, or the usual reasons."""

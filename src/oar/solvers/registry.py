@@ -56,10 +56,11 @@ NEEDS = {
     "batch norm": Need("statistics of a batch at test time", "model", "use another model"),
     "retraining": Need("a model that is retrained in a loop", "model", "use oar.NearestCentroid()"),
     "table": Need("a table's limits", "people", "use plain features"),
+    "own set": Need("an action of one's own", "action", "use oar.collective, or an oar.Perturb(…)"),
     "goals": Need("goals of several people, or other goals than one label or value", "query", "ask for one label"),
 }
 EVERYTHING = frozenset(NEEDS)
-REFITTED = frozenset({"retraining", "table", "goals", "side effects"})  # what plain class means do not answer
+REFITTED = frozenset({"retraining", "table", "goals", "side effects", "own set"})  # not answered by class means alone
 
 
 @with_near_names
@@ -129,6 +130,7 @@ def needs_of(problem: Problem | OnlineProblem) -> frozenset[str]:
         "batch norm": isinstance(problem.model, TestTimeBatchNorm),
         "retraining": not means,
         "table": problem.limits is not None,
+        "own set": problem.own_action is not None,
         "goals": not problem.plain,
     }
     return frozenset(name for name, is_so in asked.items() if is_so)
@@ -350,5 +352,6 @@ def _nothing_applies(task: Task) -> OptionError:
     """Return the error that names what no solver knows of a problem."""
     able = [one.serves | one.requires for one in registered() if task.verb in one.verbs and one.requires <= task.needs]
     unknown = [name for name in NEEDS if name in task.needs and not any(name in served for served in able)]
-    need = NEEDS[next(iter(unknown or [name for name in NEEDS if name in task.needs]))]
+    asked = [name for name in NEEDS if name in task.needs and name != "retraining"]
+    need = NEEDS[(unknown or asked or ["retraining"])[0]]
     return OptionError(f"{need.argument}: {task.verb} recourse does not know {need.words}; {need.advice}.")
