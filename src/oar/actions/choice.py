@@ -27,10 +27,9 @@ def as_action(action: Any) -> Any:
     """Return an action, or several as a tuple; raise for what is none, or given twice."""
     known = ", ".join(f"oar.{kind.__name__}(…)" for kind in KINDS)
     several = isinstance(action, list | tuple)
-    if several and len(action) == 1 and isinstance(action[0], Action):
-        return _own(action[0])
-    if isinstance(action, Action):
-        return _own(action)
+    alone = action[0] if several and len(action) == 1 else action
+    if isinstance(alone, Action):
+        return _own(alone)
     for one in action if several else (action,):
         if not isinstance(one, KINDS):
             raise DataError(

@@ -152,9 +152,7 @@ class ForDescent(Wrapper):
 
     def takes(self, solver: Any) -> bool:
         """Report whether the descent is asked for."""
-        if isinstance(solver, str):
-            return solver in ("auto", *(kind.name for kind in DESCENTS))
-        return isinstance(solver, tuple(kind.settings for kind in DESCENTS))
+        return any(kind().takes(solver) for kind in DESCENTS)
 
 
 class Thorough(ForDescent):

@@ -226,7 +226,12 @@ def register(solver: Registered) -> Registered:
     >>> unregister("staying")
     """
     made: Any = solver() if isinstance(solver, type) else solver
-    _check(made)
+    check_solver_parts(made)
+    if made.name in names():
+        raise OptionError(
+            f"name: {made.name!r} is registered already; choose another, or oar.solvers.unregister({made.name!r}) "
+            "what you registered."
+        )
     _own.append(made)
     return solver
 
@@ -237,7 +242,7 @@ def unregister(name: str) -> None:
     _own[:] = [one for one in _own if one.name != name]
 
 
-def _check(made: Any) -> None:
+def check_solver_parts(made: Any) -> None:
     """Refuse what the registry could not ask."""
     if not isinstance(made, Solver):
         raise DataError(
@@ -246,11 +251,6 @@ def _check(made: Any) -> None:
         )
     if not isinstance(made.name, str) or not made.name or made.name == "auto":
         raise DataError(f"name: of a solver must be a string that is not empty and not 'auto', got {made.name!r}.")
-    if made.name in names():
-        raise OptionError(
-            f"name: {made.name!r} is registered already; choose another, or oar.solvers.unregister({made.name!r}) "
-            "what you registered."
-        )
     if not made.verbs or set(made.verbs) - set(VERBS):
         raise DataError(f"verbs: of a solver must be some of {', '.join(map(repr, VERBS))}, got {made.verbs!r}.")
     for needs in (made.requires, made.serves):
@@ -307,13 +307,18 @@ def propose(task: Task) -> Any:
     raise _refused(task)
 
 
+def settings_of(solver: Solver, task: Task) -> Any:
+    """Return the settings that the caller gave, or the solver's usual ones; None where it has none."""
+    kind = solver.settings
+    if kind is None:
+        return None
+    return task.solver if isinstance(task.solver, kind) else kind()
+
+
 def _proposed(solver: Solver, task: Task) -> Any:
-    chosen = task.solver
-    if solver.settings is not None and not isinstance(chosen, solver.settings):
-        chosen = solver.settings()
     if solver in _own and not solver.signals and task.signal != "auto":
         raise OptionError(f"signal: solver {solver.name!r} takes none; leave it out, got {task.signal!r}.")
-    found = solver.propose(task, chosen)
+    found = solver.propose(task, settings_of(solver, task))
     if solver in _own and not isinstance(found, Proposal | OnlineProposal):
         return proposal_of(solver.name, task.problem, found)
     return found

@@ -66,11 +66,9 @@ def _numbers(name: str, what: str, given: Any, shape: tuple[int, ...]) -> Array:
     except (TypeError, ValueError):
         numbers = np.empty(0)
     if numbers.shape != shape:
-        got = (
-            f"shape {np.shape(given)}" if isinstance(given, np.ndarray) else f"an object of type {type(given).__name__}"
-        )
         raise DataError(
-            f"solver: {name!r} must propose {what} of shape {shape}, got {got}; return an array, or a pair of the "
+            f"solver: {name!r} must propose {what} of shape {shape}, got {np.shape(given)} of "
+            f"type {type(given).__name__}; return an array, or a pair of the "
             "members' moves and the query's own."
         )
     return numbers + 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.own_action import Action, Who, asked
+from oar.actions.own_action import Who, asked
 from oar.people import Chunk
 from oar.referee.limits.moves import LIMIT_SLACK, MoveCheck
 from oar.referee.limits.table_moves import trainable
@@ -19,7 +19,7 @@ class OwnMoveCheck(MoveCheck):
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
         action = self.problem.own_action
-        assert isinstance(action, Action)
+        assert action is not None
         moves = super().check(chunk, moves)
         movers = np.flatnonzero(moves.any(axis=1))
         who = Who(np.asarray(chunk.features, dtype=np.float64)[movers], chunk.start + movers)
