@@ -52,7 +52,8 @@ def _own(action: Action) -> Action:
     kind = type(action)
     if not isinstance(kind.name, str) or not kind.name:
         raise DataError(f"action: {kind.__name__} must have a name, a string that is not empty; got {kind.name!r}.")
-    if "__dataclass_params__" not in vars(kind) and kind.__init__ is not Action.__init__:
+    maker = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    if "__dataclass_params__" not in vars(maker):
         raise DataError(
             f"action: {kind.__name__} must be a dataclass; decorate it with @dataclass(frozen=True, eq=False)."
         )

@@ -53,7 +53,7 @@ class Action:
         check_participants(self.participants, self.seed, "Perturb")
         if isinstance(self.participants, Best):
             raise OptionError(
-                "participants: oar.Best chooses among balls, got it for an action of one's own; use a mask."
+                "participants: oar.Best is for oar.Perturb, got it for an action of one's own; use a mask."
             )
 
     def reach(self, people: Population) -> Any:

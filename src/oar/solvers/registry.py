@@ -46,6 +46,7 @@ class Need(NamedTuple):
 
 NEEDS = {
     "rounds": Need("several rounds of training", "problem", "use oar.collective"),
+    "own set": Need("an action of one's own", "action", "use oar.collective, or an oar.Perturb(…)"),
     "black box": Need("a model that can only be trained and asked", "model", "use a model of oar.models"),
     "parts": Need(
         "people who are read in parts, and needs everybody in memory", "people", "use people.loaded() if they fit"
@@ -56,7 +57,6 @@ NEEDS = {
     "batch norm": Need("statistics of a batch at test time", "model", "use another model"),
     "retraining": Need("a model that is retrained in a loop", "model", "use oar.NearestCentroid()"),
     "table": Need("a table's limits", "people", "use plain features"),
-    "own set": Need("an action of one's own", "action", "use oar.collective, or an oar.Perturb(…)"),
     "goals": Need("goals of several people, or other goals than one label or value", "query", "ask for one label"),
 }
 EVERYTHING = frozenset(NEEDS)

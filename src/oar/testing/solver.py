@@ -200,10 +200,11 @@ def max_steps(case: SolverCase) -> str:
     """It honours a number of steps, if it has one."""
     if not case.has("max_steps"):
         return "its settings have no max_steps."
-    taken = case.run(case.solver.verbs[0], max_steps=1).steps
-    if taken > 1:
-        raise Fault(f"with max_steps=1 it took {taken} steps.", "Stop after settings.max_steps.")
-    return "with max_steps=1 it takes no more."
+    verb = case.solver.verbs[0]
+    usual, taken = case.proposals[verb].steps, case.run(verb, max_steps=1).steps
+    if taken > 1 and taken >= usual:  # steps of several starts are counted together
+        raise Fault(f"with max_steps=1 it took {taken} steps, as without.", "Stop after settings.max_steps.")
+    return f"with max_steps=1 it takes {taken}, and {usual} without."
 
 
 CHECKS = (
