@@ -3,12 +3,15 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 from support.browser import Visit, started_chromium, visits
+
+from oar.solvers import EFFORTS, default_effort
 
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("oar")
@@ -36,21 +39,9 @@ def little_effort(request: pytest.FixtureRequest) -> Iterator[None]:
     report says how few suffice, it makes three plans for fewer, not up to 40; `questions` asks that.
     """
     room = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
-    with pytest.MonkeyPatch.context() as patch:
-        if room in FEW_RESTARTS:
-            import oar.solvers
-
-            suitable = oar.solvers._suitable
-
-            def brisk(problem: Any, kind: type) -> dict[str, Any]:
-                settings = suitable(problem, kind)
-                return settings | {"restarts": min(settings["restarts"], 2)}
-
-            patch.setattr(oar.solvers, "_suitable", brisk)
-        if room in FEW_PLANS:
-            import oar.questions.least.coalition
-
-            patch.setattr(oar.questions.least.coalition, "PLANS", 3)
+    usual = EFFORTS["normal"]
+    few = {"most_restarts": 2} if room in FEW_RESTARTS else {}
+    with default_effort(replace(usual, **few, plans=3 if room in FEW_PLANS else usual.plans)):
         yield
 
 

@@ -14,6 +14,7 @@ from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits.limit import Limits
 from oar.actions.limits.plausible import NOBODY, Neighbourhood
+from oar.actions.own_action import Action, with_changes
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
@@ -78,7 +79,8 @@ class Query:
 class Problem:
     """Everything that a solver needs; checked when it is made.
 
-    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once. `keep`, an `oar.Keep`,
+    The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once; or one of your own, an
+    `oar.actions.Action`. `keep`, an `oar.Keep`,
     limits what a plan may do to others.
 
     >>> from oar.models import NearestCentroid
@@ -102,6 +104,12 @@ class Problem:
         object.__setattr__(self, "action", as_action(self.action))
         object.__setattr__(self, "model", as_model(self.model))
         self.model.check(self.people)
+        if self.own_action is not None and (self.people.streamed or self.people.encoding is not None):
+            got = "people in parts" if self.people.streamed else "a table"
+            raise OptionError(
+                f"action: of one's own ({self.own_action.name!r}) is for plain features in memory, got {got}; use an "
+                "oar.Perturb(…)."
+            )
         if isinstance(self.model, TestTimeBatchNorm):  # which knows its classes itself: nobody needs a label
             object.__setattr__(self, "people", self.model.batch(self.people))
         if self.keep is not None and not isinstance(self.keep, Keep):
@@ -264,12 +272,12 @@ class Problem:
 
     @cached_property
     def allowance(self) -> Allowance:
-        """What each member may do.
+        """What each member may do; of an action of one's own, the balls that hold everybody's set.
 
         Those whose data weigh nothing are told to stay, because they would move in vain; and so are members who ask as
         they are.
         """
-        allowance = (part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
+        allowance = (self.own_action or part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
         weights = self.people.weights
         useful = np.ones(self.people.size, dtype=bool) if weights is None else weights > 0
         if self.asked.members is None and self.asked.among is not None:
@@ -277,6 +285,11 @@ class Problem:
         if useful.all():
             return allowance
         return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
+
+    @property
+    def own_action(self) -> Action | None:
+        """The author's own action; None where members move within balls or a table's limits."""
+        return self.action if isinstance(self.action, Action) else None
 
     @property
     def everyone_acts(self) -> bool:
@@ -336,14 +349,19 @@ class Problem:
     @property
     def moves(self) -> bool:
         """Whether members may move their features."""
-        return part_of(self.action, Perturb) is not None
+        return self.own_action is not None or part_of(self.action, Perturb) is not None
 
     @property
     def only_free_moves(self) -> bool:
         """Whether one person wants one label or value of members who move within balls, and nothing else is asked."""
         asks_more = self.query.probability is not None or self.keep is not None
-        does_more = self.levers is not None or self.best is not None or self.limits is not None
+        does_more = self.levers is not None or self.best is not None or not self.within_balls
         return self.plain and not asks_more and not does_more
+
+    @property
+    def within_balls(self) -> bool:
+        """Whether members move within balls: people are no table, and the action is not of an author's own."""
+        return self.limits is None and self.own_action is None
 
     def only_moves(self, what: str) -> None:
         """Raise unless moving is all that members may do; `what` cannot answer for anything else."""
@@ -379,6 +397,11 @@ class Problem:
 
     def only_balls(self, what: str) -> None:
         """Raise where people have limits other than a budget, as on a table; `what` does not know them."""
+        if self.own_action is not None:
+            raise OptionError(
+                f"action: must be an oar.Perturb(…) for {what}, which knows balls, got {self.own_action.name!r}, an "
+                "action of one's own; use oar.collective, and hand members their rows of plan.moves()."
+            )
         if self.limits is not None:
             raise OptionError(
                 f"people: must be plain features for {what}, got a table, whose limits it does not know; use "
@@ -456,6 +479,9 @@ class Problem:
 
     def with_action(self, **changes: Any) -> Problem:
         """Return the same problem with some settings of its action changed; who takes part stays as it was drawn."""
+        if self.own_action is not None:
+            changes = {"participants": self.allowance.mask, "seed": None} | changes
+            return dataclasses.replace(self, action=with_changes(self.own_action, self.allowance, changes))
         perturb = part_of(self.action, Perturb)
         if perturb is None:
             raise OptionError(f"action: must hold an oar.Perturb(…) to have its settings changed, got {self.action!r}.")

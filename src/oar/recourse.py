@@ -18,38 +18,53 @@ from oar.problem import Problem
 from oar.progress import OnStep, Progress, step_line
 from oar.referee import judged, judged_online
 from oar.referee.proofs import BOTH, MEMBERS, QUERY
-from oar.solvers import propose_collective, propose_individual, propose_joint
-from oar.solvers.rounds.planning import propose_online
+from oar.solvers import EffortLevel, Task, default_effort, propose_collective, propose_individual, propose_joint
+from oar.solvers.registry import propose
+
+Effort = str | EffortLevel | None
 
 
 @with_near_names
-def individual(problem: Problem, *, solver: Any = "auto") -> Result:
+def individual(problem: Problem, *, solver: Any = "auto", effort: Effort = None) -> Result:
     """Return the query's own best move while the model stays as it is (equation 2 of the paper).
 
     Args:
         problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
+        effort: as in `collective`; here it is the number of random starts, of steps, and how tight they end.
     """
     if isinstance(problem, OnlineProblem):
         problem.only_moves("oar.individual")
-    return audited(propose_individual(problem, solver), problem, QUERY)
+    with default_effort(effort):
+        proposal = propose_individual(problem, solver)
+    return audited(proposal, problem, QUERY)
 
 
 @overload
 def collective(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", effort: Effort = None, progress: Progress = None
 ) -> Result: ...
 
 
 @overload
 def collective(
-    problem: OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: OnlineProblem,
+    *,
+    solver: Any = "auto",
+    signal: Any = "auto",
+    effort: Effort = None,
+    progress: Progress = None,
 ) -> OnlineResult: ...
 
 
 @with_near_names
 def collective(
-    problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: Problem | OnlineProblem,
+    *,
+    solver: Any = "auto",
+    signal: Any = "auto",
+    effort: Effort = None,
+    progress: Progress = None,
 ) -> Result | OnlineResult:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
@@ -65,12 +80,16 @@ def collective(
             "direct-search"; or settings from `oar.solvers`.
         signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
             from `oar.signals`.
+        effort: how much is tried where settings leave it open: "quick" (no random starts, half the steps, a gap ten
+            times as wide, a third of a black box's trainings), "normal", or "thorough" (four times the random starts
+            and trainings, twice the steps, a tenth of the gap, and never worse than normal where models are refitted in
+            a loop). None is "normal", or what `oar.solvers.default_effort` says. Settings in `solver` win, and what is
+            solved exactly or in one step is the same with any effort.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    with step_line("collective", progress) as on_step:
+    with step_line("collective", progress) as on_step, default_effort(effort):
         if isinstance(problem, OnlineProblem):
-            proposal = propose_online(problem, solver, signal, on_step)
-            return judged_online(proposal)
+            return judged_online(propose(Task(problem, "collective", solver, signal, on_step)))
         return planned(problem, solver, signal, on_step)
 
 
@@ -82,7 +101,9 @@ def planned(
 
 
 @with_near_names
-def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None) -> Result:
+def joint(
+    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", effort: Effort = None, progress: Progress = None
+) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 
     Args:
@@ -90,11 +111,12 @@ def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progr
         solver: "auto"; for nearest centroid "projected-gradient" (from many starts) or "paper"; for other models as in
             `collective`.
         signal: as in `collective`.
+        effort: as in `collective`.
         progress: as in `collective`.
     """
     if isinstance(problem, OnlineProblem):
         problem.only_moves("oar.joint")
-    with step_line("joint", progress) as on_step:
+    with step_line("joint", progress) as on_step, default_effort(effort):
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal, problem, BOTH)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from oar.actions.own_action import Action
 from oar.actions.perturb import Perturb
 from oar.actions.relabel import Relabel, RelabelLimits
 from oar.actions.withhold import Withhold, WithholdLimits
@@ -26,11 +27,14 @@ def as_action(action: Any) -> Any:
     """Return an action, or several as a tuple; raise for what is none, or given twice."""
     known = ", ".join(f"oar.{kind.__name__}(…)" for kind in KINDS)
     several = isinstance(action, list | tuple)
+    alone = action[0] if several and len(action) == 1 else action
+    if isinstance(alone, Action):
+        return _own(alone)
     for one in action if several else (action,):
         if not isinstance(one, KINDS):
             raise DataError(
-                f"action: must be an oar.Perturb(…), or one or a list of {known}, got an object of type "
-                f"{type(one).__name__}."
+                f"action: must be an oar.Perturb(…), one or a list of {known}, or one of your own, a dataclass derived "
+                f"from oar.actions.Action, which goes alone; got an object of type {type(one).__name__}."
             )
     if not several:
         return action
@@ -41,6 +45,19 @@ def as_action(action: Any) -> Any:
         if number > 1:
             raise DataError(f"action: must hold each kind at most once, got {number} of {kind.__name__}; merge them.")
     return action[0] if len(action) == 1 else tuple(action)
+
+
+def _own(action: Action) -> Action:
+    """Return an author's own action; raise where it has no name, or could not be changed a little."""
+    kind = type(action)
+    if not isinstance(kind.name, str) or not kind.name:
+        raise DataError(f"action: {kind.__name__} must have a name, a string that is not empty; got {kind.name!r}.")
+    maker = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    if "__dataclass_params__" not in vars(maker):
+        raise DataError(
+            f"action: {kind.__name__} must be a dataclass; decorate it with @dataclass(frozen=True, eq=False)."
+        )
+    return action
 
 
 def part_of(action: Any, kind: type[Kind]) -> Kind | None:

@@ -120,6 +120,8 @@ class Audit(ShownAsText):
         queries: what it says about each of those who ask.
         independence: how little the refit shares with the solver: an `oar.plans.Independence`, whose `meaning` is a
             sentence. Of several refits, the least.
+        measured_by: the name of the action of one's own whose code, written by its author and not by the audit, says
+            what is within its set; "" where the audit measures moves by code of its own.
         rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
             Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
     """
@@ -144,6 +146,7 @@ class Audit(ShownAsText):
     rate_before: Rate | None = None
     rate: Rate | None = None
     independence: Independence = Independence.REPEATED
+    measured_by: str = ""
 
     @property
     def share_before(self) -> float:
@@ -168,13 +171,17 @@ class Audit(ShownAsText):
             ("prediction", f"{self._predictions()}, margin {self.margin:.4g}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", ", ".join(acts)),
-            ("limits", "; ".join(self.violations) if self.violations else "all kept"),
+            ("limits", f"{'; '.join(self.violations) or 'all kept'}{self._by_whom}"),
             ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
             ("that is", self.independence.value),
         ]
         if self.rate is not None:
             rows.insert(1, ("refits", f"{self.rate} (before any move: {self.rate_before})"))
         return lined_up(rows)
+
+    @property
+    def _by_whom(self) -> str:
+        return f" (what {self.measured_by!r} allows is its author's code)" if self.measured_by else ""
 
     def _predictions(self) -> str:
         """Return what is predicted, before and after; of several queries, how many have their goal."""

@@ -112,6 +112,13 @@ def judged_online(proposal: OnlineProposal) -> OnlineResult:
 
 def _audited(plan: Plan) -> tuple[Audit, Any]:
     """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
+    found, evidence = _refitted(plan)
+    own = plan.problem.own_action
+    return found if own is None else replace(found, measured_by=own.name), evidence
+
+
+def _refitted(plan: Plan) -> tuple[Audit, Any]:
+    """Return the same of the audit that suits the people and the model."""
     if plan.problem.people.streamed:
         return audit_streamed(plan)
     if plan.problem.model.plain_means:

@@ -1,14 +1,113 @@
-"""Solvers as users name them: a string for the default settings, or an immutable bag of settings."""
+"""Solvers as users name them: a string for the default settings, or an immutable bag of settings; and effort.
+
+Effort is one table, `EFFORTS`, that every solver reads where its settings leave a number open. What solves exactly, or
+takes a single step, has nothing to try more of: any effort is accepted there, and changes nothing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.solvers.black_box.settings import DirectSearch, Surrogate
+
+Settings = TypeVar("Settings")
+
+
+class Usual(int):
+    """A default that effort may scale: equal to the number that a user may give, and told from it."""
+
+
+@with_near_names
+@dataclass(frozen=True)
+class EffortLevel:
+    """How much solvers try where their settings leave it open; explicit settings win.
+
+    Attributes:
+        name: what it is called.
+        starts: times as many random starts as usual, of moves of members and query.
+        fewest_restarts: restarts at the least, where random ones can be made. most_restarts: at the most.
+        steps: times as many steps at the most. tolerance: times the usual gap at which a search ends.
+        refits: times as many trainings of a black box, and refits to choose labels and leavers.
+        plans: how many plans for fewer members `oar.minimal_coalition` makes at the most.
+        repeats: whether what is refitted in a loop is first planned for with normal effort, and then again from there:
+            so a thorough answer is never worse than a normal one.
+    """
+
+    name: str
+    starts: float = 1.0
+    fewest_restarts: int = 0
+    most_restarts: float = np.inf
+    steps: float = 1.0
+    tolerance: float = 1.0
+    refits: float = 1.0
+    plans: int = 40
+    repeats: bool = False
+
+    def loop(self, usual: dict[str, Any], random: bool = True) -> dict[str, Any]:
+        """Return usual settings of a loop, scaled; `random` says whether random starts can be made."""
+        restarts = round(self.starts * usual.get("restarts", 0))
+        fewest = self.fewest_restarts if random else 0
+        scaled = {
+            "max_steps": max(1, round(self.steps * usual["max_steps"])),
+            "tolerance": self.tolerance * usual["tolerance"],
+            "restarts": int(min(max(restarts, fewest), self.most_restarts)),
+        }
+        return {name: scaled[name] for name in usual}
+
+    def settled(self, settings: Settings) -> Settings:
+        """Return settings with those defaults scaled that nobody has set."""
+        scales = {"random_starts": self.starts, "refits": self.refits}
+        scaled = {
+            name: max(int(name == "refits"), round(scales[name] * value))
+            for name, value in vars(settings).items()
+            if isinstance(value, Usual) and scales[name] != 1
+        }
+        return replace(settings, **scaled) if scaled else settings  # type: ignore[type-var]
+
+
+EFFORTS = {
+    level.name: level
+    for level in (
+        EffortLevel("quick", starts=0, steps=0.5, tolerance=10, refits=1 / 3, plans=3),
+        EffortLevel("normal"),
+        EffortLevel("thorough", 4, fewest_restarts=4, steps=2, tolerance=0.1, refits=4, plans=120, repeats=True),
+    )
+}
+_effort: ContextVar[EffortLevel] = ContextVar("effort", default=EFFORTS["normal"])
+
+
+def current_effort() -> EffortLevel:
+    """Return the effort that solvers make where none is asked for."""
+    return _effort.get()
+
+
+@contextmanager
+def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
+    """Have all solvers in a `with` block make this effort unless told otherwise; None leaves it as it is.
+
+    It is for this thread: workers of a study, which are other processes, make the normal effort.
+
+    >>> with default_effort("quick") as effort:
+    ...     effort.plans
+    3
+    """
+    level = current_effort() if effort is None else _level(effort)
+    before = _effort.set(level)
+    try:
+        yield level
+    finally:
+        _effort.reset(before)
+
+
+def _level(effort: Any) -> EffortLevel:
+    return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
 @with_near_names
@@ -45,7 +144,7 @@ class ProjectedGradient:
 
     max_steps: int | None = None
     tolerance: float | None = None
-    random_starts: int = 8
+    random_starts: int = Usual(8)
     restarts: int | None = None
     time_limit: float = np.inf
     seed: int = 0
@@ -117,28 +216,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-Solver = Exact | Paper | ProjectedGradient | FrankWolfe | OneShot | Surrogate | DirectSearch
-NAMES: dict[str, type[Solver]] = {
-    "exact": Exact,
-    "projected-gradient": ProjectedGradient,
-    "frank-wolfe": FrankWolfe,
-    "one-shot": OneShot,
-    "paper": Paper,
-    "surrogate": Surrogate,
-    "direct-search": DirectSearch,
-}
+def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
+    """Read a solver's name or settings, of which the registry knows that they are among the allowed ones' or "auto".
 
-
-def as_solver(solver: Any, default: Solver, allowed: tuple[type[Solver], ...]) -> Any:
-    """Read a solver's name or settings; "auto" and its name are the default. Refuse what this question cannot use."""
-    known = {name: kind for name, kind in NAMES.items() if kind in allowed}
+    "auto" and the default's own name are the default, with the present effort.
+    """
+    known = {_called(kind): kind for kind in allowed}
     if isinstance(solver, str):
-        if solver in NAMES and solver not in known:
-            listing = ", ".join(repr(name) for name in ("auto", *known))
-            raise OptionError(f"solver: {solver!r} does not apply here; use one of {listing}.")
         name = choose("solver", solver, ["auto", *known])
-        return default if name == "auto" or known[name] is type(default) else known[name]()
+        solver = default if name == "auto" or known[name] is type(default) else known[name]()
     if not isinstance(solver, allowed):
         kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
         raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")
-    return solver
+    return current_effort().settled(solver)
+
+
+def _called(kind: type) -> str:
+    """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
+    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()

@@ -9,8 +9,7 @@ from typing import Any
 from oar.checks import check_kind
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Problem, Query, as_model
-from oar.solvers import ProjectedGradient
-from oar.solvers.settings import NAMES, as_solver
+from oar.solvers.registry import check_known
 from oar.studies.cells import Cell, grid, listed
 from oar.studies.executors.executors import check_hands
 from oar.studies.executors.running import run
@@ -62,7 +61,7 @@ def study(
     """
     check_kind("problem", problem, Problem, "an oar.Problem(…)")
     check_hands(workers, client)
-    as_solver(solver, ProjectedGradient(), tuple(NAMES.values()))
+    check_known(solver)
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
         raise DataError(
             "people: a study hands people to other processes, got a Dask collection, whose partitions stay with their "

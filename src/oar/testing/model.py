@@ -14,8 +14,9 @@ from oar.estimators.twin import Twin
 from oar.models.autodiff.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
-from oar.testing.checks import CHECKS, Case, Fault
-from oar.testing.report import Check, ConformanceError, Report
+from oar.testing.checks import CHECKS, Case
+from oar.testing.report import Report
+from oar.testing.running import checked
 from oar.typing import Features, Goal, Labels, Row, Weights
 
 PEOPLE = 40
@@ -82,17 +83,7 @@ def check_model(
     people = (features, targets, weights / weights.sum())
     make = training or (lambda model, *people: model.bound(*people))
     case = Case(model, make, *people, np.asarray(query, float), np.asarray(goal, float), tolerance, seed)
-    done: dict[str, Check] = {}
-    for name, check, needs in CHECKS:
-        missing = [need for need in needs if not done[need].passed]
-        if missing:
-            done[name] = Check(name, None, f"{missing[0]!r} must pass first.")
-        else:
-            done[name] = _run(name, check, case)
-    report = Report(model.name, tuple(done.values()))
-    if raises and not report.passed:
-        raise ConformanceError(report)
-    return report
+    return checked(model.name, case, CHECKS, raises, _said)
 
 
 def _check_kinds(model: Any, features: Any, targets: Any) -> None:
@@ -136,19 +127,12 @@ def _target_rows(model: Differentiable, targets: Any) -> Array:
     return np.asarray(model.target_rows(np.eye(len(classes))[codes]))
 
 
-def _run(name: str, check: Callable[[Case], str], case: Case) -> Check:
-    try:
-        return Check(name, True, check(case))
-    except Fault as reason:
-        return Check(name, False, reason.detail, reason.advice)
-    except OARError as reason:  # these say themselves what to do
-        return Check(name, False, str(reason), "Change what the message names.")
-    except NotImplementedError:
-        return Check(name, False, "a method is missing.", "Give the model initial, outputs and example_loss.")
-    except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
-        return Check(
-            name, False, f"{type(reason).__name__}: {reason}", "The model's own code raised this; mend it there."
-        )
+def _said(reason: Exception) -> str:
+    """Return what to do about an error: ours say so themselves."""
+    if isinstance(reason, OARError):
+        return "Change what the message names."
+    missing = "Give the model initial, outputs and example_loss."
+    return missing if isinstance(reason, NotImplementedError) else "The model's own code raised this; mend it there."
 
 
 def _people(rng: np.random.Generator, dimensions: int, outputs: int, values: bool) -> tuple[Array, Array, Array]:

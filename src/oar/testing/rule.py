@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from oar.models import SoftmaxRegression
 from oar.online import Rule, Stream
 from oar.people import Population
 from oar.problem import Query
-from oar.testing.checks import Fault
-from oar.testing.report import Check, ConformanceError, Report
+from oar.testing.report import Report
 from oar.testing.rule_case import ROUNDS, RuleCase
 from oar.testing.rule_checks import CHECKS
+from oar.testing.running import checked
 from oar.typing import ModelLike
 
 PEOPLE = 9  # in a batch; three classes have three each
@@ -47,14 +46,7 @@ def check_rule(
         raise DataError(f"rule: must be a rule, got the class {rule.__name__}; call it with its settings.")
     model = SoftmaxRegression(0.1) if model is None else model
     case = _case(rule, model, dimensions, seed)
-    done: dict[str, Check] = {}
-    for name, check, needs in CHECKS:
-        missing = [need for need in needs if not done[need].passed]
-        done[name] = Check(name, None, f"{missing[0]!r} must pass first.") if missing else _run(name, check, case)
-    report = Report(str(getattr(rule, "name", type(rule).__name__)), tuple(done.values()))
-    if raises and not report.passed:
-        raise ConformanceError(report)
-    return report
+    return checked(str(getattr(rule, "name", type(rule).__name__)), case, CHECKS, raises, _said)
 
 
 def _case(rule: Rule, model: Any, dimensions: int, seed: int) -> RuleCase:
@@ -77,15 +69,9 @@ def _case(rule: Rule, model: Any, dimensions: int, seed: int) -> RuleCase:
     return RuleCase(rule, model, Stream(people, when), query, seed)
 
 
-def _run(name: str, check: Callable[[RuleCase], str], case: RuleCase) -> Check:
-    try:
-        return Check(name, True, check(case))
-    except Fault as reason:
-        return Check(name, False, reason.detail, reason.advice)
-    except OARError as reason:  # these say what was wrong, and in which round
-        where = "pull_back" if "pull_back" in str(reason) else "update"
-        return Check(name, False, str(reason), f"Look at what the rule's {where} computes in that round.")
-    except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
-        return Check(
-            name, False, f"{type(reason).__name__}: {reason}", "The rule's own code raised this; mend it there."
-        )
+def _said(reason: Exception) -> str:
+    """Return what to do about an error: ours say what was wrong, and in which round."""
+    if not isinstance(reason, OARError):
+        return "The rule's own code raised this; mend it there."
+    where = "pull_back" if "pull_back" in str(reason) else "update"
+    return f"Look at what the rule's {where} computes in that round."

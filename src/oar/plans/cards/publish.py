@@ -52,6 +52,8 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
+    if problem.own_action is not None:
+        problem.only_balls("a card that members answer")
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
         raise DataError(f"plan: {who}, so there is no card to publish.")

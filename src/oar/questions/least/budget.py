@@ -115,7 +115,7 @@ def _searched(trying: CountedSolves, close: float, most: float | None) -> Budget
 
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
-    if problem.model.plain_means and problem.limits is None and problem.plain:  # for all of them
+    if problem.model.plain_means and problem.within_balls and problem.plain:  # for all of them
         duels = smallest_scale(reach_of(problem))[0]
         return proved_scale(problem, duels if problem.query.probability is None else enough)
     proof, members = bound_of(problem), None if problem.best is None else problem.best.number

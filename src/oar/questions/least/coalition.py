@@ -30,12 +30,13 @@ from oar.questions.least.bounds import bound_of
 from oar.questions.least.centroids import exact_coalition
 from oar.questions.least.trials import CountedSolves, has_closed_form, moves_of, no_idle_options, with_moves
 from oar.solvers.outer.best_members import Ranking
+from oar.solvers.settings import current_effort
 from oar.typing import SignalLike, SolverLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 MANY = 10_000  # people times features from which on plans take long
-PLANS, FAILING = 40, 2  # how many are made, and how many may fail in a row where they take long
+FAILING = 2  # how many may fail in a row where they take long; how many are made is a matter of effort
 PASSES = 200_000  # over the data, in all of these plans: refits to moves of enormous budgets take thousands each
 STEPS, NEAR = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2), 1 / 20  # shares of a coalition: how many fewer, and near enough
 LEFT_OUT = 4  # single members whose leaving is planned for, each time that one could leave
@@ -153,8 +154,9 @@ class CoalitionSearch:
         """Whether no more plans are made."""
         problem = self.trying.problem
         long = problem.people.size * problem.people.dimensions > MANY or not problem.model.convex
-        most = FAILING if long or problem.keep is not None else PLANS
-        return self.made >= PLANS or self.failing >= most or self.passes >= PASSES
+        plans = current_effort().plans
+        most = FAILING if long or problem.keep is not None else plans
+        return self.made >= plans or self.failing >= most or self.passes >= PASSES
 
     @property
     def how(self) -> str:

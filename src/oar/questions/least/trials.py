@@ -48,7 +48,7 @@ class CountedSolves:
 def has_closed_form(problem: Problem) -> bool:
     """Report whether the questions have exact answers: nearest centroid on plain features, with given participants."""
     simple = problem.plain and problem.query.probability is None and problem.keep is None
-    return simple and problem.model.plain_means and problem.limits is None and problem.best is None
+    return simple and problem.model.plain_means and problem.within_balls and problem.best is None
 
 
 def no_idle_options(problem: Problem, question: str, **options: Any) -> None:

@@ -75,5 +75,9 @@ def lengths_of(moves: Array, order: float) -> Array:
 
 
 def limits_of(problem: Problem) -> MoveCheck | TableMoveCheck:
-    """Return what checks this problem's moves: of a table, column by column."""
+    """Return what checks this problem's moves: of a table, column by column; of an own action, by its own measure."""
+    if problem.own_action is not None:
+        from oar.referee.limits.own_moves import OwnMoveCheck
+
+        return OwnMoveCheck(problem)
     return MoveCheck(problem) if problem.limits is None else TableMoveCheck(problem)

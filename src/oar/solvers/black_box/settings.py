@@ -12,6 +12,7 @@ from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Differentiable
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
+from oar.solvers.settings import Usual
 from oar.typing import ModelLike, PeopleLike
 
 POLICIES = ("auto", "classes", "signal")
@@ -88,7 +89,8 @@ class DirectSearch:
     seeds of their own, and finalists are compared over several fresh ones.
 
     Args:
-        refits: how often the black box may be trained to plan, everything included; audits come on top.
+        refits: how often the black box may be trained to plan, everything included; audits come on top. 20 with
+            effort="quick", 240 with "thorough".
         policy: what is searched over: "classes", a shift for each class that is added to the start's moves and brought
             back into everyone's own limits (for values: one for all, and one that grows with the value); "signal",
             the weights with which the surrogates' signals are added up, which members answer within their limits, and
@@ -99,7 +101,7 @@ class DirectSearch:
         seed: of the search.
     """
 
-    refits: int = 60
+    refits: int = Usual(60)
     policy: str = "auto"
     start: Any = "surrogate"
     time_limit: float = np.inf

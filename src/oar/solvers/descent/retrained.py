@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.own_action import ActionRegion
 from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError
 from oar.goals.keep import Anchors
@@ -168,6 +169,11 @@ def _limits(
     weights = np.append(training.weights, 1.0)
     if measured is not None:
         return FeasibleRegions(measured.region, weights)
+    if problem.own_action is not None:
+        everyones = np.append(problem.allowance.everyones(problem.people.size), 0.0)
+        rows = np.vstack([problem.people.features, problem.first_query])
+        region: Any = ActionRegion.of_people(problem.own_action, rows, everyones)
+        return FeasibleRegions(region, weights)
     own = problem.query_budget if query else 0.0
     radii = np.append(problem.allowance.everyones(problem.people.size), own)
     # Farther than that, people who have all moved cannot be told from each other in float64, and no refit can be

@@ -33,6 +33,7 @@ from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, app
 from oar.solvers.discrete.ground_centroids import CentroidGround
 from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
 from oar.solvers.discrete.soft_labels import SoftLimits, soften
+from oar.solvers.settings import current_effort
 
 Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
@@ -72,7 +73,8 @@ class LeverSolver:
         self.rows, self.weights = given_rows(problem), given_weights(problem)
         self.refitting = None if problem.model.plain_means and problem.plain else CountedRefits(problem)
         self._looks = 0  # of grounds that are left
-        self.effort = _effort(problem)
+        usual = _effort(problem)
+        self.effort = replace(usual, refits=max(1, round(current_effort().refits * usual.refits)))
         self._least = problem.model.least_loss
         self._as_given = self._ground(self.rows, None)
         self.unmoved = LeverProposal(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)

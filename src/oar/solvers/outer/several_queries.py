@@ -8,44 +8,27 @@ worse than the best of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import ClassWish
-from oar.goals.keep import Anchors
 from oar.goals.wishes import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.wrap.scaled import unscaled
 from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits
 from oar.problem import Problem
-from oar.progress import OnStep
-from oar.solvers.descent import retrained
-from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
 STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
 
 
-def solve(
-    problem: Problem,
-    settings: ProjectedGradient | FrankWolfe | OneShot,
-    signal: Any,
-    query: bool,
-    on_step: OnStep | None,
-    starts: Sequence[Array] = (),
-    anchors: Anchors | None = None,
-) -> Proposal:
-    """Return the best of a few plans, judged by what is asked for."""
-
-    def plan(**kind: Any) -> Proposal:
-        return retrained.solve(problem, settings, signal, query, on_step, starts, anchors=anchors, **kind)
-
+def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
+    """Return the best of a few plans, judged by what is asked for; `plan(together=…)` or `plan(by=…)` makes one."""
     smooth = True
     if problem.undecided:
         wish = problem.wishes[0]

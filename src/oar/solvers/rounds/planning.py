@@ -22,7 +22,7 @@ from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds import one_shot as online_one_shot
 from oar.solvers.rounds.gradient import RoundSearchResult, search
 from oar.solvers.rounds.timing import leverage, why
-from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver
+from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver, current_effort
 
 Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
@@ -59,7 +59,7 @@ def propose_online(
         searched, signals = online_one_shot.solve(problem)
         return _proposed(problem, searched, chosen, signals)
     given = {name: value for name, value in vars(chosen).items() if value is not None}
-    chosen = dataclasses.replace(chosen, **(_suitable(problem, type(chosen)) | given))
+    chosen = dataclasses.replace(chosen, **(current_effort().loop(_suitable(problem, type(chosen))) | given))
     kinds_of_loss = _together(problem)
     if len(kinds_of_loss) == 1:
         together, by = kinds_of_loss[0]
