@@ -203,7 +203,6 @@ _ROOMS = frozenset(
     {
         "actions",
         "advice",
-        "black_boxes",
         "cli",
         "datasets",
         "defences",
@@ -226,6 +225,7 @@ _ROOMS = frozenset(
         "recourse",
         "referee",
         "report",
+        "retraining",
         "signals",
         "solvers",
         "streaming",

@@ -25,8 +25,8 @@ from oar.problem import Problem
 from oar.progress import Progress
 
 if TYPE_CHECKING:
-    from oar.plans.refits import RefitResult
     from oar.plans.robustness import Robustness
+    from oar.retraining.retraining import RefitResult
 
 IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
 

@@ -21,7 +21,7 @@ from oar.progress import OnStep
 from oar.solvers.batch_norm import planning as batch_norm
 from oar.solvers.black_box import planning as outside
 from oar.solvers.black_box.settings import DirectSearch, Surrogate
-from oar.solvers.black_box.surrogate import quick_descent as outside_plan
+from oar.solvers.black_box.surrogate import planning as outside_plan
 from oar.solvers.centroids import exact as centroid
 from oar.solvers.centroids import paper, projected_gradient, query_moves
 from oar.solvers.centroids.sweep import Sweep, sweep

@@ -37,7 +37,7 @@ from oar.plans.cards.usual_values import usual_ranges
 
 if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan, Plan
-    from oar.plans.refits import RefitResult
+    from oar.retraining.retraining import RefitResult
 
 FEWEST = 5  # people behind any average that is published
 MORE_ROOM = (
@@ -187,7 +187,7 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     refits = Refits(plan)
 
     def told(moves: Array) -> RefitResult:
-        return refits.verdict(refits.planned._replace(moves=moves))
+        return refits.verdict(refits.planned.with_moves(moves))
 
     # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
     able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)

@@ -19,7 +19,7 @@ from oar.problem import Problem
 
 if TYPE_CHECKING:
     from oar.plans.plan import ClassPlan
-    from oar.plans.refits import RefitResult
+    from oar.retraining.retraining import RefitResult
 
 
 def class_card(plan: ClassPlan) -> Card:
@@ -57,7 +57,8 @@ class _Worth:
 
     def of(self, directions: Array, moved: bool = True) -> RefitResult:
         """Return the verdict on everyone's move by its budget times its class's direction."""
-        from oar.plans.refits import RefitResult, judged_by_means  # which read plans, as plans publish cards
+        from oar.retraining.own_training import judged_by_means
+        from oar.retraining.retraining import RefitResult
 
         problem, asked = self._problem, self._problem.asked
         means = self._first.positions + self._average[:, None] * directions

@@ -214,29 +214,27 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
     others = None if held_out is None else held_out_people(problem.people, problem.regresses, held_out)
     group = None if groups is None else grouped(problem.people, groups)
     refits = Refits(result.plan)
-    old, new = refits.fit(refits.before), refits.fit(refits.planned)
+    old, new = refits.refit(refits.before), refits.refit(refits.planned)
     if old is None or new is None:
         raise NumericsError(
             f"result: {problem.model.name} could not be refitted {'before' if old is None else 'after'} the plan, so "
             "nothing can be said of others; a larger penalty makes training easier."
         )
-    own_before, own_after = refits.predict(old, refits.features), refits.predict(new, refits.features)
-    moved = refits.planned.moves.any(axis=1)
+    own_before, own_after = old.predict(refits.features), new.predict(refits.features)
+    moved = refits.moves.any(axis=1)
     after = own_after.copy()
     if moved.any():
-        after[moved] = refits.predict(new, (refits.features + refits.planned.moves)[moved])
-    given = refits.before.rows, refits.before.weights
+        after[moved] = new.predict((refits.features + refits.moves)[moved])
+    given = refits.before.parts[1:]
     besides = np.ones(problem.people.size, dtype=bool)
     if problem.asked.among is not None:
         besides[problem.asked.among] = False
     acts, stays = refits.actors & besides, ~refits.actors & besides
-    each = _Each.of(problem, own_before, after, refits.before.rows)
+    each = _Each.of(problem, own_before, after, given[0])
     scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:
-        outside = [
-            _score(problem, refits.predict(fit, others.features), others.rows, others.weights) for fit in (old, new)
-        ]
+        outside = [_score(problem, fit.predict(others.features), others.rows, others.weights) for fit in (old, new)]
     return Collateral(
         result,
         each.counted(stays),

@@ -20,10 +20,12 @@ from oar.goals.keep import Anchors
 from oar.goals.together import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.wrap.scaled import unscaled
-from oar.plans import MemberPlan, Proposal
-from oar.plans.refits import Refits
+from oar.plans import Proposal
+from oar.plans.refits import contribution_of
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.retraining.contribution import Contribution
+from oar.retraining.retraining import retraining_of
 from oar.solvers.descent import retrained
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
@@ -74,12 +76,11 @@ def solve(
 
 def _losses_before(problem: Problem) -> Array:
     """Return each query's loss (q,) before anybody moves."""
-    size = problem.people.size, problem.people.dimensions
-    refits = Refits(MemberPlan(problem, np.zeros(size[1]), np.zeros(size)))
-    learned = refits.fit(refits.before)
-    if learned is None:  # then nothing can be planned, whatever counts, and plans say so
+    retraining = retraining_of(problem)
+    refit = retraining.refit(Contribution())
+    if refit is None:  # then nothing can be planned, whatever counts, and plans say so
         return np.ones(len(problem.wishes))
-    return refits.judged(refits.before, learned)[0]
+    return retraining.judged(refit)[0]
 
 
 def edges(problem: Problem) -> Array:
@@ -90,9 +91,10 @@ def edges(problem: Problem) -> Array:
 
 def _value(proposal: Proposal) -> tuple[float, float]:
     """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
-    refits = Refits(proposal.plan)
-    learned = refits.fit(refits.planned)
-    if learned is None:
+    problem = proposal.plan.problem
+    retraining = retraining_of(problem)
+    refit = retraining.refit(contribution_of(proposal.plan))
+    if refit is None:
         return np.inf, np.inf
-    losses, reached = refits.judged(refits.planned, learned)
-    return refits.problem.combined(losses, reached)[0], float(losses.mean())
+    losses, reached = retraining.judged(refit, proposal.plan.query_move)
+    return problem.combined(losses, reached)[0], float(losses.mean())
