@@ -23,6 +23,7 @@ from oar.plans.cards.publish_table import everyones_room
 from oar.plans.moves.table_out import changed_cells, moved_table, query_after
 from oar.problem import Problem
 from oar.progress import Progress
+from oar.retraining.contribution import Contribution
 
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
@@ -127,6 +128,10 @@ class Plan:
     def _actors(self) -> list[str]:
         """Return who of the members does what."""
         return []
+
+    def contribution(self) -> Contribution:
+        """Return what everyone hands in if all do as planned: moves and, where they change, targets and weights."""
+        return Contribution(np.array(self.moves(), dtype=np.float64))  # a copy: a DataFrame may lend its own
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import Plan
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import Refit, RefitResult, retraining_of
@@ -13,14 +12,6 @@ from oar.retraining.side_effects import Effects
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-
-def contribution_of(plan: Plan) -> Contribution:
-    """Return what everyone hands in if all do as planned."""
-    moves = np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own
-    if not isinstance(plan, LeverPlan):
-        return Contribution(moves)
-    return Contribution(moves, plan.targets, np.where(plan.away, 0.0, plan.problem.people.row_weights))
 
 
 class Refits:
@@ -37,7 +28,7 @@ class Refits:
         self.retraining = retraining_of(plan.problem)
         self.problem, self.query_move = plan.problem, plan.query_move
         self.features, self.before = self.retraining.features, self.retraining.before
-        self.planned = contribution_of(plan)
+        self.planned = plan.contribution()
         self.actors: Mask = self.planned.acts(self.before)
 
     @property

@@ -21,6 +21,7 @@ from oar.people.wording import counted
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.retraining.black_box import neighbours_of
 from oar.retraining.contribution import Contribution
 from oar.solvers.black_box import own_move
 from oar.solvers.black_box.direct_search import search
@@ -168,7 +169,7 @@ def exact_move(problem: Problem) -> Proposal | None:
 
 def exact_moves(problem: Problem) -> Proposal | None:
     """Move the members; None where nothing exact is known."""
-    return neighbours_collective.propose(problem)
+    return None if neighbours_of(problem) is None else neighbours_collective.propose(problem)
 
 
 def shortest_move(problem: Problem) -> NDArray[np.float64] | None:

@@ -21,7 +21,6 @@ from oar.goals.together import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.wrap.scaled import unscaled
 from oar.plans import Proposal
-from oar.plans.refits import contribution_of
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.retraining.contribution import Contribution
@@ -93,7 +92,7 @@ def _value(proposal: Proposal) -> tuple[float, float]:
     """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
     problem = proposal.plan.problem
     retraining = retraining_of(problem)
-    refit = retraining.refit(contribution_of(proposal.plan))
+    refit = retraining.refit(proposal.plan.contribution())
     if refit is None:
         return np.inf, np.inf
     losses, reached = retraining.judged(refit, proposal.plan.query_move)

@@ -20,7 +20,6 @@ from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
 from oar.people import Population
 from oar.plans import MemberPlan, Proposal
-from oar.plans.refits import contribution_of
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.own_training import OwnTraining
@@ -106,7 +105,7 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, propose: Prop
     try:
         found = propose(surrogates, query)
         own = found.plan.problem  # with those members who were chosen
-        retraining, planned = OwnTraining(own), contribution_of(found.plan)
+        retraining, planned = OwnTraining(own), found.plan.contribution()
         before, predicted = retraining.verdict(Contribution()), retraining.verdict(planned, found.plan.query_move)
         still, moved = signals_at(own, Contribution()), signals_at(own, planned)
     except NumericsError as reason:
@@ -152,7 +151,7 @@ def _candidate(problem: Problem, public: Population, found: Proposal, signals: t
     own = found.plan.query_move if found.plan.query_move.any() else None
     if not themselves(problem.people, public, alike=True) and problem.levers is None:
         return Candidate(Answers(problem).to(signals), query_move=own)
-    moves, targets, weights = contribution_of(found.plan).parts
+    moves, targets, weights = found.plan.contribution().parts
     if weights is not None:  # of a share of the people the others weigh nothing, and have not left
         weights = np.where(found.plan.away, 0.0, problem.people.row_weights)  # type: ignore[attr-defined]
     return Candidate(moves, targets, weights, own)
