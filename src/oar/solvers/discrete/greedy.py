@@ -144,7 +144,7 @@ class LeverSearch:
         """Make one more change; None where none of those tried lowers the loss."""
         promised = self._ground.promised(changes)
         found, least = self._best(changes, promised, self._open.now(changes), self._effort.shortlist, loss)
-        return (found, least) if _falls(loss, least) else None
+        return (found, least) if falls(loss, least) else None
 
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
@@ -159,7 +159,7 @@ class LeverSearch:
         without = [{one: what for one, what in changes.items() if one != person} for person in changes]
         losses = [self._ground.loss(rest) for rest in without]
         useless = int(np.argmin(losses))
-        if _falls(loss, losses[useless]):
+        if falls(loss, losses[useless]):
             return without[useless], losses[useless]
         promised = None if self._ground.exact else self._ground.promised(changes)
         people = list(changes)
@@ -173,7 +173,7 @@ class LeverSearch:
             expected = self._ground.promised(rest) if promised is None else promised
             now = losses[place] if promised is None else loss
             found, least = self._best(rest, expected, open_, most, now, loss)
-            if _falls(loss, least):
+            if falls(loss, least):
                 return found, least
         return None
 
@@ -192,7 +192,7 @@ class LeverSearch:
             if len(found) == len(rest):
                 continue
             found, least = self._best(found, self._ground.promised(found), self._open.now(found), most, least, loss)
-            if _falls(loss, least):
+            if falls(loss, least):
                 return found, least
         return None
 
@@ -208,7 +208,7 @@ class LeverSearch:
             while most:
                 batch = self._batch(changes, liked, most)
                 least = self._ground.loss(changes | batch)
-                if _falls(loss, least):
+                if falls(loss, least):
                     break
                 most //= 2
             if most:
@@ -231,7 +231,8 @@ class LeverSearch:
         return batch
 
 
-def _falls(loss: float, other: float) -> bool:
+def falls(loss: float, other: float) -> bool:
+    """Report whether another loss is seen to be lower."""
     return other < loss - FALLS * max(abs(loss), FALLS)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people import Population
+from oar.worlds.people import crowds
 from oar.worlds.people.crowds import Register
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.read_only import sealed
@@ -139,32 +140,8 @@ def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: An
     """
     if not any(act.acted(crowd) for act in acts):
         return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
-    features, codes = crowd.features.copy(), crowd.codes.copy()
-    stays, judged = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
-    added: list[tuple[Array, Rows]] = []
-    for act in acts:
-        deed, mine = act.deed, act.mine
-        if deed.moves is not None:
-            features[mine] += deed.moves
-            judged[mine] = act.lengths > 0
-        if deed.codes is not None:
-            codes[mine], judged[mine] = deed.codes, False
-        if deed.leaves is not None:
-            stays[mine] = ~deed.leaves
-        if deed.added is not None and len(deed.added[0]):
-            added.append(deed.added)
-    rows = np.flatnonzero(judged & stays)
-    if rows.size:
-        codes[rows] = relabel(rows, features[rows])
-    origin = np.flatnonzero(stays)
-    weights = None if crowd.weights is None else crowd.weights[origin]
-    features, codes = features[origin], codes[origin]
-    if added:
-        features = np.concatenate([features, *(np.asarray(pair[0], dtype=np.float64) for pair in added)])
-        extra = len(features) - origin.size
-        codes = np.concatenate([codes, *(np.asarray(pair[1], dtype=np.intp) for pair in added)])
-        weights = None if weights is None else np.append(weights, np.ones(extra))
-        origin = np.append(origin, np.full(extra, -1))
-    if not len(features):
+    data, origin = crowds.handed_in(crowd, [(act.mine, act.deed) for act in acts], relabel)
+    if not origin.size:
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
-    return RoundData(sealed(register.people(features, codes, weights)), sealed(origin))
+    weights = None if crowd.weights is None else data.weights
+    return RoundData(sealed(register.people(data.features, data.codes, weights)), sealed(origin))
