@@ -99,9 +99,8 @@ def _most_promising(ground: Ground, open_: OpenChanges) -> Changes:
 
 
 def _ground(problem: oar.Problem) -> Ground:
-    if isinstance(problem.model, oar.NearestCentroid):
-        return CentroidGround(problem, None)
-    return RefittedGround(OwnTraining(problem, 1e-9, EMPTY), Contribution.of(problem.people, problem.regresses))
+    kind = CentroidGround if isinstance(problem.model, oar.NearestCentroid) else RefittedGround
+    return kind(OwnTraining(problem, 1e-9, EMPTY), Contribution.of(problem.people, problem.regresses))
 
 
 def _problem(seed: int, model: Any, action: Any) -> oar.Problem:

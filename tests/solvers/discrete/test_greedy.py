@@ -10,6 +10,7 @@ from support.lever_problems import CLASSIFIERS, before_of, problem_of, refitted_
 
 import oar
 from oar.models import SoftmaxRegression
+from oar.retraining.own_training import OwnTraining
 from oar.solvers.discrete import greedy as levers_greedy
 from oar.solvers.discrete.greedy import Effort, LeverSearch
 from oar.solvers.discrete.ground import LEAVE, CentroidGround, OpenChanges, applied
@@ -19,7 +20,7 @@ SEEDS = 30
 
 def ground_of(problem):
     if isinstance(problem.model, oar.NearestCentroid):
-        return CentroidGround(problem, None)
+        return CentroidGround(OwnTraining(problem), before_of(problem))
     return refitted_ground(problem)
 
 

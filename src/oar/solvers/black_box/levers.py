@@ -49,8 +49,9 @@ class TrueGround(Ground):
 
     def __init__(self, trials: Trials, outlook: Outlook | None, moves: Array, seeds: int, most: int) -> None:
         """Begin to count; `most` trainings may be begun here."""
+        super().__init__(trials, trials.before.with_moves(moves))
         self._trials, self._outlook, self._moves, self._seeds = trials, outlook, moves, seeds
-        self._until, self.start = trials.calls.fits + most, trials.before.with_moves(moves)
+        self._until = trials.calls.fits + most
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
         self.best: tuple[Changes, float] = ({}, np.inf)
 

@@ -80,9 +80,7 @@ class OneResponse:
             measured = dataclasses.replace(self.measured, region=region)
         else:
             measured = dataclasses.replace(self.measured, ruled=dataclasses.replace(ruled, region=region))
-        whole = Lattice(measured)
-        moves = whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
-        return whole.settled(moves, np.zeros_like(moves))[:-1]
+        return Lattice(measured).answer(slopes)
 
     def gains(self, outcome: Outcome) -> Array:
         """Return w̄_i max ⟨∇_x s_i, δ⟩ (n,): what everyone's full move from where they stand gains, to first order."""

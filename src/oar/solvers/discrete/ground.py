@@ -24,13 +24,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.choice import Levers
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.own_training import OwnTraining, TrainedRefit
 
@@ -65,7 +65,7 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 
 
 class Ground(ABC):
-    """What the levers are pulled on: people with their labels, weights and moves.
+    """What the levers are pulled on: people with their labels, weights and moves, of which all but moves are arrays.
 
     Attributes:
         exact: whether `promised` are losses of true refits, not first-order estimates.
@@ -73,12 +73,14 @@ class Ground(ABC):
     """
 
     exact: bool = False
-    start: Contribution
+
+    def __init__(self, retraining: Any, start: Contribution) -> None:
+        self._retraining, self.start = retraining, start
 
     @property
-    @abstractmethod
     def refits(self) -> int:
         """True refits so far; a look at everybody's exact losses counts as one."""
+        return int(self._retraining.refits)
 
     @abstractmethod
     def loss(self, changes: Changes) -> float:
@@ -174,22 +176,22 @@ class CentroidGround(Ground):
 
     exact = True
 
-    def __init__(self, problem: Problem, moves: Array | None) -> None:
+    def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
         """Keep where everybody stands, seen from the query."""
-        features = np.asarray(problem.people.features, dtype=np.float64)
-        self._offsets = (features if moves is None else features + moves) - problem.query_features
-        self.start = Contribution.of(problem.people, problem.regresses).with_moves(moves)
-        self._goal, self._looks = problem.goal, 0
+        super().__init__(retraining, start)
+        problem, features = retraining.problem, retraining.features
+        self._offsets = (features if start.moves is None else features + start.moves) - problem.query_features
+        self._goal = problem.goal
 
-    @property
-    def refits(self) -> int:
-        """Looks at losses so far."""
-        return self._looks
+    def _look(self, changes: Changes) -> tuple[Array, Array]:
+        """Return labels (n, k) and weights (n,) after some changes; every look counts."""
+        self._retraining.refits += 1
+        self._retraining.passes += 1
+        return applied(changes, self.start).parts[1:]
 
     def loss(self, changes: Changes) -> float:
         """Return the query's loss with these changes; infinite where a class is left empty."""
-        self._looks += 1
-        _, rows, weights = applied(changes, self.start).parts
+        rows, weights = self._look(changes)
         sums, totals = self._class_sums(rows, weights)
         if not (totals > 0).all():
             return np.inf
@@ -198,8 +200,7 @@ class CentroidGround(Ground):
 
     def promised(self, changes: Changes) -> Array:
         """Return (n, k + 1) losses after each single change, the last column for leaving."""
-        self._looks += 1
-        _, rows, weights = applied(changes, self.start).parts
+        rows, weights = self._look(changes)
         sums, totals = self._class_sums(rows, weights)
         size, classes = rows.shape
         own = rows.argmax(axis=1)
@@ -231,16 +232,11 @@ class RefittedGround(Ground):
 
     def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
         """Refit to these people as they are."""
-        self._retraining, self.start = retraining, start
+        super().__init__(retraining, start)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
         self.began = retraining.aimed(start)
         nothing: tuple[frozenset[tuple[int, int]], TrainedRefit | None] = (frozenset(), self.began)
         self._last = self._newest = nothing  # where changes were promised, and the newest refit
-
-    @property
-    def refits(self) -> int:
-        """True refits so far."""
-        return self._retraining.refits
 
     def loss(self, changes: Changes) -> float:
         """Return the query's loss after a true refit; infinite where there is none. Losses are remembered."""

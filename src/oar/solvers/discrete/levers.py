@@ -78,63 +78,41 @@ class LeverSolver:
             raise OptionError("query: members who move with their data can be asked about only where moves are all.")
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self.before = Contribution.of(problem.people, problem.regresses).with_moves(None)
-        precision = ROUGH if isinstance(problem.model, Ensemble) else TIGHT
-        exact = problem.model.plain_means and problem.plain
-        self.retraining = None if exact else OwnTraining(problem, precision, EMPTY)
-        self._looks = 0  # of grounds that are left
+        self.retraining = OwnTraining(problem, ROUGH if isinstance(problem.model, Ensemble) else TIGHT, EMPTY)
+        self._exact = problem.model.plain_means and problem.plain
+        self.soft = problem.levers.relabel is not None and problem.levers.relabel.soft is not None
         self.effort = _effort(problem)
         self._least = problem.model.least_loss
         self._as_given = self._ground(self.before)
         self.unmoved = LeverProposal(self.before, self._as_given.loss({}), gap=np.inf)
 
-    @property
-    def refits(self) -> int:
-        """True refits so far; for nearest centroid, looks at the losses of all single changes."""
-        return self._looks if self.retraining is None else self.retraining.refits
-
-    @property
-    def passes(self) -> int:
-        """How often all the data were read."""
-        return self._looks if self.retraining is None else self.retraining.passes
-
     def _ground(self, start: Contribution) -> Ground:
-        if self.retraining is None:
-            return CentroidGround(self.problem, start.moves)
-        return RefittedGround(self.retraining, start)
+        return (CentroidGround if self._exact else RefittedGround)(self.retraining, start)
 
     def _start(self, moves: Array | None) -> Contribution:
         return self.before.with_moves(moves)
 
     def judged(self, state: LeverProposal) -> LeverProposal:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
-        if self.retraining is None:
-            self._looks += 1
-            ground = self._ground(self._start(state.given.moves))
-            return replace(state, loss=ground.loss(changes_of(state.given, self.before)))
-        found = self.retraining.aimed(state.given)
-        return replace(state, loss=np.inf if found is None else found.loss)
+        return replace(state, loss=self._ground(state.given).loss({}))
 
     def pulled(self) -> list[LeverProposal]:
         """Return what the levers reach on people who stay: each lever alone, and both together."""
-        relabel = self.levers.relabel
-        if relabel is not None and relabel.soft is not None:
+        if self.soft:
             return self._softly()
         return [self._state(self.before, one) for one in self._anew(self._as_given, self.effort)]
 
     def pulled_further(self, state: LeverProposal) -> list[LeverProposal]:
         """Return what the levers reach from labels and leavers that were good before people moved."""
-        relabel, withhold = self.levers.relabel, self.levers.withhold
         later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
-        if relabel is not None and relabel.soft is not None:
+        if self.soft:
             soft = self._softened(state, later)
-            return [soft] if withhold is None else [soft, self._struck(soft, later)]
+            return [soft] if self.levers.withhold is None else [soft, self._struck(soft, later)]
         start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
         ground = self._ground(start)
         if not changes:
             return [self._state(start, one) for one in self._anew(ground, later)]
-        found = self._search(ground, self.levers, later).refined(changes)
-        self._count(ground)
-        return [self._state(start, found)]
+        return [self._state(start, self._search(ground, self.levers, later).refined(changes))]
 
     def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
@@ -142,12 +120,7 @@ class LeverSolver:
         found = [self._search(ground, some, effort).run() for some in each if some.relabel or some.withhold]
         if len(found) > 1:
             found += [self._search(ground, self.levers, effort).refined(one.changes) for one in found]
-        self._count(ground)
         return found
-
-    def _count(self, ground: Ground) -> None:
-        if self.retraining is None:
-            self._looks += ground.refits
 
     def _search(self, ground: Ground, levers: Levers, effort: Effort) -> LeverSearch:
         open_ = OpenChanges(levers, ground.start, self.problem.regresses)
@@ -167,7 +140,6 @@ class LeverSolver:
 
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
-        assert self.retraining is not None
         assert self.levers.relabel is not None
         limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
         found = soften(self.retraining, limits, state.given, most, self._on_step)
@@ -184,9 +156,8 @@ class LeverSolver:
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
     levering = LeverSolver(problem, on_step)
-    if levering.retraining is not None and not levering.unmoved.loss < np.inf:
-        levering.retraining.check()  # says why, where that is known
     if not levering.unmoved.loss < np.inf:
+        levering.retraining.check()  # says why, where that is known
         return _proposal(
             levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
         )
@@ -238,8 +209,7 @@ def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposa
     problem, people = levering.problem, levering.problem.people
     moves, targets, weights = state.given.parts
     moves = np.zeros((people.size, people.dimensions)) if moves is None else moves
-    relabel = levering.levers.relabel
-    soft = relabel is not None and relabel.soft is not None
+    soft = levering.soft
     away = (weights == 0) & (people.row_weights > 0)
     return Proposal(
         plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=targets, away=away),
@@ -251,9 +221,9 @@ def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposa
         impossible=False,
         finished=state.finished,
         steps=state.steps,
-        passes=levering.passes,
+        passes=levering.retraining.passes,
         ended=OPEN_ENDED if soft else ENDED,
-        note=note or f"{levering.refits:,} refits were made to choose labels and leavers.",
+        note=note or f"{levering.retraining.refits:,} refits were made to choose labels and leavers.",
     )
 
 

@@ -106,8 +106,7 @@ class Answers:
         if self._whole is None:
             return self.problem.allowance.norm.maximise(slopes, self.budgets)
         assert self.measured is not None
-        moves = self._whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
-        return self.measured.exactly(self._whole.settled(moves, np.zeros_like(moves)))[:-1]
+        return self.measured.exactly(self._whole.answer(slopes))
 
     def scored(self, signals: Sequence[ProxySignal], moves: Array | None = None) -> tuple[Array, Array]:
         """Return everyone's summed score (n,) and its slopes (n, d), after moves."""
