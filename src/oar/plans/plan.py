@@ -21,13 +21,14 @@ from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
 from oar.plans.cards.publish_table import everyones_room
 from oar.plans.moves.table_out import changed_cells, moved_table, query_after
+from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
 from oar.retraining.contribution import Contribution
+from oar.retraining.retraining import RefitResult
 
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
-    from oar.retraining.retraining import RefitResult
 
 IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
 
@@ -187,8 +188,6 @@ class Plan:
 
         That refit is by the model's own training, and no audit: `oar.audit(plan.followed(card))` is.
         """
-        from oar.plans.refits import Refits
-
         card = self.card()
         refits = Refits(self.followed(card))
         return card, refits.verdict(refits.planned)

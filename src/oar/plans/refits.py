@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.plans.plan import Plan
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import Refit, RefitResult, retraining_of
 from oar.retraining.side_effects import Effects
+
+if TYPE_CHECKING:
+    from oar.plans.plan import Plan
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -23,6 +23,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance, loss_of
 from oar.solvers.black_box.direct_search import asked_of_cma
+from oar.solvers.black_box.trials import unproved
 from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
@@ -56,21 +57,9 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
         )
         move, loss = (move, loss) if loss < stay else (both[0], stay)
     calls = asking.box.calls.since(before)
-    return Proposal(
-        plan=MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions))),
-        solver="direct-search",
-        claimed_loss=loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
-        finished=True,
-        steps=steps,
-        passes=calls.fits,
-        note=ENDED,
-        calls=calls,
-        estimated=len(boxes) > 1,
-    )
+    plan = MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions)))
+    random = len(boxes) > 1
+    return unproved(plan, "direct-search", loss, calls, finished=True, steps=steps, note=ENDED, estimated=random)
 
 
 def _losses(asking: BlackBoxTraining, box: Box, moves: Array, alone: bool) -> Array:

@@ -29,7 +29,7 @@ from oar.solvers.black_box.exact import neighbours, neighbours_collective, tree
 from oar.solvers.black_box.levers import search_levers
 from oar.solvers.black_box.settings import DirectSearch, Surrogate
 from oar.solvers.black_box.surrogate.planning import Propose, outlook
-from oar.solvers.black_box.trials import Candidate, Trials
+from oar.solvers.black_box.trials import Candidate, Trials, unproved
 from oar.solvers.settings import Exact, as_solver
 
 
@@ -96,20 +96,15 @@ def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, quer
     trials = Trials(problem, 1)  # to distil, if that is asked for
     seen = outlook(problem, settings, trials, propose, query)
     kept = " Whether it leaves others alone is for the audit to say." if problem.keep is not None else ""
-    return Proposal(
-        plan=_plan(seen.problem, seen.candidate),
-        solver="surrogate",
-        claimed_loss=seen.predicted.loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
+    return unproved(
+        _plan(seen.problem, seen.candidate),
+        "surrogate",
+        seen.predicted.loss,
+        trials.calls,
         finished=True,
         steps=0,
-        passes=trials.calls.fits,
         note=f"{seen.note}{kept}",
         promised=False,
-        calls=trials.calls,
         estimated=True,
         claimed_success=seen.predicted.success,
     )
@@ -131,21 +126,16 @@ def _by_search(
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
     calls = trials.calls
     how = f"Searched over {found.policy} by {counted(calls.fits, 'training', 'trainings')}."
-    return Proposal(
-        plan=_plan(problem, found.candidate),
-        solver="direct-search",
-        claimed_loss=found.loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
+    return unproved(
+        _plan(problem, found.candidate),
+        "direct-search",
+        found.loss,
+        calls,
         finished=not found.ended,
         steps=found.steps,
-        passes=calls.fits,
         ended=found.ended,
         note=how if seen is None else f"{how} {seen.note}",
         promised=False,
-        calls=calls,
         estimated=found.random,
     )
 

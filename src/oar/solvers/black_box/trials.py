@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from oar.errors import EstimatorError
 from oar.estimators.black_box.box import Box
 from oar.estimators.black_box.calls import Calls
+from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import BlackBoxTraining, BoxRefit
 from oar.retraining.contribution import Contribution
@@ -193,3 +195,10 @@ def best_of(trials: Trials, safe: list[Candidate], others: list[Candidate], firs
     if best >= len(safe) and gains.mean() <= CLEARLY * error:
         best = safest
     return finalists[best], means[best]
+
+
+def unproved(plan: Plan, solver: str, loss: float, calls: Calls, **said: Any) -> Proposal:
+    """Return what was found by trainings and questions alone, which prove nothing."""
+    return Proposal(
+        plan, solver, loss, np.inf, bound=0.0, exact=False, impossible=False, passes=calls.fits, calls=calls, **said
+    )
