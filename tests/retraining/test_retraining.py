@@ -62,6 +62,9 @@ def test_a_refit_near_another_is_the_same(name):
     near = retraining.refit(Contribution())
     there, alone = retraining.refit(given, near), OwnTraining(problem).refit(given)
     assert there.loss == pytest.approx(alone.loss, rel=1e-7)
+    back = retraining.refit(Contribution(), there)  # with labels and weights as they were
+    assert back.loss == pytest.approx(near.loss, rel=1e-7)
+    assert back.loss != pytest.approx(there.loss, rel=1e-3)
 
 
 def test_a_black_box_is_trained_on_what_is_handed_in():

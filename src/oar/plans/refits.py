@@ -38,8 +38,7 @@ class Refits:
     @property
     def moves(self) -> Array:
         """Everyone's planned move (n, d)."""
-        assert self.planned.moves is not None
-        return self.planned.moves
+        return self.planned.parts[0]
 
     def if_only(self, acting: Mask) -> Contribution:
         """Return what everyone hands in if of the actors only these (n,) act."""

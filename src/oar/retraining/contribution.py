@@ -65,17 +65,21 @@ class Contribution:
         return replace(self, **same)
 
     def acts(self, before: Contribution) -> Mask:
-        """Return who (n,) hands in something else than `before`, of which every part is an array."""
-        moves, targets, weights = self.filled(before).parts
-        acts = moves.any(axis=1) | _differs(targets, before.targets) | _differs(weights, before.weights)
-        return np.asarray(acts)
+        """Return who (n,) hands in something else than `before`, of which targets and weights are arrays."""
+        acts = np.zeros(len(before.parts[2]), dtype=bool)
+        for own, old in zip(self.parts, before.parts, strict=True):
+            if own is not None and own is not old:
+                differs = own != (0.0 if old is None else old)
+                acts |= differs.any(axis=1) if differs.ndim > 1 else differs
+        return acts
 
     def if_only(self, acting: Mask, before: Contribution) -> Self:
         """Return the same if only these (n,) act, and all others hand in what they did `before`."""
-        each = acting[:, None]
-        moves = None if self.moves is None else self.moves * each
-        targets = None if self.targets is None else np.where(each, self.targets, before.targets)  # type: ignore[arg-type]
-        weights = None if self.weights is None else np.where(acting, self.weights, before.weights)  # type: ignore[arg-type]
+        moves = None if self.moves is None else self.moves * acting[:, None]
+        targets, weights = (
+            None if own is None else np.where(acting.reshape(-1, *[1] * (own.ndim - 1)), own, old)
+            for own, old in zip(self.parts[1:], before.parts[1:], strict=True)
+        )
         return replace(self, moves=moves, targets=targets, weights=weights)
 
     def handed_in(self, people: Population, regresses: bool) -> Population:
@@ -85,10 +89,3 @@ class Contribution:
         rows = people.target_rows(regresses) if self.targets is None else self.targets
         weights = people.weights if self.weights is None else self.weights
         return people.contributing(weights, **{"values" if regresses else "shares": rows})
-
-
-def _differs(one: Any, other: Any) -> Mask | bool:
-    if one is other:
-        return False
-    differs = one != other
-    return np.asarray(differs.any(axis=1) if differs.ndim > 1 else differs)

@@ -133,12 +133,15 @@ class OwnTraining(Retraining):
             return None
 
     def _contributing(self, contribution: Contribution, training: Training) -> Training:
+        """Return the training with what is handed in, made from another one, whose Hessian may still do."""
         if contribution.only_moves:
-            return training
-        whole = contribution.filled(self.before)
-        assert whole.weights is not None
-        targets = np.ascontiguousarray(self.problem.model.target_rows(whole.targets))
-        return training.contributing(targets, whole.weights / whole.weights.sum())
+            return self.training
+        _, targets, weights = contribution.filled(self.before).parts
+        return training.contributing(self._rows(targets), weights / weights.sum())
+
+    def _rows(self, targets: Array) -> Array:
+        model: Any = self.problem.model
+        return np.ascontiguousarray(model.target_rows(targets))
 
     def _features(self, moves: Array | None) -> Any:
         """Return moved features in the training's own form; those of the last moves are kept."""
@@ -159,8 +162,7 @@ class OwnTraining(Retraining):
     def scores(self, refit: TrainedRefit, signal: Array, targets: Array) -> Array:
         """Return everyone's s (n,), if its target were that row of `targets` (n, k)."""
         self.passes += 1
-        rows = np.ascontiguousarray(self.problem.model.target_rows(targets))
-        return refit.training.scores(refit.fit.parameters, refit.fit.features, signal, rows)
+        return refit.training.scores(refit.fit.parameters, refit.fit.features, signal, self._rows(targets))
 
     def label_slopes(self, refit: TrainedRefit, signal: Array, targets: Array) -> Array:
         """Return ∂s_i/∂y_ic (n, k), by central differences.

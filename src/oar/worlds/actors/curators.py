@@ -6,7 +6,7 @@ real profiles take up loans: greedily, each step what should lower the goal loss
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,13 +98,14 @@ class Curators(GreedyActor):
         asked = foresight(view, self.query, self.goal)
         found = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
         done = deed(found.changes)
+        counts = done.counts(view.crowd.codes[view.mine])
         note = {
-            "added": 0 if done.added is None else len(done.added[0]),
-            "dropped": 0 if done.leaves is None else int(done.leaves.sum()),
+            "added": counts["added"],
+            "dropped": counts["left"],
             "foreseen": found.loss,
             "refits": found.refits,
         }
-        return Deed(leaves=done.leaves, added=done.added, note=note)
+        return replace(done, note=note)
 
     def _candidates(self, view: View) -> tuple[Array, Rows]:
         if self.pool is None:

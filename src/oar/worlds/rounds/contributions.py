@@ -34,32 +34,20 @@ class Act:
 
     def acting(self, crowd: Crowd) -> NDArray[np.bool_]:
         """Return who of them (m,) hands in something else than before, or nothing."""
-        acting = self.lengths > 0
-        if self.deed.codes is not None:
-            acting |= self.deed.codes != crowd.codes[self.mine]
-        if self.deed.leaves is not None:
-            acting |= self.deed.leaves
-        return acting
+        return self.deed.acts(crowd.codes[self.mine])
 
     def acted(self, crowd: Crowd) -> bool:
         """Report whether anything comes of it."""
-        return bool(self.acting(crowd).any()) or (self.deed.added is not None and len(self.deed.added[0]) > 0)
+        return bool(self.acting(crowd).any()) or self.deed.counts(crowd.codes[self.mine])["added"] > 0
 
     def only(self, some: Rows, crowd: Crowd) -> Act:
         """Return the same with some members alone acting, by position in `mine`, and as large a share of added ones."""
         does = np.zeros(self.mine.size, dtype=bool)
         does[some] = True
-        deed, added = self.deed, self.deed.added
-        if added is not None:
-            count = len(added[0]) * some.size // max(self.mine.size, 1)
-            added = (added[0][:count], added[1][:count])
-        deed = replace(
-            deed,
-            moves=None if deed.moves is None else np.where(does[:, None], deed.moves, 0.0),
-            codes=None if deed.codes is None else np.where(does, deed.codes, crowd.codes[self.mine]),
-            leaves=None if deed.leaves is None else deed.leaves & does,
-            added=added,
-        )
+        deed = self.deed.if_only(does, crowd.codes[self.mine])
+        if deed.added is not None:
+            count = len(deed.added[0]) * some.size // max(self.mine.size, 1)
+            deed = replace(deed, added=(deed.added[0][:count], deed.added[1][:count]))
         return Act(self.name, self.mine, deed, np.where(does, self.lengths, 0.0))
 
 
