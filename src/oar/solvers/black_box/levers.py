@@ -31,7 +31,7 @@ from oar.solvers.black_box.surrogate.planning import Outlook
 from oar.solvers.black_box.surrogate.signals import ProxySignal, signals_at
 from oar.solvers.black_box.trials import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, applied, changes_of, first_order
+from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, applied, changes_of, first_order, shortlist
 
 Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
@@ -197,25 +197,15 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
 def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None = None) -> Changes:
     """Return others and so many changes that rank lowest, one a person, that are open beside each other."""
     beside = beside or {}
-    allowed, columns = open_.now(beside), ranked.shape[1]
-    places = np.flatnonzero(allowed & np.isfinite(ranked))
-    liked = places[np.argsort(ranked.ravel()[places], kind="stable")]
-    made, left = dict(beside), dict(zip((False, True), open_.quotas(beside), strict=True))
-    for place in liked:
-        if len(made) >= len(beside) + most or not any(left.values()):
-            break
-        person, column = divmod(int(place), columns)
-        leaves = column == columns - 1
-        if person not in made and left[leaves]:
-            made[person] = LEAVE if leaves else column
-            left[leaves] -= 1
+    allowed = open_.now(beside)
+    liked = shortlist(ranked, allowed & np.isfinite(ranked), allowed.size)
+    made = beside | open_.batch(beside, liked, most)
     if open_.fills(made):
         return made
     made = dict(beside)
-    for place in liked:  # one by one, as each may be the last of its class
-        person, column = divmod(int(place), columns)
-        if len(made) < len(beside) + most and allowed[person, column]:
-            made[person] = LEAVE if column == columns - 1 else column
+    for person, what in liked:  # one by one, as each may be the last of its class
+        if len(made) < len(beside) + most and allowed[person, what]:
+            made[person] = what
             allowed = open_.now(made)
     return made
 

@@ -24,7 +24,7 @@ from oar.actions.sets.cost_region import CostRegion
 from oar.errors import NumericsError
 from oar.models.wrap.cost_units import CostUnits
 from oar.problem import Problem
-from oar.signals.base import Outcome, refit
+from oar.signals.base import Memory, Outcome, refit
 from oar.solvers.descent.loop import LoopEnd
 from oar.solvers.descent.multistart import SLOWLY, Search
 from oar.solvers.descent.starts import other_ways
@@ -67,15 +67,21 @@ def made_whole(
     search.reached = [_without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)]
 
 
+def _refitted(search: Search, moves: Array, memory: Memory | None = None) -> Outcome:
+    """Retrain on members' moves, with the query at its own, which is the last of them (n + 1, d)."""
+    training, _, query, target, _ = search.asked
+    return refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
+
+
 def _without_trifles(search: Search, whole: Lattice, here: LoopEnd, unmoved: Outcome) -> LoopEnd:
     """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
     moves = whole.without_trifles(here.moves) if whole.discrete.any() else here.moves
     if (moves == here.moves).all():
         return here
-    training, signal, query, target, _ = search.asked
     with suppress(NumericsError):
-        outcome = refit(training, moves[:-1], query + moves[-1], target, here.step.memory, PRECISION)
+        outcome = _refitted(search, moves, here.step.memory)
         if outcome.loss - here.step.loss <= TRIFLE * (unmoved.loss - here.step.loss):
+            training, signal, *_ = search.asked
             swept = replace(here, moves=moves, step=signal.differentiate(training, outcome, None))
             return replace(swept, gap=_gap_bound(search, swept))
     return here
@@ -83,7 +89,7 @@ def _without_trifles(search: Search, whole: Lattice, here: LoopEnd, unmoved: Out
 
 def _other_ways(problem: Problem, search: Search, whole: Lattice, best: LoopEnd, unmoved: Outcome) -> Iterator[Array]:
     """Yield whole moves the other way that are better than the best; with many people only where nothing else was."""
-    training, signal, query, target, _ = search.asked
+    training, signal, *_ = search.asked
     stuck = best.step.loss >= unmoved.loss
     if search.loop.max_steps <= 1 or (best.moves.size > MANY and not stuck):
         return
@@ -91,7 +97,7 @@ def _other_ways(problem: Problem, search: Search, whole: Lattice, best: LoopEnd,
     for moves in other_ways(problem, slopes, lambda gradient: whole.response(-gradient)):
         start = whole.settled(moves, np.zeros_like(moves))
         with suppress(NumericsError):
-            if refit(training, start[:-1], query + start[-1], target, None, PRECISION).loss < best.step.loss:
+            if _refitted(search, start).loss < best.step.loss:
                 yield start
 
 
@@ -129,11 +135,10 @@ def _one_by_one(search: Search, whole: Lattice, here: LoopEnd) -> LoopEnd:
 
     Only few people, whose refits are quick.
     """
-    training, _, query, target, limits = search.asked
-    movers = int((limits.radii > 0).sum())
+    movers = int((search.limits.radii > 0).sum())
     if not 0 < LEAST_EACH * movers <= TRIED or search.loop.from_scratch or not search.loop.max_steps:
         return here
-    weights = np.append(training.weights, 1.0)
+    weights = np.append(search.training.weights, 1.0)
     for _ in range(MOST_ROUNDS):
         gains, aims = _liked(search, whole, here, min(MOST_EACH, TRIED // movers))
         possible = np.isfinite(gains) & (weights > 0)
@@ -146,7 +151,7 @@ def _one_by_one(search: Search, whole: Lattice, here: LoopEnd) -> LoopEnd:
             trial = moves.copy()
             trial[person] = aims[number, person]
             with suppress(NumericsError):
-                outcome = refit(training, trial[:-1], query + trial[-1], target, here.step.memory, PRECISION)
+                outcome = _refitted(search, trial, here.step.memory)
                 loss = here.step.loss if last is None else last.loss
                 if outcome.loss < loss - search.loop.tolerance * abs(loss):
                     moves, last = trial, outcome
@@ -202,7 +207,7 @@ def _with_rest(search: Search, whole: Lattice, fixed: Array, about: Array, began
     training, signal, query, target, everyones = search.asked
     if whole.discrete.all():
         if began is None:
-            began = refit(training, fixed[:-1], query + fixed[-1], target, None, PRECISION)
+            began = _refitted(search, fixed)
         return LoopEnd(fixed, signal.differentiate(training, began, None), np.inf, 0, 0, [began.loss], "steps")
     assert isinstance(training, CostUnits)
     assert isinstance(everyones, FeasibleRegions)
@@ -250,7 +255,6 @@ def _shared(
     Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as long
     as that does better. None where no share lowers the loss.
     """
-    training, _, query, target, _ = search.asked
     worth = gains * np.append(search.training.weights, 1.0)
     order = np.argsort(-worth, kind="stable")
     gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
@@ -262,7 +266,7 @@ def _shared(
         moves = here.moves.copy()
         moves[some] = aims[some]
         with suppress(NumericsError):
-            outcome = refit(training, moves[:-1], query + moves[-1], target, memory, PRECISION)
+            outcome = _refitted(search, moves, memory)
             if best is not None and outcome.loss >= best[0].loss:
                 break
             if outcome.loss < enough:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.progress import OnStep
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges
+from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
 
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
@@ -99,7 +99,7 @@ class LeverSearch:
     def _firsts(self) -> list[Changes]:
         """Return single changes, the best first."""
         open_, many = self._open.now({}), max(self._effort.shortlist, self._effort.starts)
-        singles = [{person: what} for person, what in _shortlist(self._ground.promised({}), open_, many)]
+        singles = [{person: what} for person, what in shortlist(self._ground.promised({}), open_, many)]
         return sorted(singles, key=self._ground.loss)
 
     def _from(self, changes: Changes, loss: float | None = None, few: bool = False) -> LeverSearchEnd:
@@ -130,7 +130,7 @@ class LeverSearch:
         """
         best, least = changes, np.inf
         anyway = most if np.count_nonzero(open_) <= most else most // ANYWAY
-        for number, (person, what) in enumerate(_shortlist(promised, open_, 1 if self._ground.exact else most)):
+        for number, (person, what) in enumerate(shortlist(promised, open_, 1 if self._ground.exact else most)):
             hoped = BETTER * (now - promised[person, what])
             if number > anyway and self._ground.loss(changes) - hoped > min(below, least):
                 break
@@ -204,9 +204,9 @@ class LeverSearch:
             if not open_.any():
                 break
             promised = self._ground.promised(changes)
-            liked = _shortlist(promised, open_, (sum(self._open.quotas(changes)) + most) * open_.shape[1])
+            liked = shortlist(promised, open_, (sum(self._open.quotas(changes)) + most) * open_.shape[1])
             while most:
-                batch = self._batch(changes, liked, most)
+                batch = self._open.batch(changes, liked, most)
                 least = self._ground.loss(changes | batch)
                 if falls(loss, least):
                     break
@@ -218,36 +218,7 @@ class LeverSearch:
                 self._tell(changes, loss)
         return LeverSearchEnd(changes, loss, loss <= self._enough)
 
-    def _batch(self, changes: Changes, liked: list[tuple[int, int]], most: int) -> Changes:
-        """Return at most so many further changes, those that are liked best, within the quotas."""
-        flips, leavers = self._open.quotas(changes)
-        left, batch = {True: leavers, False: flips}, Changes()
-        for person, what in liked:
-            if len(batch) >= most:
-                break
-            if person not in batch and left[what == LEAVE] > 0:
-                batch[person] = what
-                left[what == LEAVE] -= 1
-        return batch
-
 
 def falls(loss: float, other: float) -> bool:
     """Report whether another loss is seen to be lower."""
     return other < loss - FALLS * max(abs(loss), FALLS)
-
-
-def _shortlist(promised: Array, open_: NDArray[np.bool_], most: int) -> list[tuple[int, int]]:
-    """Return the most promising open changes, best first; ties in the order of people."""
-    places = np.flatnonzero(open_)
-    values = promised.ravel()[places]
-    if places.size > most:
-        kept = np.argpartition(values, most - 1)[:most]
-        kept.sort()
-        places, values = places[kept], values[kept]
-    columns = open_.shape[1]
-    ordered = places[np.argsort(values, kind="stable")]
-    return [(int(place // columns), _what(int(place % columns), columns)) for place in ordered]
-
-
-def _what(column: int, columns: int) -> int:
-    return LEAVE if column == columns - 1 else column

@@ -170,6 +170,31 @@ class OpenChanges:
         found[:, :-1] &= several == 0
         return found
 
+    def batch(self, changes: Changes, liked: list[tuple[int, int]], most: int) -> Changes:
+        """Return at most so many further changes, those that are liked best, within the quotas."""
+        flips, leavers = self.quotas(changes)
+        left, batch = {True: leavers, False: flips}, Changes()
+        for person, what in liked:
+            if len(batch) >= most:
+                break
+            if person not in batch and left[what == LEAVE] > 0:
+                batch[person] = what
+                left[what == LEAVE] -= 1
+        return batch
+
+
+def shortlist(promised: Array, open_: NDArray[np.bool_], most: int) -> list[tuple[int, int]]:
+    """Return the most promising open changes (n, k + 1), best first; ties in the order of people."""
+    places = np.flatnonzero(open_)
+    values = promised.ravel()[places]
+    if places.size > most:
+        kept = np.argpartition(values, most - 1)[:most]
+        kept.sort()
+        places, values = places[kept], values[kept]
+    people, columns = np.divmod(places[np.argsort(values, kind="stable")], open_.shape[1])
+    whats = np.where(columns == open_.shape[1] - 1, LEAVE, columns)
+    return list(zip(people.tolist(), whats.tolist(), strict=True))
+
 
 class CentroidGround(Ground):
     """People of some classes, moved, whose nearest centroid is asked."""
