@@ -180,7 +180,7 @@ class OwnTraining(Retraining):
 
 def predictions(model: Any, parameters: Any, rows: Array) -> NDArray[Any]:
     """Return class codes (m,), or values (m, o), of people (m, d), compiling nothing for linear models."""
-    if not model.linear:
+    if not getattr(model, "linear", False):
         return model.predict(parameters, rows)
     outputs = rows @ parameters[:, :-1].T + parameters[:, -1]
     if model.regresses:

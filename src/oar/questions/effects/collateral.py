@@ -23,6 +23,7 @@ from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
+from oar.retraining.side_effects import score
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -231,10 +232,12 @@ def collateral(result: Result, held_out: Any = None, groups: Any = None) -> Coll
         besides[problem.asked.among] = False
     acts, stays = refits.actors & besides, ~refits.actors & besides
     each = _Each.of(problem, own_before, after, given[0])
-    scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
+    scores = [score(problem.regresses, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:
-        outside = [_score(problem, fit.predict(others.features), others.rows, others.weights) for fit in (old, new)]
+        outside = [
+            score(problem.regresses, fit.predict(others.features), others.rows, others.weights) for fit in (old, new)
+        ]
     return Collateral(
         result,
         each.counted(stays),
@@ -275,13 +278,6 @@ def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDA
 def _beyond(wish: Any, values: Array) -> Array:
     """Return how far (n,) values (n, o) are from the box that is aimed at."""
     return np.abs(values - np.clip(values, wish.nearest, wish.farthest)).max(axis=1)
-
-
-def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
-    """Return the weighted accuracy, or mean squared error; a soft label is its largest share."""
-    if problem.regresses:
-        return float(np.average(((predicted - rows) ** 2).mean(axis=1), weights=weights))
-    return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
 
 
 class _Each(NamedTuple):
