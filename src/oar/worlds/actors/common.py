@@ -13,6 +13,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError
 from oar.people import Population
+from oar.signals import base as settings
 from oar.worlds.people.crowds import Data, handed_in, register_for
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
@@ -27,8 +28,7 @@ def check_share(argument: str, value: Any) -> float:
 
 def check_count(argument: str, value: Any, least: int = 0) -> int:
     """Return a number of people, points or steps; raise unless it is whole, and at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise DataError(f"{argument}: must be a whole number ≥ {least}, got {value!r}.")
+    settings.check_count(argument, value, least)
     return int(value)
 
 
