@@ -57,3 +57,10 @@ def test_targets_and_weights_are_handed_in():
     assert people.classes == PEOPLE.classes
     relabelled = Contribution(targets=changed().targets).handed_in(PEOPLE, False)
     assert_array_equal(relabelled.weights, PEOPLE.weights)
+
+
+def test_who_hands_in_nothing_does_not_move():
+    given = Contribution(np.ones((4, 2)), None, changed().weights).leavers_stay()
+    assert_array_equal(given.moves, [[1, 1], [1, 1], [0, 0], [1, 1]])
+    assert Contribution(np.ones((4, 2))).leavers_stay().moves.all()
+    assert Contribution(weights=changed().weights).leavers_stay().moves is None

@@ -54,6 +54,12 @@ class Contribution:
         """Return the same with other moves (n, d)."""
         return replace(self, moves=moves)
 
+    def leavers_stay(self) -> Self:
+        """Return the same with nobody moving who hands in nothing: they would in vain."""
+        if self.moves is None or self.weights is None:
+            return self
+        return replace(self, moves=np.where(self.weights[:, None] > 0, self.moves, 0.0))
+
     def filled(self, before: Contribution) -> Self:
         """Return the same, with whatever is as it was taken from `before`."""
         missing = {part: getattr(before, part) for part, own in zip(PARTS, self.parts, strict=True) if own is None}

@@ -117,13 +117,10 @@ class _Points:
     def candidate(self, point: Array) -> Candidate:
         """Return what everyone does; who has left does not move."""
         members, own = np.split(point, [self._policy.start.size])
-        moves, weights = self._policy.moves(members), self._like.weights
-        if weights is not None:
-            moves = np.where(weights[:, None] > 0, moves, 0.0)
+        found = self._like.with_moves(self._policy.moves(members)).leavers_stay()
         if not own.size:
-            return self._like.with_moves(moves)
-        query_move = self._norm.project(self._scale * own[None], np.array([self._budget]))[0]
-        return replace(self._like, moves=moves, query_move=query_move)
+            return found
+        return replace(found, query_move=self._norm.project(self._scale * own[None], np.array([self._budget]))[0])
 
 
 class _Searching:

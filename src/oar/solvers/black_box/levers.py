@@ -69,8 +69,7 @@ class TrueGround(Ground):
         """Return what everyone does; who leaves need not move."""
         if not changes:
             return Candidate(self._moves)
-        _, targets, weights = applied(changes, self.start).parts
-        return Candidate(np.where(weights[:, None] > 0, self._moves, 0.0), targets, weights)
+        return Candidate(*applied(changes, self.start).parts).leavers_stay()
 
     def loss(self, changes: Changes) -> float:
         """Return the goal loss after training, a mean over a few seeds where it is random; remembered."""

@@ -200,9 +200,8 @@ def _moved(levering: LeverSolver, state: LeverProposal, propose_moves: Callable[
         plan = propose_moves(replace(problem, people=people, action=perturb)).plan
     except NumericsError:  # a model that cannot be moved from here can still be left as it is
         return state
-    moves = np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own
-    moves[given.weights == 0] = 0.0
-    return levering.judged(replace(state, given=given.with_moves(moves if moves.any() else None)))
+    moved = given.with_moves(plan.contribution().moves).leavers_stay()
+    return levering.judged(replace(state, given=moved if moved.parts[0].any() else given.with_moves(None)))
 
 
 def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposal:
