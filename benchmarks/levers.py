@@ -16,11 +16,11 @@ import numpy as np
 
 import oar
 from benchmarks.rows import Effort, Row
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
 from oar.solvers.discrete.greedy import Effort as Trying
 from oar.solvers.discrete.greedy import LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, given_rows, given_weights
-from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
+from oar.solvers.discrete.ground import EMPTY, LEAVE, CentroidGround, Changes, Ground, OpenChanges, RefittedGround
 
 PEOPLE, MOST = 12, 3
 MODELS = (oar.NearestCentroid(), oar.SoftmaxRegression(0.05))
@@ -44,15 +44,14 @@ def rows(effort: Effort) -> Iterator[Row]:
 def _missed(seed: int, model: Any, action: Any) -> tuple[float, ...]:
     """Return the share of the best gain that each method misses, the search's refits, and the number of subsets."""
     problem = _problem(seed, model, action)
-    everything = given_rows(problem), given_weights(problem)
-    open_ = OpenChanges(problem.levers, *everything, False)  # type: ignore[arg-type]
     ground = _ground(problem)
+    open_ = OpenChanges(problem.levers, ground.start, False)  # type: ignore[arg-type]
     before = ground.loss({})
     found = LeverSearch(ground, open_, Trying(4_000, 64)).run().loss
     refits = ground.refits
     greedy = _greedy(ground, open_)
     at_once = ground.loss(_most_promising(_ground(problem), open_))
-    columns = everything[0].shape[1]
+    columns = ground.start.parts[1].shape[1]
     singles = [(int(i), LEAVE if c == columns else int(c)) for i, c in np.argwhere(open_.now({}))]
     subsets = [
         dict(some)
@@ -71,7 +70,7 @@ def _greedy(ground: Ground, open_: OpenChanges) -> float:
     """Return the loss after the best change, the best one after that, and so on, while they help."""
     changes: Changes = {}
     for _ in range(MOST):
-        columns = open_.rows.shape[1]
+        columns = open_.start.parts[1].shape[1]
         singles = [(int(i), LEAVE if c == columns else int(c)) for i, c in np.argwhere(open_.now(changes))]
         best = min(({**changes, person: what} for person, what in singles), key=ground.loss)
         if ground.loss(best) >= ground.loss(changes):
@@ -100,9 +99,8 @@ def _most_promising(ground: Ground, open_: OpenChanges) -> Changes:
 
 
 def _ground(problem: oar.Problem) -> Ground:
-    if isinstance(problem.model, oar.NearestCentroid):
-        return CentroidGround(problem, None)
-    return RefittedGround(CountedRefits(problem), given_rows(problem), None)
+    kind = CentroidGround if isinstance(problem.model, oar.NearestCentroid) else RefittedGround
+    return kind(OwnTraining(problem, 1e-9, EMPTY), Contribution.of(problem.people, problem.regresses))
 
 
 def _problem(seed: int, model: Any, action: Any) -> oar.Problem:

@@ -8,7 +8,8 @@ from support.estimators import CASES, IDS, VALUES, crowd, logistic, machines, or
 import oar
 from oar.problem import as_model
 from oar.referee.witnesses import refits as witnesses
-from oar.solvers.discrete.ground_refits import CountedRefits
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
 
 STEPS = 1e-3, 1e-4, 1e-5
 
@@ -140,14 +141,14 @@ def test_refits_know_who_comes_back():
         goal, within = ([0.0] * (classes - 1), 1.0) if values else ("ant", None)
         query = oar.Query([1.0, 2.0, 0.5], goal=goal, within=within)
         problem = oar.Problem(people, estimator, query, oar.Withhold(3))
-        refitting = CountedRefits(problem)
+        retraining = OwnTraining(problem, 1e-9)
         rows = people.value_rows() if values else people.class_rows()
-        features, all_there = refitting.features(None), np.array(people.weights)
+        all_there = np.array(people.weights)
         gone = all_there.copy()
         gone[:3] = 0.0
-        first = refitting.at(features, rows, all_there)
-        without = refitting.at(features, rows, gone, first)
-        back = refitting.at(features, rows, all_there, without)
+        first = retraining.aimed(Contribution(None, rows, all_there))
+        without = retraining.aimed(Contribution(None, rows, gone), first)
+        back = retraining.aimed(Contribution(None, rows, all_there), without)
         assert back.loss == pytest.approx(first.loss, rel=1e-7, abs=1e-9), name
         left = people.contributing(gone, **{"values" if values else "shares": rows})
         true = original_loss(problem.model, left, people.features, np.array([1.0, 2.0, 0.5]), problem.goal_target)

@@ -13,6 +13,9 @@ from oar.models import (
     Scaled,
     SoftmaxRegression,
 )
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
+from oar.solvers.discrete.ground import EMPTY, RefittedGround
 
 
 def _own_loss(weights, features, target):
@@ -60,3 +63,13 @@ def problem_of(seed, model, action, classes=2, size=16, weighted=True):
     features, labels, weights, query, goal = people_of(seed, classes, size, regresses)
     asked = oar.Query(query, 3.0, within=0.1) if regresses else oar.Query(query, goal)
     return oar.Problem(oar.Population(features, labels, weights if weighted else None), model, asked, action)
+
+
+def before_of(problem):
+    """Return what people hand in as they are."""
+    return Contribution.of(problem.people, problem.regresses)
+
+
+def refitted_ground(problem):
+    """Return a ground of true refits."""
+    return RefittedGround(OwnTraining(problem, 1e-9, EMPTY), before_of(problem))

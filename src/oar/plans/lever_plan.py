@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from oar.people.wording import counted
 from oar.plans.cards.card import Card
 from oar.plans.moves.table_out import changed_cells
 from oar.plans.plan import MemberPlan
+from oar.retraining.contribution import Contribution
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,6 +27,11 @@ class LeverPlan(MemberPlan):
 
     targets: NDArray[np.float64] = None  # type: ignore[assignment]  # fields before it have defaults
     away: NDArray[np.bool_] = None  # type: ignore[assignment]
+
+    def contribution(self) -> Contribution:
+        """Return what everyone hands in if all do as planned: moves, targets and weights."""
+        weights = np.where(self.away, 0.0, self.problem.people.row_weights)
+        return replace(super().contribution(), targets=self.targets, weights=weights)
 
     def labels(self) -> Any:
         """Return everyone's label after the plan, as labels were given: one a person, or rows of shares or values.

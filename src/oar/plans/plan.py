@@ -21,11 +21,13 @@ from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
 from oar.plans.cards.publish_table import everyones_room
 from oar.plans.moves.table_out import changed_cells, moved_table, query_after
+from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
+from oar.retraining.contribution import Contribution
+from oar.retraining.retraining import RefitResult
 
 if TYPE_CHECKING:
-    from oar.plans.refits import RefitResult
     from oar.plans.robustness import Robustness
 
 IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
@@ -128,6 +130,10 @@ class Plan:
         """Return who of the members does what."""
         return []
 
+    def contribution(self) -> Contribution:
+        """Return what everyone hands in if all do as planned: moves and, where they change, targets and weights."""
+        return Contribution(np.array(self.moves(), dtype=np.float64))  # a copy: a DataFrame may lend its own
+
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
         return moved_table(self)
@@ -182,8 +188,6 @@ class Plan:
 
         That refit is by the model's own training, and no audit: `oar.audit(plan.followed(card))` is.
         """
-        from oar.plans.refits import Refits
-
         card = self.card()
         refits = Refits(self.followed(card))
         return card, refits.verdict(refits.planned)

@@ -4,7 +4,7 @@ Each draw changes what people do, refits the model and looks at the query; `Robu
 of it. A draw's random numbers depend on the seed and its own number alone, so more draws add to the same ones, and in
 one draw whoever defects at a low rate does at a higher one.
 
-The refits are by the model's own training (`plans/refits.py`), not by the audit. Limits are not checked: what somebody
+The refits are by the model's own training (`oar.retraining`), not by the audit. Limits are not checked: what somebody
 does by mistake may cost more than its budget, and break a link or a rule.
 """
 
@@ -24,9 +24,10 @@ from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
-from oar.plans.refits import PlanContribution, Refits
+from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress, step_line
+from oar.retraining.contribution import Contribution
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -135,7 +136,7 @@ def robustness(
     actors = np.flatnonzero(refits.actors)
     if not actors.size and defection > 0:
         raise OptionError("defection: nobody does anything in this plan, so nobody can defect; leave it out.")
-    if not refits.planned.moves.any() and noise > 0:
+    if not refits.moves.any() and noise > 0:
         raise OptionError("noise: no member moves in this plan, so no move can be inexact; leave it out.")
     planned = refits.verdict(refits.planned)
     before = refits.verdict(refits.before, query_moves=False)
@@ -152,7 +153,7 @@ def robustness(
             acting &= ~gone
             given = refits.if_only(acting)
             if inexact is not None:
-                given = given._replace(moves=inexact.moves(given.moves, rng))
+                given = given.with_moves(inexact.moves(given.parts[0], rng))
             losses[draw], successes[draw] = refits.verdict(_replaced(refits, given, gone, donors))
             acted[draw], replaced[draw] = acting.sum(), gone.sum()
             if on_step is not None:
@@ -184,15 +185,15 @@ def _check(defection: Any, noise: Any, stale: Any, draws: Any, seed: Any) -> Non
     check_seed(seed)
 
 
-def _replaced(refits: Refits, given: PlanContribution, gone: Mask, donors: NDArray[np.intp]) -> PlanContribution:
+def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[np.intp]) -> Contribution:
     """Return what is given where those who are gone have made room for copies of others, as those were before."""
     if not gone.any():
         return given
-    moves, rows, weights = given.moves.copy(), given.rows.copy(), given.weights.copy()
-    others, before = donors[gone], refits.before
+    moves, targets, weights = (part.copy() for part in given.filled(refits.before).parts)
+    others, before = donors[gone], refits.before.parts
     moves[gone] = refits.features[others] - refits.features[gone]
-    rows[gone], weights[gone] = before.rows[others], before.weights[others]
-    return PlanContribution(moves, rows, weights)
+    targets[gone], weights[gone] = before[1][others], before[2][others]
+    return Contribution(moves, targets, weights)
 
 
 class InexactMoves:
@@ -205,7 +206,7 @@ class InexactMoves:
 
     def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
         """Settle what moves, how far it may be off, and where it must stay."""
-        problem, encoding, weights = plan.problem, plan.problem.people.encoding, refits.before.weights
+        problem, encoding, weights = plan.problem, plan.problem.people.encoding, plan.problem.people.row_weights
         self._noise = noise
         widths = noise * spreads_of(refits.features, weights / weights.sum())
         self._switches: list[slice] = []
@@ -214,7 +215,7 @@ class InexactMoves:
                 place = encoding.places[column.name]  # type: ignore[union-attr]
                 self._switches.append(place)
                 widths[place] = 0.0
-        self._numbers = np.flatnonzero((widths > 0) & refits.planned.moves.any(axis=0))
+        self._numbers = np.flatnonzero((widths > 0) & refits.moves.any(axis=0))
         self._widths = widths[self._numbers]
         self._lower, self._upper, self._steps = -np.inf, np.inf, np.zeros(self._numbers.size)  # type: Any, Any, Array
         if encoding is not None:

@@ -212,7 +212,7 @@ class RefitCells(Cells):
         moves, outcome = self._row(scale)
         if not everyone:
             outcome = self._refitted(np.where(self.members(share)[:, None], moves, 0.0))
-        return (np.nan, False) if outcome is None else self._answering.judged(outcome)
+        return (np.nan, False) if outcome is None else self._answering.judged(outcome, self._query_move)
 
     def plan(self, scale: float, share: float) -> Plan:
         """Return the moves as they were refitted."""

@@ -28,7 +28,7 @@ from oar.progress import Progress, step_line
 from oar.recourse import audited
 from oar.solvers import propose_collective
 from oar.solvers.black_box.settings import Surrogate
-from oar.solvers.black_box.surrogate.public_people import public_people
+from oar.solvers.black_box.surrogate.surrogates import public_people
 from oar.typing import PeopleLike
 
 if TYPE_CHECKING:

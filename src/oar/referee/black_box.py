@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import AUDIT, BlackBoxRefits
 from oar.estimators.black_box.box import BlackBox, Box
 from oar.estimators.black_box.success_rate import Rate
 from oar.goals import ClassWish
@@ -19,6 +18,7 @@ from oar.referee.limits.contributions import Contributions
 from oar.referee.limits.moves import limits_of
 from oar.referee.limits.side_effects import broken_by
 from oar.referee.verdicts import AuditSummary, Verdict, judged
+from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
     problem, people = plan.problem, plan.problem.people
     box = problem.model
     assert isinstance(box, BlackBox)
-    limits, changed, asking = limits_of(problem), Contributions(plan), BlackBoxRefits(problem, AUDIT)
+    limits, changed, asking = limits_of(problem), Contributions(plan), BlackBoxTraining(problem, AUDIT)
     before, after = np.empty((2, people.size, people.dimensions))
     for chunk in people.chunks():
         moves = limits.check(chunk, plan.of_chunk(chunk))
@@ -97,12 +97,12 @@ def _mean(heard: list[Verdict]) -> Verdict:
     return Verdict(most, loss, lead, tie, float(np.mean(known)) if known else None, slack)
 
 
-def _heard(asking: BlackBoxRefits, box: Box, points: Array) -> list[Verdict]:
+def _heard(asking: BlackBoxTraining, box: Box, points: Array) -> list[Verdict]:
     """Ask one trained box about everybody who asks."""
     problem = asking.problem
     said = box.says(points)
     if said.codes is not None:
-        losses, reached = asking.judged(box, points)
+        losses, reached = asking.answers(box, points)
         names = [problem.people.classes[code] for code in said.codes]
         return [
             Verdict(name, float(loss), 1.0 if there else -float(loss), 0.0, None)

@@ -17,7 +17,7 @@ from oar.solvers import registry
 from oar.solvers.batch_norm import planning as batch_norm
 from oar.solvers.black_box import planning as black_box
 from oar.solvers.black_box.settings import DirectSearch, Surrogate
-from oar.solvers.black_box.surrogate import quick_descent
+from oar.solvers.black_box.surrogate import planning as surrogate_planning
 from oar.solvers.centroids import exact as centroid
 from oar.solvers.centroids import paper, projected_gradient, query_moves
 from oar.solvers.descent import parts, retrained
@@ -426,8 +426,8 @@ class PaperAmongCentroids(OfCentroids):
 def _for_surrogates(problem: Problem, query: bool) -> Proposal:
     """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
     solver: Any = "auto"
-    if quick_descent.suits(problem):
-        return quick_descent.quick_plan(problem, query)
+    if surrogate_planning.suits(problem):
+        return surrogate_planning.quick_plan(problem, query)
     if problem.moves and problem.limits is None:
         convex = problem.model.convex
         solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)

@@ -208,12 +208,7 @@ class CollectiveActor:
         defection, noise = self.collective.defection, self.collective.noise
         if defection:
             stays = np.asarray(rng.random(view.mine.size) < defection)
-            deed = dataclasses.replace(
-                deed,
-                moves=None if deed.moves is None else np.where(stays[:, None], 0.0, deed.moves),
-                codes=None if deed.codes is None else np.where(stays, view.crowd.codes[view.mine], deed.codes),
-                leaves=None if deed.leaves is None else deed.leaves & ~stays,
-            )
+            deed = deed.if_only(~stays, view.crowd.codes[view.mine])
         if noise and deed.moves is not None:
             errors = rng.standard_normal(deed.moves.shape) * (noise * self.caps.budget / np.sqrt(deed.moves.shape[1]))
             moved = np.asarray(deed.moves.any(axis=1))

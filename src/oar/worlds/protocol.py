@@ -11,7 +11,7 @@ look, and what they see is what is on record then. Actors with `before_decision`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from oar.errors import with_near_names
 from oar.people import Population
+from oar.retraining.contribution import Contribution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -183,6 +184,32 @@ class Deed:
     added: tuple[Array, Rows] | None = None
     advice: tuple[Array, Rows] | None = None
     note: dict[str, Any] = field(default_factory=dict)
+
+    def contribution(self) -> Contribution:
+        """Return what its people hand in: moves, codes for targets, and of weights 0 for who leaves, 1 for others."""
+        weights: Any = None if self.leaves is None else np.where(self.leaves, 0.0, 1.0)
+        return Contribution(self.moves, self.codes, weights)  # type: ignore[arg-type]
+
+    def acts(self, codes: Rows) -> NDArray[np.bool_]:
+        """Return who (m,) hands in something else than before, or nothing; `codes` (m,) are classes before."""
+        return self.contribution().acts(_before(codes))
+
+    def if_only(self, acting: NDArray[np.bool_], codes: Rows) -> Deed:
+        """Return the same if only these (m,) act; `codes` (m,) are classes before. Points are added as they were."""
+        moves, targets, weights = self.contribution().if_only(acting, _before(codes)).parts
+        return replace(self, moves=moves, codes=targets, leaves=None if weights is None else weights == 0)
+
+    def counts(self, codes: Rows) -> dict[str, int]:
+        """Return how many are relabelled, have left and are added; `codes` (m,) are classes before."""
+        return {
+            "relabelled": 0 if self.codes is None else int((self.codes != codes).sum()),
+            "left": 0 if self.leaves is None else int(self.leaves.sum()),
+            "added": 0 if self.added is None else len(self.added[0]),
+        }
+
+
+def _before(codes: Any) -> Contribution:
+    return Contribution(None, codes, np.ones(len(codes)))
 
 
 @with_near_names

@@ -13,11 +13,11 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from support.black_boxes import ChangesItsInputs, CountedNeighbours, FailsAfter, IgnoresItsSeed, LabelsOnly, Random
 
 import oar
-from oar.black_boxes.label_distance import LabelDistance
-from oar.black_boxes.refits import BlackBoxContribution, BlackBoxRefits
 from oar.estimators.black_box.success_rate import Rate
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import MemberPlan
+from oar.retraining.black_box import BlackBoxTraining, LabelDistance
+from oar.retraining.contribution import Contribution
 
 
 def people_of(seed=0, labels=("no", "yes"), size=40, **more):
@@ -119,7 +119,7 @@ def test_intervals_are_wilsons(successes):
 
 def test_an_estimator_that_ignores_its_seed_is_found_out():
     problem = problem_of(IgnoresItsSeed(), refits=4)
-    assert BlackBoxRefits(problem).is_random()
+    assert BlackBoxTraining(problem).is_random()
     assert any("ignores its seed" in note for note in problem.model.notes)
 
 
@@ -128,13 +128,13 @@ def test_a_random_function_without_a_seed_is_found_out():
         return IgnoresItsSeed().fit(features, labels).predict_proba
 
     problem = problem_of(train, refits=4)
-    assert BlackBoxRefits(problem).is_random()
+    assert BlackBoxTraining(problem).is_random()
     assert any("has no seed" in note for note in problem.model.notes)
 
 
 def test_training_that_does_not_depend_on_its_seed_is_not_random():
     problem = problem_of(LogisticRegression(random_state=None))
-    assert not BlackBoxRefits(problem).is_random()
+    assert not BlackBoxTraining(problem).is_random()
     assert problem.model.calls.fits == 3
     told = problem_of(LogisticRegression(), randomised=False)
     oar.audit(shifted(told, [0.1, 0, 0]))
@@ -280,8 +280,8 @@ def test_several_who_ask_are_asked_about_at_once():
     told = oar.audit(shifted(problem, [-0.2, -0.2, -0.2]))
     assert len(told.queries) == 2
     assert CountedNeighbours.asked == [2, 2, 2, 2]  # probabilities and predictions, before and after
-    asking = BlackBoxRefits(problem)
-    losses, _ = asking.judged(asking.refit(BlackBoxContribution(np.full((40, 3), -0.2)), 0), problem.asked.points)
+    asking = BlackBoxTraining(problem)
+    losses, _ = asking.judged(asking.seeded(Contribution(np.full((40, 3), -0.2)), 0))
     assert told.loss == pytest.approx(losses.max())
 
 
@@ -339,8 +339,8 @@ def test_what_it_predicts_is_what_its_own_predict_says():
     assert own == told.prediction == 0
     assert not told.success
     assert told.queries[0].probability > 0.5
-    asking = BlackBoxRefits(problem)
-    assert not asking.judged(asking.unmoved(0), problem.asked.points)[1][0]
+    asking = BlackBoxTraining(problem)
+    assert not asking.answers(asking.unmoved(0), problem.asked.points)[1][0]
 
 
 def test_at_a_tie_the_prediction_is_the_estimators_own_and_no_success():
@@ -358,7 +358,7 @@ def test_fully_grown_random_trees_are_found_to_be_random():
     people = oar.Population(features, labels)
     for seed in range(8):
         box = oar.BlackBox(ExtraTreeClassifier(), refits=4, seed=seed)
-        asking = BlackBoxRefits(oar.Problem(people, box, oar.Query(rng.normal(size=4), goal=1), oar.Perturb(0.1)))
+        asking = BlackBoxTraining(oar.Problem(people, box, oar.Query(rng.normal(size=4), goal=1), oar.Perturb(0.1)))
         assert asking.is_random()
 
 
@@ -371,7 +371,7 @@ def test_what_is_random_on_some_people_is_tried_again_on_others():
     for features, labels in ((apart, np.repeat([0, 1], 30)), (mixed, (mixed.sum(axis=1) > 0).astype(int))):
         people = oar.Population(features, labels)
         problem = oar.Problem(people, box, oar.Query(features[0], goal=1), oar.Perturb(0.1))
-        answers.append(BlackBoxRefits(problem).is_random())
+        answers.append(BlackBoxTraining(problem).is_random())
     assert answers[1]
     assert box.randomised is None  # the owner said nothing
 

@@ -5,19 +5,18 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
-from support.lever_problems import problem_of
+from support.lever_problems import before_of, problem_of
 
 import oar
 from oar.models import GaussianNaiveBayes, SoftmaxRegression
 from oar.plans import LeverPlan
-from oar.solvers.discrete.ground import given_rows
 
 MODELS = [oar.NearestCentroid(), SoftmaxRegression(0.1)]
 SIZE = 12
 
 
 def plan_of(problem, flips=(), away=(), moves=None, rows=None):
-    targets = given_rows(problem).copy() if rows is None else rows
+    targets = before_of(problem).targets.copy() if rows is None else rows
     for person in flips:
         targets[person] = np.roll(targets[person], 1)
     leaves = np.zeros(SIZE, dtype=bool)
@@ -101,7 +100,7 @@ class TestCheats:
         refused(plan_of(self.problem(model, oar.Relabel(most=1)), rows=rows), "finite numbers")
 
     def test_a_label_between_classes_is_no_flip(self, model):
-        rows = given_rows(self.problem(model, oar.Relabel(most=1))).copy()
+        rows = before_of(self.problem(model, oar.Relabel(most=1))).targets.copy()
         rows[0] = 0.5
         refused(plan_of(self.problem(model, oar.Relabel(most=1)), rows=rows), "flipped to a label between classes")
 
@@ -118,7 +117,7 @@ class TestCheats:
 
 class TestSoftCheats:
     def rows(self, changes):
-        rows = given_rows(self.problem()).copy()
+        rows = before_of(self.problem()).targets.copy()
         for person, row in changes.items():
             rows[person] = row
         return rows
@@ -144,7 +143,7 @@ class TestSoftCheats:
 
     def test_targets_too_far(self):
         asked = problem_of(0, oar.models.Ridge(), oar.Relabel(soft=0.2), 2, SIZE)
-        rows = given_rows(asked).copy()
+        rows = before_of(asked).targets.copy()
         rows[3] += 0.2
         assert oar.audit(plan_of(asked, rows=rows)).violations == ()
         rows[3] += 0.01

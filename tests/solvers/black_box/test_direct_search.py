@@ -102,13 +102,13 @@ def test_a_generation_shares_its_seed_and_the_next_has_another(monkeypatch):
     from oar.solvers.black_box.trials import Trials
 
     numbers = []
-    judged = Trials.judged
+    guided = Trials.guided
 
-    def noted(self, deed, number, guided=False):
+    def noted(self, candidate, number, *nearer):
         numbers.append(number)
-        return judged(self, deed, number, guided)
+        return guided(self, candidate, number, *nearer)
 
-    monkeypatch.setattr(Trials, "judged", noted)
+    monkeypatch.setattr(Trials, "guided", noted)
     box = oar.BlackBox(RandomForestClassifier(3), randomised=True)
     oar.solvers.propose_collective(problem(box), DirectSearch(refits=60, start=GENTLE))
     searched = [number for number in numbers if number < 1_000_000]

@@ -10,8 +10,9 @@ from sklearn.tree import DecisionTreeRegressor
 from support.black_boxes import CountedTree, crowd, problem
 
 import oar
-from oar.black_boxes.refits import BlackBoxContribution, BlackBoxRefits
 from oar.errors import OptionError
+from oar.retraining.black_box import BlackBoxTraining
+from oar.retraining.contribution import Contribution
 from oar.solvers import DirectSearch, Surrogate
 from oar.solvers.black_box.levers import _best
 from oar.solvers.discrete.ground import LEAVE, OpenChanges
@@ -21,17 +22,16 @@ QUICK = Surrogate(models=[oar.SoftmaxRegression(0.05)])
 
 def best_single(asked, relabel):
     """Return the least loss of any single flip, or of any single leaver, by trying all of them."""
-    asking, rows = BlackBoxRefits(asked), asked.people.class_rows()
+    asking, rows = BlackBoxTraining(asked), asked.people.class_rows()
     size = asked.people.size
-    still = np.zeros((size, asked.people.dimensions))
-    losses = [asking.verdict(asking.unmoved(0), still)[0]]
+    losses = [asking.said(asking.seeded(Contribution(), 0)).loss]
     for person in range(size):
         changed, weights = rows.copy(), np.ones(size)
         if relabel:
             changed[person] = 1 - changed[person]
         else:
             weights[person] = 0.0
-        losses.append(asking.verdict(asking.refit(BlackBoxContribution(still, changed, weights), 0), still)[0])
+        losses.append(asking.said(asking.seeded(Contribution(None, changed, weights), 0)).loss)
     return min(losses)
 
 
@@ -51,14 +51,14 @@ def test_two_flips_are_close_to_the_best_pair():
     asked = problem(
         oar.BlackBox(KNeighborsClassifier(5, weights="distance")), oar.Relabel(most=2), people, (-0.2, -0.1)
     )
-    asking, rows = BlackBoxRefits(asked), people.class_rows()
-    still, losses = np.zeros((12, 2)), []
+    asking, rows = BlackBoxTraining(asked), people.class_rows()
+    losses = []
     for pair in itertools.combinations(range(12), 2):
         changed = rows.copy()
         changed[list(pair)] = 1 - changed[list(pair)]
         if (changed.sum(axis=0) > 0).all():
-            losses.append(asking.verdict(asking.refit(BlackBoxContribution(still, changed, np.ones(12)), 0), still)[0])
-    before = asking.verdict(asking.unmoved(0), still)[0]
+            losses.append(asking.said(asking.seeded(Contribution(targets=changed), 0)).loss)
+    before = asking.said(asking.seeded(Contribution(), 0)).loss
     result = oar.collective(asked, solver=DirectSearch(refits=80, start=QUICK))
     assert before - result.loss >= 0.9 * (before - min(losses))
 
@@ -165,12 +165,12 @@ def test_more_trainings_go_on_exchanging_many_changes_and_never_do_worse():
 def test_first_sets_of_leavers_leave_somebody_of_each_class(most):
     people = crowd(12, seed=0)
     asked = problem(oar.BlackBox(KNeighborsClassifier(3)), oar.Withhold(most), people, (0.0, 0.0))
-    open_ = OpenChanges(asked.levers, people.class_rows(), np.ones(12), False)
-    ranked = np.where(open_.rows[:, [0]] > 0, 0.0, 1.0) + np.zeros((12, 3))  # the whole first class ranks first
+    open_ = OpenChanges(asked.levers, Contribution.of(people, False), False)
+    ranked = np.where(open_.start.targets[:, [0]] > 0, 0.0, 1.0) + np.zeros((12, 3))  # the first class ranks first
     found = _best(ranked, open_, most)
     assert set(found.values()) == {LEAVE}
-    left = open_.rows[[person for person in range(12) if person not in found]]
+    left = open_.start.targets[[person for person in range(12) if person not in found]]
     assert (left.sum(axis=0) > 0).all()
     assert len(found) == min(most, 10)
     assert open_.fills(found)
-    assert not open_.fills({person: LEAVE for person in np.flatnonzero(open_.rows[:, 0])})
+    assert not open_.fills({person: LEAVE for person in np.flatnonzero(open_.start.targets[:, 0])})

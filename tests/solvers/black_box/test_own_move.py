@@ -9,13 +9,13 @@ from sklearn.svm import SVC
 from support.black_boxes import CountedTree, crowd, problem
 
 import oar
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.errors import OptionError
+from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers import DirectSearch
 
 
 def least_on_a_grid(asked, budget):
-    asking = BlackBoxRefits(asked)
+    asking = BlackBoxTraining(asked)
     box = asking.unmoved(0)
     steps = np.linspace(-budget, budget, 41)
     moves = np.array([(a, b) for a in steps for b in steps if a * a + b * b <= budget**2])

@@ -6,32 +6,31 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.lever_problems import CLASSIFIERS, problem_of
+from support.lever_problems import CLASSIFIERS, before_of, problem_of, refitted_ground
 
 import oar
 from oar.models import SoftmaxRegression
+from oar.retraining.own_training import OwnTraining
 from oar.solvers.discrete import greedy as levers_greedy
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import LEAVE, OpenChanges, applied, given_rows, given_weights
-from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
+from oar.solvers.discrete.ground import LEAVE, CentroidGround, OpenChanges, applied
 
 SEEDS = 30
 
 
 def ground_of(problem):
     if isinstance(problem.model, oar.NearestCentroid):
-        return CentroidGround(problem, None)
-    return RefittedGround(CountedRefits(problem), given_rows(problem), None)
+        return CentroidGround(OwnTraining(problem), before_of(problem))
+    return refitted_ground(problem)
 
 
 def open_of(problem):
-    return OpenChanges(problem.levers, given_rows(problem), given_weights(problem), problem.regresses)
+    return OpenChanges(problem.levers, before_of(problem), problem.regresses)
 
 
 def brute_force(problem, ground, most):
     """Return the least loss over all sets of at most so many changes."""
-    columns = given_rows(problem).shape[1]
+    columns = before_of(problem).targets.shape[1]
     singles = [
         (int(person), LEAVE if column == columns else int(column))
         for person, column in np.argwhere(open_of(problem).now({}))
@@ -45,7 +44,7 @@ def brute_force(problem, ground, most):
 
 
 def _loss_or_worse(problem, ground, changes):
-    rows, weights = applied(changes, given_rows(problem), given_weights(problem))
+    _, rows, weights = applied(changes, before_of(problem)).parts
     return ground.loss(changes) if (weights @ rows > 0).all() else np.inf
 
 
@@ -140,7 +139,7 @@ def test_exact_losses_of_single_changes():
     promised = ground.promised({})
     for person, column in np.argwhere(open_of(problem).now({})):
         what = LEAVE if column == 3 else int(column)
-        rows, weights = applied({int(person): what}, given_rows(problem), given_weights(problem))
+        _, rows, weights = applied({int(person): what}, before_of(problem)).parts
         people = oar.Population(problem.people.features, rows.argmax(axis=1), weights)
         fitted = oar.NearestCentroid().fit(people)
         expected = oar.NearestCentroid().goal_loss(fitted, problem.query_features, problem.goal)

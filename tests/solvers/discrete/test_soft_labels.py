@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from support.lever_problems import CLASSIFIERS, REGRESSORS, problem_of
+from support.lever_problems import CLASSIFIERS, REGRESSORS, before_of, problem_of
 
 import oar
 from oar.actions.relabel import RelabelLimits
 from oar.models import SoftmaxRegression
-from oar.solvers.discrete.ground import given_rows, given_weights
-from oar.solvers.discrete.ground_refits import CountedRefits
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
 from oar.solvers.discrete.soft_labels import best_labels
 
 
@@ -53,12 +53,11 @@ def test_no_random_labels_do_better(name):
     problem = problem_of(3, (CLASSIFIERS | REGRESSORS)[name], oar.Relabel(soft=0.05), 3, 15)
     result = oar.collective(problem)
     assert result.proposal.finished
-    refitting, rows, weights = CountedRefits(problem), given_rows(problem), given_weights(problem)
-    features, rng = refitting.features(None), np.random.default_rng(0)
+    retraining, rows, rng = OwnTraining(problem, 1e-9), before_of(problem).targets, np.random.default_rng(0)
     for _ in range(30):
         slopes = rng.normal(size=rows.shape)
         drawn = best_labels(rows, slopes, problem.levers.relabel, problem.regresses)
-        assert refitting.at(features, drawn, weights).loss >= result.loss - 1e-9
+        assert retraining.aimed(Contribution(targets=drawn)).loss >= result.loss - 1e-9
 
 
 def test_the_certificate_closes_and_means_something():
@@ -72,11 +71,10 @@ def test_soft_labels_do_at_least_what_random_flips_in_expectation_would():
     """Everyone's tenth is a richer set than a tenth of everyone, and the loss found is lower."""
     soft = oar.collective(problem_of(3, SoftmaxRegression(0.05), oar.Relabel(soft=0.1), 2, 30))
     rng, losses = np.random.default_rng(0), []
-    refitting = CountedRefits(soft.problem)
-    rows, weights = given_rows(soft.problem), given_weights(soft.problem)
+    retraining, rows = OwnTraining(soft.problem, 1e-9), before_of(soft.problem).targets
     for _ in range(20):
         flipped = rows.copy()
         some = rng.choice(30, 3, replace=False)
         flipped[some] = flipped[some][:, ::-1]
-        losses.append(refitting.at(refitting.features(None), flipped, weights).loss)
+        losses.append(retraining.aimed(Contribution(targets=flipped)).loss)
     assert soft.loss < np.mean(losses)

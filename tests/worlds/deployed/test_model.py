@@ -12,9 +12,9 @@ from support.actor_views import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.people import Population
-from oar.worlds.actors.common import Data
 from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
 from oar.worlds.deployed.model import ScaledDeployed, deployed
+from oar.worlds.people.crowds import Data
 
 FEATURES, CODES = two_blobs(1)
 PEOPLE = Data(FEATURES, CODES, np.linspace(0.5, 1.5, len(CODES)))

@@ -315,7 +315,7 @@ class FrontTraining:
 
         Through the transformers a label does nothing, and leaving takes the person out of S: with the slope G_i of
         v_mᵀS in person i's share, m goes to m − G_i / (n − 1) along v_m. A score s promises the query's loss to rise by
-        w̄ / (1 − w̄) s when its person leaves (`ground_refits`), so that G_i is added as the score that does.
+        w̄ / (1 − w̄) s when its person leaves (`solvers.discrete.ground`), so that G_i is added as the score that does.
         """
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)

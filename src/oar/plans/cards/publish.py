@@ -34,10 +34,11 @@ from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
 from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
 from oar.plans.cards.usual_values import usual_ranges
+from oar.plans.refits import Refits, effects
+from oar.retraining.retraining import RefitResult
 
 if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan, Plan
-    from oar.plans.refits import RefitResult
 
 FEWEST = 5  # people behind any average that is published
 MORE_ROOM = (
@@ -184,12 +185,11 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     the cards keeps enough.
     """
     from oar.plans.cards.publish_table import without_answer  # which needs this file's averages
-    from oar.plans.refits import Refits  # which reads plans, as plans publish cards
 
     refits = Refits(plan)
 
     def told(moves: Array) -> RefitResult:
-        return refits.verdict(refits.planned._replace(moves=moves))
+        return refits.verdict(refits.planned.with_moves(moves))
 
     # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
     able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
@@ -279,8 +279,6 @@ def _fewest_digits(
 
 def _harm(plan: MemberPlan, card: Card, worth: RefitResult) -> str:
     """Say which of the plan's limits on what may change for others are broken by members who answer a card."""
-    from oar.plans.refits import effects
-
     if plan.problem.keep is None or worth.success:
         return ""
     harm = effects(plan.followed(card))

@@ -16,10 +16,11 @@ from oar.plans.cards.card import Array, Card
 from oar.plans.cards.digits import FEWEST_FIRST, shorter
 from oar.plans.cards.publish import ENOUGH, MORE_ROOM, common_fields, refuse_few
 from oar.problem import Problem
+from oar.retraining.own_training import judged_by_means
+from oar.retraining.retraining import RefitResult
 
 if TYPE_CHECKING:
     from oar.plans.plan import ClassPlan
-    from oar.plans.refits import RefitResult
 
 
 def class_card(plan: ClassPlan) -> Card:
@@ -57,8 +58,6 @@ class _Worth:
 
     def of(self, directions: Array, moved: bool = True) -> RefitResult:
         """Return the verdict on everyone's move by its budget times its class's direction."""
-        from oar.plans.refits import RefitResult, judged_by_means  # which read plans, as plans publish cards
-
         problem, asked = self._problem, self._problem.asked
         means = self._first.positions + self._average[:, None] * directions
         points = asked.points + self._query_move if moved else asked.points

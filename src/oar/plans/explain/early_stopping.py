@@ -29,15 +29,9 @@ def settled_loss(plan: Plan) -> float:
     if not isinstance(model, Twin) or isinstance(model.core, TrainedCore) or problem.undecided:
         return np.nan
     refits = Refits(plan)
-    given, people = refits.planned, problem.people
-    if given.rows is not refits.before.rows or given.weights is not refits.before.weights:
-        people = people.contributing(given.weights, **{"values" if problem.regresses else "shares": given.rows})
-    original = _going_on(model).original(people, refits.features + given.moves)
-    asked = problem.asked
-    points = asked.points + plan.query_move
-    if asked.members is not None:
-        points = points + given.moves[asked.members]
-    outputs = original.outputs(points)
+    people = refits.planned.handed_in(problem.people, problem.regresses)
+    original = _going_on(model).original(people, refits.features + refits.moves)
+    outputs = original.outputs(refits.retraining.points(refits.planned, plan.query_move))
     losses = [output_loss(model.core.loss, row, wish.target) for row, wish in zip(outputs, problem.wishes, strict=True)]
     reached = [wish.reached(row) for row, wish in zip(outputs, problem.wishes, strict=True)]
     return float(problem.combined(np.array(losses), np.array(reached))[0])

@@ -39,7 +39,7 @@ def first_order(refits: Refits, fall: float, on_step: OnStep | None = None) -> t
             "use 'shapley'."
         )
     slopes = _slopes(refits)
-    moves, own = refits.planned.moves, refits.query_move
+    moves, own = refits.moves, refits.query_move
     count = 0
     for points in POINTS:
         places, parts = np.polynomial.legendre.leggauss(points)
@@ -73,7 +73,7 @@ def _slopes(refits: Refits) -> Slopes:
     def slopes(place: float) -> tuple[float, Array, Array]:
         nonlocal memory
         query = problem.first_query + place * refits.query_move
-        step = signal.at(training, place * refits.planned.moves, query, problem.goal_target, memory)
+        step = signal.at(training, place * refits.moves, query, problem.goal_target, memory)
         memory = step.memory if warm else None
         return step.loss, training.weights[:, None] * step.slopes[:-1], step.outcome.query_slope
 

@@ -25,6 +25,7 @@ from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
 from oar.questions.row_names import row_names
+from oar.retraining.side_effects import score
 from oar.typing import Groups, PeopleLike
 
 Array = NDArray[np.float64]
@@ -216,28 +217,28 @@ def collateral(result: Result, held_out: PeopleLike | None = None, groups: Group
     others = None if held_out is None else held_out_people(problem.people, problem.regresses, held_out)
     group = None if groups is None else grouped(problem.people, groups)
     refits = Refits(result.plan)
-    old, new = refits.fit(refits.before), refits.fit(refits.planned)
+    old, new = refits.refit(refits.before), refits.refit(refits.planned)
     if old is None or new is None:
         raise NumericsError(
             f"result: {problem.model.name} could not be refitted {'before' if old is None else 'after'} the plan, so "
             "nothing can be said of others; a larger penalty makes training easier."
         )
-    own_before, own_after = refits.predict(old, refits.features), refits.predict(new, refits.features)
-    moved = refits.planned.moves.any(axis=1)
+    own_before, own_after = old.predict(refits.features), new.predict(refits.features)
+    moved = refits.moves.any(axis=1)
     after = own_after.copy()
     if moved.any():
-        after[moved] = refits.predict(new, (refits.features + refits.planned.moves)[moved])
-    given = refits.before.rows, refits.before.weights
+        after[moved] = new.predict((refits.features + refits.moves)[moved])
+    given = refits.before.parts[1:]
     besides = np.ones(problem.people.size, dtype=bool)
     if problem.asked.among is not None:
         besides[problem.asked.among] = False
     acts, stays = refits.actors & besides, ~refits.actors & besides
-    each = _Each.of(problem, own_before, after, refits.before.rows)
-    scores = [_score(problem, predicted, *given) for predicted in (own_before, own_after)]
+    each = _Each.of(problem, own_before, after, given[0])
+    scores = [score(problem.regresses, predicted, *given) for predicted in (own_before, own_after)]
     outside: list[float | None] = [None, None]
     if others is not None:
         outside = [
-            _score(problem, refits.predict(fit, others.features), others.rows, others.weights) for fit in (old, new)
+            score(problem.regresses, fit.predict(others.features), others.rows, others.weights) for fit in (old, new)
         ]
     return Collateral(
         result,
@@ -279,13 +280,6 @@ def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDA
 def _beyond(wish: Any, values: Array) -> Array:
     """Return how far (n,) values (n, o) are from the box that is aimed at."""
     return np.abs(values - np.clip(values, wish.nearest, wish.farthest)).max(axis=1)
-
-
-def _score(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
-    """Return the weighted accuracy, or mean squared error; a soft label is its largest share."""
-    if problem.regresses:
-        return float(np.average(((predicted - rows) ** 2).mean(axis=1), weights=weights))
-    return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
 
 
 class _Each(NamedTuple):

@@ -208,7 +208,8 @@ class CoalitionSearch:
             middle = (low + high) // 2
             fewer = each.copy()
             fewer[order[:middle]] = 0.0
-            low, high = (middle, high) if answering.reaches(answering.refit(fewer, near=outcome)) else (low, middle)
+            reached = answering.judged(answering.refit(fewer, near=outcome)).success
+            low, high = (middle, high) if reached else (low, middle)
         for leaving in dict.fromkeys((low, 0)):
             members = moving.copy()
             members[order[:leaving]] = False

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
-from oar.black_boxes.neighbours import ROUNDED, neighbours_of
 from oar.estimators.black_box.box import LEAST, Box
 from oar.estimators.tree_boxes import leaf_boxes
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.black_box import heard_at, judged_outputs
 from oar.referee.proofs.rounding import ALLOWED, UNIT, improbable
+from oar.retraining.black_box import ROUNDED, neighbours_of
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.intp]

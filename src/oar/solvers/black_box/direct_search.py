@@ -5,23 +5,35 @@ all losses can be compared, and the least one seen counts. Where it is random, a
 its points differ by what they do and not by luck; the next generation has another seed; and finalists (staying put,
 the surrogates' plan, the best of the last generations, the middle of the search) are compared over fresh seeds. The
 audit has other seeds again.
+
+What is searched over are *policies* of few numbers, from a point to what every member does within its own limits:
+
+    classes   δ_i = P_i(m_i + b_iᵀ S)       m the moves it starts from, b_i the person's class (of values: 1 and the
+                                            standardised value), S one shift a class, P_i the person's own limits
+    signal    δ_i = answer_i(Σ_j a_j v_j)   the surrogates' signals, each member's best response to their sum
+
+On a table moves are whole: there b_iᵀ S is added to the slopes that members respond to. Numbers are scaled so that 1 is
+a move of about everyone's budget, and a search may start with steps of about 0.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.linear.losses import Linear
+from oar.models.score import LinearScore
+from oar.models.wrap.scaled import unscaled
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers.black_box.policies import Policy, policies
 from oar.solvers.black_box.settings import DirectSearch
 from oar.solvers.black_box.surrogate.planning import Outlook
-from oar.solvers.black_box.surrogate.signals import Answers
-from oar.solvers.black_box.trials import NoTrainingsLeft, TrialContribution, Trials, best_of, kept_for_finals
+from oar.solvers.black_box.surrogate.signals import Answers, ProxySignal
+from oar.solvers.black_box.trials import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
 
 Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
@@ -29,6 +41,7 @@ FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen
 NAMES = {"signal": "answers to the surrogates' signals", "classes": "shifts of the classes"}
 LITTLE = 1e-12  # a loss so low cannot be lowered further
+ENTRIES = 12  # of a linear surrogate's signal, up to which each is searched over
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +49,7 @@ class DirectSearchResult:
     """Where a search ended: what everyone does, its (mean) loss, steps, and why it ended.
 
     Attributes:
-        deed: the best that was seen.
+        candidate: the best that was seen.
         loss: by the trainings that were seen; NaN where there was none.
         steps: generations.
         random: whether training is random, so that the loss is a mean over few seeds.
@@ -44,7 +57,7 @@ class DirectSearchResult:
         policy: what was searched over.
     """
 
-    deed: TrialContribution
+    candidate: Candidate
     loss: float
     steps: int
     random: bool
@@ -57,7 +70,7 @@ def search(
     settings: DirectSearch,
     trials: Trials,
     outlook: Outlook | None,
-    first: TrialContribution | None = None,
+    first: Candidate | None = None,
     query: bool = False,
     on_step: OnStep | None = None,
 ) -> DirectSearchResult:
@@ -65,85 +78,75 @@ def search(
 
     Labels and weights are those of `first`, where there are any; it is the start then.
     """
-    people = problem.people
-    stay = TrialContribution(np.zeros((people.size, people.dimensions)))
-    start = first or (None if outlook is None else outlook.deed)
-    answers = Answers(problem, None if start is None else start.rows)
-    begun = [stay, *(one for one in (first, None if outlook is None else outlook.deed) if one is not None)]
+    planned = None if outlook is None else outlook.candidate
+    starts = [one for one in (first, planned) if one is not None]
+    begun = [trials.stay, *starts]
+    start = (starts or begun)[0]
+    answers = Answers(problem, start.targets)
     searching = _Searching(trials, begun, on_step)
     name = "what everyone does"
     try:
         random = searching.random = trials.is_random()
     except NoTrainingsLeft as why:
-        return DirectSearchResult(start or stay, np.nan, 0, False, str(why), name)
+        return DirectSearchResult(start, np.nan, 0, False, str(why), name)
     held = kept_for_finals(trials, random)
     ended = ""
     try:
         searching.begin()
         if answers.width and answers.budgets.any():
             for name, policy in policies(settings.policy, answers, outlook):  # the last one that was tried is told
-                tried = _MovesAndQuery(problem, policy, start) if query else _Moves(policy, start)
-                searching.generations(tried, settings, held, settings.policy == "auto" and name == "signal")
+                points, patient = _Points(problem, policy, start, query), settings.policy == "auto" and name == "signal"
+                searching.generations(points, settings, held, patient)
     except NoTrainingsLeft as why:
         ended = str(why)
-    deed, loss = searching.best(random)
-    return DirectSearchResult(deed, loss, searching.steps, random, ended, NAMES.get(name, name))
+    candidate, loss = searching.best(random)
+    return DirectSearchResult(candidate, loss, searching.steps, random, ended, NAMES.get(name, name))
 
 
-class _Moves:
-    """A policy's moves beside labels and weights that stay."""
+class _Points:
+    """A policy's moves beside labels and weights that stay, and after them the query's own move if it has one."""
 
-    def __init__(self, policy: Policy, start: TrialContribution | None) -> None:
-        self.policy, self._like, self.start = policy, start or TrialContribution(np.zeros((0, 0))), policy.start
-
-    def deed(self, point: Array) -> TrialContribution:
-        """Return what everyone does; who has left does not move."""
-        moves = self.policy.moves(point)
-        if self._like.weights is not None:
-            moves = np.where(self._like.weights[:, None] > 0, moves, 0.0)
-        return replace(self._like, moves=moves)
-
-
-class _MovesAndQuery:
-    """A policy, and the query's own move after it, within its budget."""
-
-    def __init__(self, problem: Problem, policy: Policy, start: TrialContribution | None) -> None:
-        self._policy, self._norm, self._budget = policy, problem.allowance.norm, problem.query_budget
-        own = np.zeros(problem.people.dimensions) if start is None or start.query_move is None else start.query_move
-        self._scale = (self._budget or 1.0) / np.sqrt(own.size)
+    def __init__(self, problem: Problem, policy: Policy, start: Candidate, query: bool) -> None:
+        self._policy, self._like, self._norm = policy, start, problem.allowance.norm
+        self._budget = problem.query_budget if query else 0.0
+        width = problem.people.dimensions if query else 0
+        own = np.zeros(width) if start.query_move is None else start.query_move[:width]
+        self._scale = (self._budget or 1.0) / np.sqrt(max(width, 1))
         self.start = np.concatenate([policy.start, own / self._scale])
 
-    def deed(self, point: Array) -> TrialContribution:
-        """Return members' moves and the query's own."""
+    def candidate(self, point: Array) -> Candidate:
+        """Return what everyone does; who has left does not move."""
         members, own = np.split(point, [self._policy.start.size])
-        query_move = self._norm.project(self._scale * own[None], np.array([self._budget]))[0]
-        return TrialContribution(self._policy.moves(members), query_move=query_move)
+        found = self._like.with_moves(self._policy.moves(members)).leavers_stay()
+        if not own.size:
+            return found
+        return replace(found, query_move=self._norm.project(self._scale * own[None], np.array([self._budget]))[0])
 
 
 class _Searching:
     """One run: what was seen, and what comes into the final comparison."""
 
-    def __init__(self, trials: Trials, begun: list[TrialContribution], on_step: OnStep | None) -> None:
+    def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep | None) -> None:
         self._trials, self._begun, self._on_step = trials, begun, on_step
-        self._seen: list[tuple[float, TrialContribution]] = []
-        self._first: list[tuple[float, TrialContribution]] = []  # with the first seed
-        self._recent: list[TrialContribution] = []
-        self._middle: TrialContribution | None = None
+        self._seen: list[tuple[float, Candidate]] = []
+        self._first: list[tuple[float, Candidate]] = []  # with the first seed
+        self._recent: list[Candidate] = []
+        self._middle: list[Candidate] = []
         self.random, self.steps = False, 0
 
     def begin(self) -> None:
         """Try staying put, and what it starts from."""
-        for deed in self._begun:
-            self._seen.append((self._trials.loss(deed, 0), deed))
+        for candidate in self._begun:
+            self._seen.append((self._trials.loss(candidate, 0), candidate))
             self._first.append(self._seen[-1])
 
-    def generations(self, policy: _Moves | _MovesAndQuery, settings: DirectSearch, held: int, patient: bool) -> None:
+    def generations(self, policy: _Points, settings: DirectSearch, held: int, patient: bool) -> None:
         """Ask and tell, until trainings run short; if `patient`, until half are gone and nothing was better."""
         began, half = len(self._seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise NoTrainingsLeft(
-                    f"It may take {self._trials.refits:,} trainings, and needs those that are left to compare "
+                    f"It may take {self._trials.most:,} trainings, and needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
             before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))
@@ -151,33 +154,32 @@ class _Searching:
                 raise NoTrainingsLeft("")
             if patient and not self.random and self._trials.left < half and not min(since) < min(before):
                 return
-            losses, guides, deeds = [], [], []
+            losses, guides, tried = [], [], []
             for point in points:
-                deeds.append(policy.deed(point))
-                loss, guide = self._trials.judged(deeds[-1], self.steps if self.random else 0, guided=True)
+                tried.append(policy.candidate(point))
+                loss, guide = self._trials.guided(tried[-1], self.steps if self.random else 0)
                 losses.append(loss)
                 guides.append(guide)
-                self._seen.append((loss, deeds[-1]))
+                self._seen.append((loss, tried[-1]))
             self.steps += 1
-            self._recent.append(deeds[int(np.argmin(losses))])
+            self._recent.append(tried[int(np.argmin(losses))])
             middle = tell(guides)
-            self._middle = policy.deed(middle)
+            self._middle = [policy.candidate(middle)]
             if self._on_step is not None:
                 self._on_step(self.steps, float(min(losses)), np.inf)
 
-    def best(self, random: bool) -> tuple[TrialContribution, float]:
+    def best(self, random: bool) -> tuple[Candidate, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
         if not random:
             if not self._seen:
                 return self._begun[-1], np.nan
-            loss, deed = min(self._seen, key=lambda one: one[0])
-            return deed, loss
-        others = [*([] if self._middle is None else [self._middle]), *self._recent[::-1]]
-        safe = self._begun
-        deed, mean = best_of(self._trials, safe, others[:FOUND], FRESH)
+            loss, least = min(self._seen, key=lambda one: one[0])
+            return least, loss
+        others = [*self._middle, *self._recent[::-1]]
+        best, mean = best_of(self._trials, self._begun, others[:FOUND], FRESH)
         if np.isnan(mean):  # too few trainings for that: those of one seed can be compared
-            mean, deed = min(self._first, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
-        return deed, mean
+            mean, best = min(self._first, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
+        return best, mean
 
 
 def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callable[[list[float]], Array]]]:
@@ -206,3 +208,92 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
             return np.asarray(strategy.mean)[:size]
 
         yield [np.asarray(point)[:size] for point in points], tell
+
+
+class Policy(Protocol):
+    """What is searched over."""
+
+    start: Array
+    """Where the search begins."""
+
+    def moves(self, point: Array) -> Array:
+        """Return everyone's move (n, d)."""
+        ...
+
+
+class ClassShifts:
+    """A shift for each class, added to the moves that the search starts from."""
+
+    def __init__(self, answers: Answers, outlook: Outlook | None) -> None:
+        self._answers, problem = answers, answers.problem
+        size, width = len(answers.features), answers.width
+        if problem.regresses:
+            values = answers.labels.mean(axis=1)
+            spread = float(values.std()) or 1.0
+            self._basis = np.column_stack([np.ones(size), (values - values.mean()) / spread])
+        else:
+            self._basis = answers.labels
+        self.start = np.zeros(self._basis.shape[1] * width)
+        self._base = np.zeros((size, width))
+        if answers.measured is None:
+            self._scale = float(answers.budgets.max(initial=0.0)) / np.sqrt(width)
+            if outlook is not None:
+                self._base = outlook.moves
+        else:
+            self._scale = 1.0
+            if outlook is not None and outlook.moved:
+                slopes = answers.in_cost(answers.scored(outlook.moved, outlook.moves)[1])
+                self._base = slopes / (np.abs(slopes).mean() or 1.0)
+
+    def moves(self, point: Array) -> Array:
+        """Return everyone's move."""
+        shifts = self._basis @ point.reshape(self._basis.shape[1], -1)
+        aims, answers = self._base + self._scale * shifts, self._answers
+        if answers.measured is None:
+            return answers.problem.allowance.norm.project(aims, answers.budgets)
+        return answers.respond(aims)
+
+
+class SignalAnswers:
+    """Weights of signals, or the entries of one; members answer their sum, once from where the plan left them."""
+
+    def __init__(self, answers: Answers, outlook: Outlook) -> None:
+        self._answers, self._at = answers, outlook.moves
+        signals = (*outlook.moved, *outlook.still) if outlook.moves.any() else outlook.moved
+        entries = _entries(outlook.moved[0])
+        spread = [self._slopes(one, None) for one in signals]
+        if entries is not None and len(entries) <= ENTRIES:
+            spread += [self._slopes(one, self._at) for one in entries]
+        sizes = np.array([np.abs(one).mean() for one in spread])
+        felt = sizes > 0  # a signal that nobody feels cannot be answered
+        self._spread = np.array([one / size for one, size in zip(spread, sizes, strict=True) if size > 0])
+        # The plan's own signal: a sum of all surrogates' slopes, as large as they are beside each other
+        start = np.where(np.arange(sizes.size) < len(outlook.moved), sizes, 0.0)
+        self.start = start[felt] / max(start.max(), np.finfo(float).tiny)
+
+    def _slopes(self, signal: ProxySignal, moves: Array | None) -> Array:
+        return self._answers.in_cost(self._answers.scored([signal], moves)[1])
+
+    def moves(self, point: Array) -> Array:
+        """Return everyone's move."""
+        # Without BLAS: its threads would wait for those that the black box's training has left spinning.
+        return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
+
+
+def _entries(signal: ProxySignal) -> list[ProxySignal] | None:
+    """Return a linear surrogate's score for each entry of v alone: s is linear in v; None for other models."""
+    model = unscaled(signal.model)
+    if not isinstance(model, Linear) or not isinstance(signal.score, LinearScore):
+        return None
+    return [ProxySignal(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
+
+
+def policies(kind: str, answers: Answers, outlook: Outlook | None) -> Iterator[tuple[str, Policy]]:
+    """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
+    if kind in ("auto", "signal") and outlook is not None and outlook.moved:
+        answered = SignalAnswers(answers, outlook)
+        if answered.start.size:
+            yield "signal", answered
+            if kind == "signal":
+                return
+    yield "classes", ClassShifts(answers, outlook)

@@ -22,16 +22,16 @@ from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.errors import NumericsError, OptionError
 from oar.goals import ClassWish
-from oar.plans.refits import PlanContribution
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.retraining.contribution import Contribution
 from oar.solvers.black_box.direct_search import FRESH, DirectSearchResult, search
 from oar.solvers.black_box.settings import DirectSearch
 from oar.solvers.black_box.surrogate.planning import Outlook
 from oar.solvers.black_box.surrogate.signals import ProxySignal, signals_at
-from oar.solvers.black_box.trials import NoTrainingsLeft, TrialContribution, Trials, best_of, kept_for_finals
+from oar.solvers.black_box.trials import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import LEAVE, Changes, OpenChanges, applied, given_rows, given_weights
+from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, applied, changes_of, first_order, shortlist
 
 Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
@@ -40,21 +40,18 @@ LEVERS = "labels and strikes"
 SINGLY = 0.6  # of the trainings: after that changes are made in batches
 
 
-class TrueGround:
-    """People with their moves, on which changes are judged by true trainings; implements `Ground`.
+class TrueGround(Ground):
+    """People with their moves, on which changes are judged by true trainings.
 
     Attributes:
         best: the changes with the least loss that was seen, and that loss.
     """
 
-    exact = False
-
     def __init__(self, trials: Trials, outlook: Outlook | None, moves: Array, seeds: int, most: int) -> None:
         """Begin to count; `most` trainings may be begun here."""
+        super().__init__(trials, trials.before.with_moves(moves))
         self._trials, self._outlook, self._moves, self._seeds = trials, outlook, moves, seeds
         self._until = trials.calls.fits + most
-        problem = trials.problem
-        self._rows, self._weights = given_rows(problem), given_weights(problem)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
         self.best: tuple[Changes, float] = ({}, np.inf)
 
@@ -68,12 +65,11 @@ class TrueGround:
         """Trainings that may still be begun here."""
         return self._until - self._trials.calls.fits
 
-    def deed(self, changes: Changes) -> TrialContribution:
+    def candidate(self, changes: Changes) -> Candidate:
         """Return what everyone does; who leaves need not move."""
         if not changes:
-            return TrialContribution(self._moves)
-        rows, weights = applied(changes, self._rows, self._weights)
-        return TrialContribution(np.where(weights[:, None] > 0, self._moves, 0.0), rows, weights)
+            return Candidate(self._moves)
+        return Candidate(*applied(changes, self.start).parts).leavers_stay()
 
     def loss(self, changes: Changes) -> float:
         """Return the goal loss after training, a mean over a few seeds where it is random; remembered."""
@@ -81,7 +77,7 @@ class TrueGround:
         if key not in self._losses:
             if self.left < self._seeds:
                 raise NoTrainingsLeft("Trainings for labels and strikes were used up; allow more with refits.")
-            self._losses[key] = self._trials.losses(self.deed(changes), range(self._seeds))
+            self._losses[key] = self._trials.losses(self.candidate(changes), range(self._seeds))
             if self._losses[key] < self.best[1]:
                 self.best = dict(changes), self._losses[key]
         return self._losses[key]
@@ -91,39 +87,30 @@ class TrueGround:
 
         Surrogates' losses are no measure of the black box's: only their order counts.
         """
-        rows, weights = applied(changes, self._rows, self._weights)
-        effects = np.zeros((len(rows), rows.shape[1] + 1))
-        now = self.loss(changes)
-        signals = self._signals(changes, rows, weights)
+        here, now = applied(changes, self.start), self.loss(changes)
+        signals, features = self._signals(changes, here), self._trials.features + self._moves
         if not signals:
-            return effects + now
-        features, shares = self._trials.asking.features + self._moves, weights / weights.sum()
-        own = self._scores(signals, features, rows)
-        if not self._trials.problem.regresses:
-            for code in range(rows.shape[1]):
-                flipped = np.zeros_like(rows)
-                flipped[:, code] = 1.0
-                effects[:, code] = -shares * (self._scores(signals, features, flipped) - own)
-        effects[:, -1] = shares / np.maximum(1 - shares, np.finfo(float).eps) * (own - shares @ own)
-        effects = np.where(np.isfinite(effects), effects, 0.0)
+            return np.full((len(features), here.parts[1].shape[1] + 1), now)
+
+        def scores(targets: Array) -> Array:
+            return np.sum([one(features, targets)[0] for one in signals], axis=0)
+
+        effects = first_order(here, scores, self._trials.problem.regresses)
         largest = np.abs(effects).max()
         return now + effects * (max(abs(now), 1.0) / largest if largest > 0 else 1.0)
 
-    def _signals(self, changes: Changes, rows: Array, weights: Array) -> tuple[ProxySignal, ...]:
+    def _signals(self, changes: Changes, here: Contribution) -> tuple[ProxySignal, ...]:
         outlook = self._outlook
         if outlook is None or outlook.asked is None:
             return ()
         if not changes and not self._moves.any():
             return outlook.still
         public = outlook.asked.people.weights  # of a share of the people the others have none
-        drawn = weights if public is None else np.where(public > 0, weights, 0.0)
+        if public is not None:
+            here = replace(here, weights=np.where(public > 0, here.parts[2], 0.0))
         with suppress(NumericsError):
-            return signals_at(outlook.asked, PlanContribution(self._moves, rows, drawn))
+            return signals_at(outlook.asked, here)
         return outlook.still
-
-    @staticmethod
-    def _scores(signals: tuple[ProxySignal, ...], features: Array, rows: Array) -> Array:
-        return np.sum([one(features, rows)[0] for one in signals], axis=0)
 
 
 def search_levers(
@@ -131,24 +118,24 @@ def search_levers(
 ) -> DirectSearchResult:
     """Choose labels and leavers, and moves where members may move."""
     _refuse(problem)
-    stay = TrialContribution(np.zeros((problem.people.size, problem.people.dimensions)))
-    start = stay if outlook is None else outlook.deed
+    stay = trials.stay
+    start = stay if outlook is None else outlook.candidate
     try:
         random = trials.is_random()
     except NoTrainingsLeft as why:
         return DirectSearchResult(start, np.nan, 0, False, str(why), LEVERS)
     moving, held = part_of(problem.action, Perturb) is not None, kept_for_finals(trials, random)
     seeds = SEEDS if random else 1
-    ground = TrueGround(trials, outlook, start.moves, seeds, (trials.left - held) // (2 if moving else 1))
+    ground = TrueGround(trials, outlook, start.parts[0], seeds, (trials.left - held) // (2 if moving else 1))
     seen, ended = [], ""
     try:
-        if start.moves.any():
+        if start.parts[0].any():
             seen.append((trials.losses(stay, range(seeds)), stay))
-        _pull(problem, ground, _changes(problem, start), seeds, on_step)
+        _pull(problem, ground, changes_of(start, trials.before), seeds, on_step)
     except NoTrainingsLeft as why:
         ended = str(why)
     if ground.best[1] < np.inf:
-        seen.append((ground.best[1], ground.deed(ground.best[0])))
+        seen.append((ground.best[1], ground.candidate(ground.best[0])))
     loss, found = min(seen, key=lambda one: one[0]) if seen else (np.nan, start)
     if moving:
         after = search(problem, settings, trials, outlook, found, on_step=on_step)
@@ -157,8 +144,8 @@ def search_levers(
         return DirectSearchResult(found, loss, after.steps, random, ended or after.ended, LEVERS)
     if random:
         safe = [stay] if start is stay else [stay, start]
-        deed, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
-        loss, found = (loss, found) if np.isnan(mean) else (mean, deed)
+        best, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
+        loss, found = (loss, found) if np.isnan(mean) else (mean, best)
     return DirectSearchResult(found, loss, len(ground.best[0]), random, ended, LEVERS)
 
 
@@ -176,7 +163,7 @@ def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on
     assert levers is not None
     quota = sum(0 if one is None else one.most for one in (levers.relabel, levers.withhold))
     shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
-    open_ = OpenChanges(levers, given_rows(problem), given_weights(problem), problem.regresses)
+    open_ = OpenChanges(levers, ground.start, problem.regresses)
     run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
     rankings = [ground.promised({}), *_near(problem, open_)]
     openings = [{}, *([planned] if planned else [])]
@@ -192,7 +179,7 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
     Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
     its goal's label, and who has another label leaves.
     """
-    rows = open_.rows
+    rows = open_.start.parts[1]
     if problem.regresses or not isinstance(problem.wishes[0], ClassWish):
         return []
     features = np.asarray(problem.people.features, dtype=np.float64)
@@ -209,25 +196,15 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
 def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None = None) -> Changes:
     """Return others and so many changes that rank lowest, one a person, that are open beside each other."""
     beside = beside or {}
-    allowed, columns = open_.now(beside), ranked.shape[1]
-    places = np.flatnonzero(allowed & np.isfinite(ranked))
-    liked = places[np.argsort(ranked.ravel()[places], kind="stable")]
-    made, left = dict(beside), dict(zip((False, True), open_.quotas(beside), strict=True))
-    for place in liked:
-        if len(made) >= len(beside) + most or not any(left.values()):
-            break
-        person, column = divmod(int(place), columns)
-        leaves = column == columns - 1
-        if person not in made and left[leaves]:
-            made[person] = LEAVE if leaves else column
-            left[leaves] -= 1
+    allowed = open_.now(beside)
+    liked = shortlist(ranked, allowed & np.isfinite(ranked), allowed.size)
+    made = beside | open_.batch(beside, liked, most)
     if open_.fills(made):
         return made
     made = dict(beside)
-    for place in liked:  # one by one, as each may be the last of its class
-        person, column = divmod(int(place), columns)
-        if len(made) < len(beside) + most and allowed[person, column]:
-            made[person] = LEAVE if column == columns - 1 else column
+    for person, what in liked:  # one by one, as each may be the last of its class
+        if len(made) < len(beside) + most and allowed[person, what]:
+            made[person] = what
             allowed = open_.now(made)
     return made
 
@@ -255,14 +232,3 @@ def _exchange_blocks(
                 break
         else:
             size //= 2
-
-
-def _changes(problem: Problem, deed: TrialContribution) -> Changes:
-    """Return the flips and leavers of a plan."""
-    rows, weights, found = given_rows(problem), given_weights(problem), Changes()
-    if deed.rows is not None:
-        flipped = np.flatnonzero((deed.rows != rows).any(axis=1))
-        found |= {int(one): int(deed.rows[one].argmax()) for one in flipped}
-    if deed.weights is not None:
-        found |= {int(one): LEAVE for one in np.flatnonzero((deed.weights == 0) & (weights > 0))}
-    return found

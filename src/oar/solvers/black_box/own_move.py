@@ -5,7 +5,7 @@ query's limits are asked about, many at a time: at random, towards people who ha
 them. On plain features `cma` goes on from there; on a table moves are whole, and single columns are changed as long as
 that helps. Trees are flat nearly everywhere, so it matters to look in many places first. Nothing is proved.
 
-Where there are labels alone, the loss is a distance to places that have the goal (`label_distance`). A search can do
+Where there are labels alone, the loss is a distance to places that have the goal (`LabelDistance`). A search can do
 with few of those places, all of its points in one question, and with none once a point has the goal; what it ends at is
 measured by all of them, against staying put.
 """
@@ -17,13 +17,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.label_distance import NOWHERE, PLACES, LabelDistance
-from oar.black_boxes.refits import BlackBoxRefits, loss_of
 from oar.estimators.black_box.box import Box
 from oar.goals import ClassWish
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
+from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance, loss_of
 from oar.solvers.black_box.direct_search import asked_of_cma
+from oar.solvers.black_box.trials import unproved
 from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ ENDED = "It looked in many places, and proves nothing about others."
 
 def solve(problem: Problem, seed: int = 0) -> Proposal:
     """Move the query alone."""
-    asking = BlackBoxRefits(problem)
+    asking = BlackBoxTraining(problem)
     before = asking.box.calls.copy()
     boxes = [asking.unmoved(number) for number in range(TRAININGS if asking.is_random() else 1)]
 
@@ -52,29 +52,17 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     if boxes[0].says(problem.query_features[None]).codes is not None:
         both = [np.zeros_like(move), move]
         stay, loss = (
-            float(np.mean([asking.judged(box, (problem.query_features + one)[None])[0][0] for box in boxes]))
+            float(np.mean([asking.answers(box, (problem.query_features + one)[None])[0][0] for box in boxes]))
             for one in both
         )
         move, loss = (move, loss) if loss < stay else (both[0], stay)
     calls = asking.box.calls.since(before)
-    return Proposal(
-        plan=MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions))),
-        solver="direct-search",
-        claimed_loss=loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
-        finished=True,
-        steps=steps,
-        passes=calls.fits,
-        note=ENDED,
-        calls=calls,
-        estimated=len(boxes) > 1,
-    )
+    plan = MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions)))
+    random = len(boxes) > 1
+    return unproved(plan, "direct-search", loss, calls, finished=True, steps=steps, note=ENDED, estimated=random)
 
 
-def _losses(asking: BlackBoxRefits, box: Box, moves: Array, alone: bool) -> Array:
+def _losses(asking: BlackBoxTraining, box: Box, moves: Array, alone: bool) -> Array:
     """Return the query's loss (m,) after each of some moves (m, d): one question, and one more for labels alone."""
     problem = asking.problem
     points = problem.query_features + moves
@@ -86,7 +74,7 @@ def _losses(asking: BlackBoxRefits, box: Box, moves: Array, alone: bool) -> Arra
     return np.array([loss_of(problem.wishes[0], row) for row in outputs])
 
 
-def _by_labels(asking: BlackBoxRefits, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
+def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
     """Return label distances (m,) of points (m, d) with these labels, by few places.
 
     Where a box stands alone, a point that has the goal cannot be beaten, and no other is looked at more closely.
@@ -94,7 +82,7 @@ def _by_labels(asking: BlackBoxRefits, box: Box, points: Array, codes: NDArray[n
     wish, every = asking.problem.wishes[0], asking.distances[0]
     assert isinstance(wish, ClassWish)
     if wish.probability is not None:
-        asking.judged(box, points[:1])  # which refuses it
+        asking.answers(box, points[:1])  # which refuses it
     far = every.lengths.size // PLACES  # ways there are; places go by how far along their ways they are
     thin = THIN if len(points) > MANY else 1  # fewer places never lower a loss
     some = np.arange(every.lengths.size).reshape(PLACES, far)[thin - 1 :: thin, :NEAREST].ravel()
@@ -125,7 +113,7 @@ def _towards(problem: Problem, rng: np.random.Generator) -> Array:
 
 
 def _plain(
-    problem: Problem, asking: BlackBoxRefits, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
+    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
 ) -> tuple[Array, float, int]:
     norm, budget, width = problem.allowance.norm, problem.query_budget, problem.people.dimensions
 
@@ -156,7 +144,7 @@ def _plain(
 
 
 def _whole(
-    problem: Problem, asking: BlackBoxRefits, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
+    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
 ) -> tuple[Array, float, int]:
     """Search among whole moves of one person of a table."""
     size = problem.people.size

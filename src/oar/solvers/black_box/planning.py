@@ -1,6 +1,7 @@
 """Planning for models that can only be trained and asked: exactly where that is known, by surrogates, and by search.
 
-With solver="auto" exact solutions (`choice`) come first, and a search where there are none.
+With solver="auto" exact solutions come first (of one decision tree, and of nearest neighbours), and a search where
+there are none.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.estimators.black_box.box import BlackBox
@@ -19,14 +21,15 @@ from oar.people.wording import counted
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
-from oar.solvers.black_box import own_move as outside_individual
+from oar.retraining.black_box import neighbours_of
+from oar.retraining.contribution import Contribution
+from oar.solvers.black_box import own_move
 from oar.solvers.black_box.direct_search import search
-from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box.exact import neighbours, neighbours_collective, tree
 from oar.solvers.black_box.levers import search_levers
 from oar.solvers.black_box.settings import DirectSearch, Surrogate
 from oar.solvers.black_box.surrogate.planning import Propose, outlook
-from oar.solvers.black_box.trials import TrialContribution, Trials
-from oar.solvers.discrete.ground import given_rows, given_weights
+from oar.solvers.black_box.trials import Candidate, Trials, unproved
 from oar.solvers.settings import Exact, as_solver
 
 
@@ -49,7 +52,7 @@ def propose_members(
     kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
     settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
     if not query and (solver == "auto" or isinstance(settings, Exact)):
-        found = _exactly(problem, solver, outside_exact.propose_collective)
+        found = _exactly(problem, solver, exact_moves)
         if found is not None:
             return found
     if isinstance(settings, Surrogate):
@@ -61,7 +64,7 @@ def propose_query(problem: Problem, solver: Any) -> Proposal:
     """The query moves, and the black box stays as it is."""
     settings = as_solver(solver, DirectSearch(), (Exact, DirectSearch))
     if solver == "auto" or isinstance(settings, Exact):
-        found = _exactly(problem, solver, outside_exact.propose_individual)
+        found = _exactly(problem, solver, exact_move)
         if found is not None:
             return found
     elif settings != replace(DirectSearch(), seed=settings.seed):
@@ -69,7 +72,7 @@ def propose_query(problem: Problem, solver: Any) -> Proposal:
             "solver: the query's own move is searched for by questions alone, so only DirectSearch(seed=…) does "
             "anything here; leave the other settings out."
         )
-    return outside_individual.solve(problem, settings.seed)
+    return own_move.solve(problem, settings.seed)
 
 
 def _calls(problem: Problem) -> Calls:
@@ -90,23 +93,18 @@ def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposa
 
 
 def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, query: bool) -> Proposal:
-    trials = Trials(problem, refits=1)  # to distil, if that is asked for
+    trials = Trials(problem, 1)  # to distil, if that is asked for
     seen = outlook(problem, settings, trials, propose, query)
     kept = " Whether it leaves others alone is for the audit to say." if problem.keep is not None else ""
-    return Proposal(
-        plan=_plan(seen.problem, seen.deed),
-        solver="surrogate",
-        claimed_loss=seen.predicted.loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
+    return unproved(
+        _plan(seen.problem, seen.candidate),
+        "surrogate",
+        seen.predicted.loss,
+        trials.calls,
         finished=True,
         steps=0,
-        passes=trials.calls.fits,
         note=f"{seen.note}{kept}",
         promised=False,
-        calls=trials.calls,
         estimated=True,
         claimed_success=seen.predicted.success,
     )
@@ -128,30 +126,59 @@ def _by_search(
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
     calls = trials.calls
     how = f"Searched over {found.policy} by {counted(calls.fits, 'training', 'trainings')}."
-    return Proposal(
-        plan=_plan(problem, found.deed),
-        solver="direct-search",
-        claimed_loss=found.loss,
-        gap=np.inf,
-        bound=0.0,
-        exact=False,
-        impossible=False,
+    return unproved(
+        _plan(problem, found.candidate),
+        "direct-search",
+        found.loss,
+        calls,
         finished=not found.ended,
         steps=found.steps,
-        passes=calls.fits,
         ended=found.ended,
         note=how if seen is None else f"{how} {seen.note}",
         promised=False,
-        calls=calls,
         estimated=found.random,
     )
 
 
-def _plan(problem: Problem, deed: TrialContribution) -> Plan:
-    own = np.zeros(problem.people.dimensions) if deed.query_move is None else deed.query_move
+def _plan(problem: Problem, candidate: Candidate) -> Plan:
+    own = np.zeros(problem.people.dimensions) if candidate.query_move is None else candidate.query_move
+    before = Contribution.of(problem.people, problem.regresses)
+    moves, targets, weights = candidate.filled(before).parts
     if problem.levers is None:
-        return MemberPlan(problem, own, deed.moves)
-    weights = given_weights(problem)
-    after = weights if deed.weights is None else deed.weights
-    targets = given_rows(problem) if deed.rows is None else deed.rows
-    return LeverPlan(problem, own, deed.moves, targets=targets, away=(after == 0) & (weights > 0))
+        return MemberPlan(problem, own, moves)
+    return LeverPlan(problem, own, moves, targets=targets, away=(weights == 0) & (before.parts[2] > 0))
+
+
+def exact_move(problem: Problem) -> Proposal | None:
+    """Move the query alone; None where nothing exact is known."""
+    if problem.levers is not None:
+        return None
+    found = tree.propose(problem)
+    return neighbours.propose(problem) if found is None else found
+
+
+def exact_moves(problem: Problem) -> Proposal | None:
+    """Move the members; None where nothing exact is known."""
+    return None if neighbours_of(problem) is None else neighbours_collective.propose(problem)
+
+
+def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
+    """Return the query's shortest move (d,) that gets it the goal; None if there is none.
+
+    Raises:
+        OptionError: where the black box is not one of those that are known exactly.
+    """
+    leaves = tree.leaves_of(problem)
+    if leaves is not None:
+        nearest = leaves.nearest()
+        return None if nearest is None else leaves.moves[nearest] + 0.0
+    regions = neighbours.regions_of(problem)
+    if regions is not None:
+        try:
+            return regions.shortest()
+        except neighbours.TooMany:
+            pass
+    raise OptionError(
+        f"model: must be known exactly for the shortest move, as one decision tree and small nearest neighbours are, "
+        f"got {problem.model.name}; oar.individual looks for the move of least loss."
+    )

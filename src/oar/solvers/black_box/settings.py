@@ -12,6 +12,7 @@ from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Differentiable
 from oar.models.settings import check_flag, check_seed
 from oar.people import Population
+from oar.signals.base import check_count
 from oar.solvers.settings import Usual
 from oar.typing import ModelLike, PeopleLike
 
@@ -74,7 +75,7 @@ class Surrogate:
                 f"public: must be a share of the people above 0 and at most 1, or an oar.Population, got {share!r}."
             )
         if self.number is not None:
-            _check_count("number", self.number)
+            check_count("number", self.number)
         check_seed(self.seed)
         check_flag("distil", self.distil)
 
@@ -120,7 +121,7 @@ class DirectSearch:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        _check_count("refits", self.refits)
+        check_count("refits", self.refits)
         choose("policy", self.policy, POLICIES)
         if not isinstance(self.start, Surrogate):
             if not isinstance(self.start, str):
@@ -141,8 +142,3 @@ class DirectSearch:
         if isinstance(self.start, Surrogate):
             return self.start
         return Surrogate(seed=self.seed) if self.start == "surrogate" else None
-
-
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise DataError(f"{name}: must be a whole number ≥ 1, got {value!r}.")

@@ -7,17 +7,20 @@ black box fails; whoever searches keeps the best that was seen.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import BlackBoxContribution, BlackBoxRefits
 from oar.errors import EstimatorError
 from oar.estimators.black_box.box import Box
 from oar.estimators.black_box.calls import Calls
-from oar.plans.explain.side_effects import measured_effects
+from oar.plans import Plan, Proposal
 from oar.problem import Problem
+from oar.retraining.black_box import BlackBoxTraining, BoxRefit
+from oar.retraining.contribution import Contribution
+from oar.retraining.side_effects import measured_effects
 
 Array = NDArray[np.float64]
 PROBE = 3  # trainings to find out whether training is random, at the most
@@ -34,57 +37,48 @@ class NoTrainingsLeft(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class TrialContribution:
-    """What everyone does: moves (n, d), labels (n, k) and weights (n,) where they change, and the query's own move."""
+class Candidate(Contribution):
+    """A plan that is tried: what everyone hands in, and the query's own move (d,), None where it stays."""
 
-    moves: Array
-    rows: Array | None = None
-    weights: Array | None = None
     query_move: Array | None = None
 
-    @property
-    def given(self) -> BlackBoxContribution:
-        """What the operator gets."""
-        return BlackBoxContribution(self.moves, self.rows, self.weights)
 
-
-@dataclass(eq=False)
-class Trials:
+class Trials(BlackBoxTraining):
     """Counted trainings for one problem.
 
-    Attributes:
+    Args:
         problem: whose model is a black box.
-        refits: trainings that may be begun.
+        most: trainings that may be begun.
         deadline: the reading of `time.monotonic` after which none may end.
         began: what was asked of the black box before, where some of that counts here, too; None for all of it.
     """
 
-    problem: Problem
-    refits: int
-    deadline: float = np.inf
-    began: Calls | None = None
-    _unmoved: dict[int, Box] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, problem: Problem, most: int, deadline: float = np.inf, began: Calls | None = None) -> None:
         """Begin to count."""
-        self.asking = BlackBoxRefits(self.problem)
-        self.box = self.asking.box
-        self._before: Calls = self.box.calls.copy() if self.began is None else self.began
+        super().__init__(problem)
+        self.most, self.deadline = most, deadline
+        self._began: Calls = self.box.calls.copy() if began is None else began
+        self._unmoved: dict[int, Box] = {}
+
+    @property
+    def stay(self) -> Candidate:
+        """What comes of nobody's doing anything."""
+        return Candidate(self.before.moves)
 
     @property
     def calls(self) -> Calls:
         """What was asked of the black box since."""
-        return self.box.calls.since(self._before)
+        return self.box.calls.since(self._began)
 
     @property
     def left(self) -> int:
         """Trainings that may still be begun."""
-        return self.refits - self.calls.fits
+        return self.most - self.calls.fits
 
     def check(self) -> None:
         """Raise `NoTrainingsLeft` where no further training may be begun."""
         if self.left <= 0:
-            raise NoTrainingsLeft(f"It has taken as many trainings as it may, {self.refits:,}; allow more with refits.")
+            raise NoTrainingsLeft(f"It has taken as many trainings as it may, {self.most:,}; allow more with refits.")
         if self.deadline < np.inf and time.monotonic() + self.box.calls.longest > self.deadline:
             raise NoTrainingsLeft(
                 f"Its time limit does not allow another training, of which the longest took "
@@ -105,7 +99,7 @@ class Trials:
             if self.deadline < np.inf and time.monotonic() + PROBE * self.box.calls.longest > self.deadline:
                 return self.box.seedable
         try:
-            return self.asking.is_random()
+            return super().is_random()
         except EstimatorError as failed:
             raise self._failed(failed) from failed
 
@@ -114,64 +108,56 @@ class Trials:
         reached = self.calls.fits > self.calls.failures
         return NoTrainingsLeft(f"It failed, and what was reached before is kept: {failed}") if reached else failed
 
-    def trained(self, deed: TrialContribution, number: int) -> Box:
-        """Train once on what everyone does, with the seed of this number."""
+    def seeded(self, contribution: Contribution, number: int) -> BoxRefit:
+        """Train once on a contribution, with the seed of this number, where that may be."""
         self.check()
-        return self.asking.refit(deed.given, number)
+        return super().seeded(contribution, number)
 
-    def loss(self, deed: TrialContribution, number: int) -> float:
+    def loss(self, candidate: Candidate, number: int) -> float:
         """Return the goal loss after one training, far higher where others are not left alone as they must be.
 
         Raises:
             NoTrainingsLeft: where there may be no training, or it fails.
         """
-        return self.judged(deed, number)[0]
+        return self.guided(candidate, number, 0.0)[0]
 
-    def judged(self, deed: TrialContribution, number: int, guided: bool = False) -> tuple[float, float]:
-        """Return the goal loss after one training, and if `guided` what a search should go by: it, and a little more.
+    def guided(self, candidate: Candidate, number: int, nearer: float = NEARER) -> tuple[float, float]:
+        """Return the goal loss after one training, and what a search should go by: it, and a little more.
 
         Trees and neighbours are flat nearly everywhere: all that is tried may have the same loss. How far from the
         query the nearest place is that has the goal, by one question more, then tells what comes nearer.
         """
         try:
-            if not self._acts(deed).any():
-                box, broken = self.unmoved(number), 0
-            else:
-                before = None if self.problem.kept is None else self.unmoved(number)
-                box, broken = self.trained(deed, number), 0
-                if before is not None:
-                    told = measured_effects(
-                        self.problem, self._acts(deed), deed.moves, before.predictions, box.predictions
-                    )
-                    broken = len(told.broken)
-            points = self.asking.points(deed.moves, deed.query_move)
-            loss = self.problem.combined(*self.asking.judged(box, points))[0] + BROKEN * broken
+            box, broken = self._trial(candidate, number)
+            points = self.points(candidate, candidate.query_move)
+            loss = self.problem.combined(*self.answers(box, points))[0] + BROKEN * broken
             loss = loss if np.isfinite(loss) else np.inf
-            if not guided or self.problem.regresses:
+            if not nearer or self.problem.regresses:
                 return loss, loss
-            return loss, loss + NEARER * self.asking.distance(box, points)
+            return loss, loss + nearer * self.distance(box, points)
         except EstimatorError as failed:
             raise self._failed(failed) from failed
 
-    def losses(self, deed: TrialContribution, numbers: range) -> float:
+    def _trial(self, candidate: Candidate, number: int) -> tuple[Box, int]:
+        """Return the box that a candidate leads to, and how many limits on what it does to others are broken."""
+        acts = candidate.acts(self.before)
+        if not acts.any():
+            return self.unmoved(number), 0
+        if self.problem.kept is None:
+            return self.seeded(candidate, number).box, 0
+        before, box = self.unmoved(number), self.seeded(candidate, number).box
+        told = measured_effects(self.problem, acts, candidate.moves, before.predictions, box.predictions)
+        return box, len(told.broken)
+
+    def losses(self, candidate: Candidate, numbers: range) -> float:
         """Return the mean goal loss over several seeds."""
-        return float(np.mean([self.loss(deed, number) for number in numbers]))
+        return float(np.mean([self.loss(candidate, number) for number in numbers]))
 
     def unmoved(self, number: int) -> Box:
         """Return the black box trained on everyone as they are; once for each seed."""
         if number not in self._unmoved:
-            self._unmoved[number] = self.trained(TrialContribution(np.zeros_like(self.asking.features)), number)
+            self._unmoved[number] = super().unmoved(number)
         return self._unmoved[number]
-
-    def _acts(self, deed: TrialContribution) -> NDArray[np.bool_]:
-        acts = np.asarray(deed.moves.any(axis=1))
-        people = self.problem.people
-        if deed.rows is not None:
-            before = people.target_rows(self.problem.regresses)
-            acts |= (deed.rows != before).any(axis=1)
-        if deed.weights is not None:
-            acts |= deed.weights != people.row_weights
-        return acts
 
 
 def kept_for_finals(trials: Trials, random: bool) -> int:
@@ -179,9 +165,7 @@ def kept_for_finals(trials: Trials, random: bool) -> int:
     return trials.left // FINAL_SHARE if random else 0
 
 
-def best_of(
-    trials: Trials, safe: list[TrialContribution], others: list[TrialContribution], first: int
-) -> tuple[TrialContribution, float]:
+def best_of(trials: Trials, safe: list[Candidate], others: list[Candidate], first: int) -> tuple[Candidate, float]:
     """Return the best of some finalists by the mean loss over fresh seeds from number `first` on, and that mean.
 
     All are trained with the same seeds; after every ROUNDS of them the worse half is left out, so that the last ones
@@ -211,3 +195,10 @@ def best_of(
     if best >= len(safe) and gains.mean() <= CLEARLY * error:
         best = safest
     return finalists[best], means[best]
+
+
+def unproved(plan: Plan, solver: str, loss: float, calls: Calls, **said: Any) -> Proposal:
+    """Return what was found by trainings and questions alone, which prove nothing."""
+    return Proposal(
+        plan, solver, loss, np.inf, bound=0.0, exact=False, impossible=False, passes=calls.fits, calls=calls, **said
+    )

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.wrap.cost_units import CostUnits
-from oar.plans import MemberPlan
-from oar.plans.refits import effects
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining, TrainedRefit
+from oar.retraining.retraining import RefitResult
 from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit
 from oar.solvers.discrete.integer_moves import Lattice
@@ -28,9 +29,8 @@ class OneResponse:
     """A problem's training, bound to its people as they stand. The query moves only where `query`."""
 
     def __init__(self, problem: Problem, signal: Any = "auto", query: bool = False) -> None:
-        self.problem = problem
-        training = problem.training()
-        self._inner = getattr(training, "unaimed", training)
+        self.problem, self._retraining = problem, OwnTraining(problem)
+        training: Any = self._retraining.training
         self._maker, _ = as_signal(signal, training)
         self.measured = None if problem.limits is None else problem.measured(query)
         self.point = problem.first_query
@@ -80,39 +80,15 @@ class OneResponse:
             measured = dataclasses.replace(self.measured, region=region)
         else:
             measured = dataclasses.replace(self.measured, ruled=dataclasses.replace(ruled, region=region))
-        whole = Lattice(measured)
-        moves = whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
-        return whole.settled(moves, np.zeros_like(moves))[:-1]
+        return Lattice(measured).answer(slopes)
 
     def gains(self, outcome: Outcome) -> Array:
         """Return w̄_i max ⟨∇_x s_i, δ⟩ (n,): what everyone's full move from where they stand gains, to first order."""
         slopes = self.slopes(outcome, None)
         return self.weights * np.einsum("nd,nd->n", slopes, self.respond(slopes, self.budgets))
 
-    def reaches(self, outcome: Outcome) -> bool:
-        """Report whether as many queries as must have their goals at an outcome, and not by a tie."""
-        return self.judged(outcome)[1]
-
-    def judged(self, outcome: Outcome) -> tuple[float, bool]:
-        """Return what is lowered, and whether it is a success, by the audit's rules."""
-        problem, fit = self.problem, outcome.fit
-        points = problem.asked.points
-        moves = None if outcome.moves is None else self.in_features(outcome.moves)
-        if problem.asked.members is not None and moves is not None:
-            points = points + moves[problem.asked.members]
-        losses, reached = np.empty(len(points)), np.empty(len(points), dtype=bool)
-        for place, (wish, point) in enumerate(zip(problem.wishes, points, strict=True)):
-            if problem.several:
-                outputs = np.asarray(self._inner.outputs(fit.parameters, point))
-                losses[place] = wish.judged(self._inner, fit.parameters, point)[0]
-            else:
-                outputs, losses[place] = np.asarray(self.training.outputs(fit.parameters, outcome.query)), outcome.loss
-            reached[place] = wish.reached(outputs)
-        loss, success = problem.combined(losses, reached)
-        return loss, success and self._leaves_others_alone(moves)
-
-    def _leaves_others_alone(self, moves: Array | None) -> bool:
-        if self.problem.keep is None or moves is None:
-            return True
-        told = effects(MemberPlan(self.problem, np.zeros(self.problem.people.dimensions), moves))
-        return told is not None and not told.broken
+    def judged(self, outcome: Outcome, query_move: Array | None = None) -> RefitResult:
+        """Return what is lowered at an outcome, and whether it is a success, by the audit's rules."""
+        given = Contribution(None if outcome.moves is None else self.in_features(outcome.moves))
+        refit = TrainedRefit(self._retraining, given, self._retraining.training, outcome.fit)
+        return self._retraining.said(refit, query_move)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.progress import OnStep
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges
+from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
 
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
@@ -99,7 +99,7 @@ class LeverSearch:
     def _firsts(self) -> list[Changes]:
         """Return single changes, the best first."""
         open_, many = self._open.now({}), max(self._effort.shortlist, self._effort.starts)
-        singles = [{person: what} for person, what in _shortlist(self._ground.promised({}), open_, many)]
+        singles = [{person: what} for person, what in shortlist(self._ground.promised({}), open_, many)]
         return sorted(singles, key=self._ground.loss)
 
     def _from(self, changes: Changes, loss: float | None = None, few: bool = False) -> LeverSearchEnd:
@@ -130,7 +130,7 @@ class LeverSearch:
         """
         best, least = changes, np.inf
         anyway = most if np.count_nonzero(open_) <= most else most // ANYWAY
-        for number, (person, what) in enumerate(_shortlist(promised, open_, 1 if self._ground.exact else most)):
+        for number, (person, what) in enumerate(shortlist(promised, open_, 1 if self._ground.exact else most)):
             hoped = BETTER * (now - promised[person, what])
             if number > anyway and self._ground.loss(changes) - hoped > min(below, least):
                 break
@@ -144,7 +144,7 @@ class LeverSearch:
         """Make one more change; None where none of those tried lowers the loss."""
         promised = self._ground.promised(changes)
         found, least = self._best(changes, promised, self._open.now(changes), self._effort.shortlist, loss)
-        return (found, least) if _falls(loss, least) else None
+        return (found, least) if falls(loss, least) else None
 
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
@@ -159,7 +159,7 @@ class LeverSearch:
         without = [{one: what for one, what in changes.items() if one != person} for person in changes]
         losses = [self._ground.loss(rest) for rest in without]
         useless = int(np.argmin(losses))
-        if _falls(loss, losses[useless]):
+        if falls(loss, losses[useless]):
             return without[useless], losses[useless]
         promised = None if self._ground.exact else self._ground.promised(changes)
         people = list(changes)
@@ -173,7 +173,7 @@ class LeverSearch:
             expected = self._ground.promised(rest) if promised is None else promised
             now = losses[place] if promised is None else loss
             found, least = self._best(rest, expected, open_, most, now, loss)
-            if _falls(loss, least):
+            if falls(loss, least):
                 return found, least
         return None
 
@@ -192,7 +192,7 @@ class LeverSearch:
             if len(found) == len(rest):
                 continue
             found, least = self._best(found, self._ground.promised(found), self._open.now(found), most, least, loss)
-            if _falls(loss, least):
+            if falls(loss, least):
                 return found, least
         return None
 
@@ -204,11 +204,11 @@ class LeverSearch:
             if not open_.any():
                 break
             promised = self._ground.promised(changes)
-            liked = _shortlist(promised, open_, (sum(self._open.quotas(changes)) + most) * open_.shape[1])
+            liked = shortlist(promised, open_, (sum(self._open.quotas(changes)) + most) * open_.shape[1])
             while most:
-                batch = self._batch(changes, liked, most)
+                batch = self._open.batch(changes, liked, most)
                 least = self._ground.loss(changes | batch)
-                if _falls(loss, least):
+                if falls(loss, least):
                     break
                 most //= 2
             if most:
@@ -218,35 +218,7 @@ class LeverSearch:
                 self._tell(changes, loss)
         return LeverSearchEnd(changes, loss, loss <= self._enough)
 
-    def _batch(self, changes: Changes, liked: list[tuple[int, int]], most: int) -> Changes:
-        """Return at most so many further changes, those that are liked best, within the quotas."""
-        flips, leavers = self._open.quotas(changes)
-        left, batch = {True: leavers, False: flips}, Changes()
-        for person, what in liked:
-            if len(batch) >= most:
-                break
-            if person not in batch and left[what == LEAVE] > 0:
-                batch[person] = what
-                left[what == LEAVE] -= 1
-        return batch
 
-
-def _falls(loss: float, other: float) -> bool:
+def falls(loss: float, other: float) -> bool:
+    """Report whether another loss is seen to be lower."""
     return other < loss - FALLS * max(abs(loss), FALLS)
-
-
-def _shortlist(promised: Array, open_: NDArray[np.bool_], most: int) -> list[tuple[int, int]]:
-    """Return the most promising open changes, best first; ties in the order of people."""
-    places = np.flatnonzero(open_)
-    values = promised.ravel()[places]
-    if places.size > most:
-        kept = np.argpartition(values, most - 1)[:most]
-        kept.sort()
-        places, values = places[kept], values[kept]
-    columns = open_.shape[1]
-    ordered = places[np.argsort(values, kind="stable")]
-    return [(int(place // columns), _what(int(place % columns), columns)) for place in ordered]
-
-
-def _what(column: int, columns: int) -> int:
-    return LEAVE if column == columns - 1 else column

@@ -75,6 +75,11 @@ class Lattice:
         whole = self.repaired(np.where(self.discrete, moves, 0.0))
         return self._and_rest(np.where(self._fits_together(whole)[:, None], whole, 0.0), moves)
 
+    def answer(self, slopes: Array) -> Array:
+        """Return members' whole responses (n, d) to slopes (n, d); the last of the people is the query, who stays."""
+        moves = self.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
+        return self.settled(moves, np.zeros_like(moves))[:-1]
+
     def _in_a_ball(self, slopes: Array, rates: Array, sizes: Array, goals: list[NDArray[np.intp]]) -> Array:
         """Return whole responses for p = 2: a few large steps first, and little steps with what they leave.
 

@@ -28,10 +28,18 @@ from oar.models.wrap.scaled import unscaled
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
 from oar.solvers.discrete.greedy import Effort, LeverSearch, LeverSearchEnd
-from oar.solvers.discrete.ground import LEAVE, Changes, Ground, OpenChanges, applied, given_rows, given_weights
-from oar.solvers.discrete.ground_centroids import CentroidGround
-from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
+from oar.solvers.discrete.ground import (
+    EMPTY,
+    CentroidGround,
+    Ground,
+    OpenChanges,
+    RefittedGround,
+    applied,
+    changes_of,
+)
 from oar.solvers.discrete.soft_labels import SoftLimits, soften
 from oar.solvers.settings import current_effort
 
@@ -41,6 +49,8 @@ WORTH_IT = 1e-3  # of the loss: what a turn must gain to be followed by another
 LITTLE = 0.1  # of the other's gain: from moves or levers that gain less alone no turns are taken
 LATER = 4  # turns have one in so many of the refits that the levers have at first
 NUMBERS = 4_000  # outputs of all people together, up to which a refit is quick
+TIGHT = 1e-9  # the gradient norm of refits that are compared
+ROUGH = 1e-6  # the same, of models that only stand in for a black box
 PLENTY = 500  # refits from which on a search is repeated from another first change
 ENDED = (
     "Many refits were spent, and the last changes were made in batches; a smaller limit is searched more thoroughly."
@@ -50,11 +60,9 @@ OPEN_ENDED = "Changes of labels ended before their certificate closed; several r
 
 @dataclass(frozen=True, eq=False)
 class LeverProposal:
-    """Moves (n, d) or None, labels (n, k), weights (n,), the loss of a true refit, and how the search for it ended."""
+    """What everyone hands in, the loss of a true refit, and how the search for it ended."""
 
-    moves: Array | None
-    rows: Array
-    weights: Array
+    given: Contribution
     loss: float
     gap: float = np.inf
     finished: bool = True
@@ -70,58 +78,43 @@ class LeverSolver:
         if problem.asked.members is not None:
             raise OptionError("query: members who move with their data can be asked about only where moves are all.")
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
-        self.rows, self.weights = given_rows(problem), given_weights(problem)
-        self.refitting = None if problem.model.plain_means and problem.plain else CountedRefits(problem)
-        self._looks = 0  # of grounds that are left
+        self.before = Contribution.of(problem.people, problem.regresses).with_moves(None)
+        self.retraining = OwnTraining(problem, ROUGH if isinstance(problem.model, Ensemble) else TIGHT, EMPTY)
+        self._exact = problem.model.plain_means and problem.plain
+        self.soft = problem.levers.relabel is not None and problem.levers.relabel.soft is not None
         usual = _effort(problem)
         self.effort = replace(usual, refits=max(1, round(current_effort().refits * usual.refits)))
         self._least = problem.model.least_loss
-        self._as_given = self._ground(self.rows, None)
-        self.unmoved = LeverProposal(None, self.rows, self.weights, self._as_given.loss({}), gap=np.inf)
+        self._as_given = self._ground(self.before)
+        self.unmoved = LeverProposal(self.before, self._as_given.loss({}), gap=np.inf)
 
-    @property
-    def refits(self) -> int:
-        """True refits so far; for nearest centroid, looks at the losses of all single changes."""
-        return self._looks if self.refitting is None else self.refitting.refits
+    def _ground(self, start: Contribution) -> Ground:
+        return (CentroidGround if self._exact else RefittedGround)(self.retraining, start)
 
-    @property
-    def passes(self) -> int:
-        """How often all the data were read."""
-        return self._looks if self.refitting is None else self.refitting.passes
-
-    def _ground(self, rows: Array, moves: Array | None) -> Ground:
-        if self.refitting is None:
-            return CentroidGround(self.problem, moves)
-        return RefittedGround(self.refitting, rows, moves)
+    def _start(self, moves: Array | None) -> Contribution:
+        return self.before.with_moves(moves)
 
     def judged(self, state: LeverProposal) -> LeverProposal:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
-        if self.refitting is None:
-            self._looks += 1
-            return replace(state, loss=self._ground(self.rows, state.moves).loss(self._changes(state)))
-        found = self.refitting.at(self.refitting.features(state.moves), state.rows, state.weights)
-        return replace(state, loss=np.inf if found is None else found.loss)
+        return replace(state, loss=self._ground(state.given).loss({}))
 
     def pulled(self) -> list[LeverProposal]:
         """Return what the levers reach on people who stay: each lever alone, and both together."""
-        relabel = self.levers.relabel
-        if relabel is not None and relabel.soft is not None:
+        if self.soft:
             return self._softly()
-        return [self._state(None, self.rows, one) for one in self._anew(self._as_given, self.effort)]
+        return [self._state(self.before, one) for one in self._anew(self._as_given, self.effort)]
 
     def pulled_further(self, state: LeverProposal) -> list[LeverProposal]:
         """Return what the levers reach from labels and leavers that were good before people moved."""
-        relabel, withhold = self.levers.relabel, self.levers.withhold
         later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
-        if relabel is not None and relabel.soft is not None:
+        if self.soft:
             soft = self._softened(state, later)
-            return [soft] if withhold is None else [soft, self._struck(soft, later)]
-        ground, changes = self._ground(self.rows, state.moves), self._changes(state)
+            return [soft] if self.levers.withhold is None else [soft, self._struck(soft, later)]
+        start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
+        ground = self._ground(start)
         if not changes:
-            return [self._state(state.moves, self.rows, one) for one in self._anew(ground, later)]
-        found = self._search(ground, self.levers, later).refined(changes)
-        self._count(ground)
-        return [self._state(state.moves, self.rows, found)]
+            return [self._state(start, one) for one in self._anew(ground, later)]
+        return [self._state(start, self._search(ground, self.levers, later).refined(changes))]
 
     def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
@@ -129,28 +122,15 @@ class LeverSolver:
         found = [self._search(ground, some, effort).run() for some in each if some.relabel or some.withhold]
         if len(found) > 1:
             found += [self._search(ground, self.levers, effort).refined(one.changes) for one in found]
-        self._count(ground)
         return found
 
-    def _count(self, ground: Ground) -> None:
-        if self.refitting is None:
-            self._looks += ground.refits
+    def _search(self, ground: Ground, levers: Levers, effort: Effort) -> LeverSearch:
+        open_ = OpenChanges(levers, ground.start, self.problem.regresses)
+        return LeverSearch(ground, open_, effort, self._on_step, self._least)
 
-    def _changes(self, state: LeverProposal) -> Changes:
-        """Return the flips and leavers of a state."""
-        flipped = np.flatnonzero((state.rows != self.rows).any(axis=1))
-        away = np.flatnonzero((state.weights == 0) & (self.weights > 0))
-        return {int(one): int(state.rows[one].argmax()) for one in flipped} | {int(one): LEAVE for one in away}
-
-    def _search(
-        self, ground: Ground, levers: Levers, effort: Effort | None = None, rows: Array | None = None
-    ) -> LeverSearch:
-        open_ = OpenChanges(levers, self.rows if rows is None else rows, self.weights, self.problem.regresses)
-        return LeverSearch(ground, open_, effort or self.effort, self._on_step, self._least)
-
-    def _state(self, moves: Array | None, rows: Array, pulled: LeverSearchEnd) -> LeverProposal:
-        changed, weights = applied(pulled.changes, rows, self.weights)
-        return LeverProposal(moves, changed, weights, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
+    def _state(self, start: Contribution, pulled: LeverSearchEnd) -> LeverProposal:
+        given = applied(pulled.changes, start)
+        return LeverProposal(given, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
 
     def _softly(self) -> list[LeverProposal]:
         """Soften labels; with strikes, take turns from either."""
@@ -162,27 +142,24 @@ class LeverSolver:
 
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
-        assert self.refitting is not None
         assert self.levers.relabel is not None
-        limits, features = SoftLimits(self.levers.relabel, self.rows), self.refitting.features(state.moves)
-        most = max(10, effort.refits // 20)
-        found = soften(self.refitting, limits, state.rows, state.weights, features, most, self._on_step)
-        return LeverProposal(state.moves, found.rows, state.weights, found.loss, found.gap, found.finished, found.steps)
+        limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
+        found = soften(self.retraining, limits, state.given, most, self._on_step)
+        return LeverProposal(found.given, found.loss, found.gap, found.finished, found.steps)
 
     def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
-        ground = self._ground(state.rows, state.moves)
-        search = self._search(ground, Levers(None, self.levers.withhold), effort, state.rows)
-        away = {person: what for person, what in self._changes(state).items() if what == LEAVE}
-        return self._state(state.moves, state.rows, search.refined(away) if away else search.run())
+        start = replace(state.given, weights=self.before.weights)
+        search = self._search(self._ground(start), Levers(None, self.levers.withhold), effort)
+        away = changes_of(state.given, start)
+        return self._state(start, search.refined(away) if away else search.run())
 
 
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
     levering = LeverSolver(problem, on_step)
-    if levering.refitting is not None and not levering.unmoved.loss < np.inf:
-        levering.refitting.check()  # says why, where that is known
     if not levering.unmoved.loss < np.inf:
+        levering.retraining.check()  # says why, where that is known
         return _proposal(
             levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
         )
@@ -217,40 +194,37 @@ def _turns(
 
 def _moved(levering: LeverSolver, state: LeverProposal, propose_moves: Callable[[Problem], Proposal]) -> LeverProposal:
     """Return the state with the best moves for its labels and leavers; leavers have no need to move."""
-    problem, changed = levering.problem, state.rows is not levering.rows or state.weights is not levering.weights
-    people = problem.people
+    problem, given = levering.problem, state.given
+    changed = not given.beyond(levering.before).only_moves
+    people = given.handed_in(problem.people, problem.regresses) if changed else problem.people
     perturb = part_of(problem.with_action().action, Perturb)  # with the participants that were drawn
-    if changed:
-        kind = "values" if problem.regresses else "shares"
-        people = people.contributing(state.weights, **{kind: state.rows})
     try:
         plan = propose_moves(replace(problem, people=people, action=perturb)).plan
     except NumericsError:  # a model that cannot be moved from here can still be left as it is
         return state
-    moves = np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own
-    moves[state.weights == 0] = 0.0
-    return levering.judged(replace(state, moves=moves if moves.any() else None))
+    moved = given.with_moves(plan.contribution().moves).leavers_stay()
+    return levering.judged(replace(state, given=moved if moved.parts[0].any() else given.with_moves(None)))
 
 
 def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposal:
     problem, people = levering.problem, levering.problem.people
-    moves = np.zeros((people.size, people.dimensions)) if state.moves is None else state.moves
-    relabel = levering.levers.relabel
-    soft = relabel is not None and relabel.soft is not None
-    away = (state.weights == 0) & (levering.weights > 0)
+    moves, targets, weights = state.given.parts
+    moves = np.zeros((people.size, people.dimensions)) if moves is None else moves
+    soft = levering.soft
+    away = (weights == 0) & (people.row_weights > 0)
     return Proposal(
-        plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=state.rows, away=away),
+        plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=targets, away=away),
         solver="frank-wolfe labels" if soft else "greedy exchange",
         claimed_loss=state.loss,
-        gap=state.gap if soft and levering.levers.withhold is None and state.moves is None else np.inf,
+        gap=state.gap if soft and levering.levers.withhold is None and state.given.moves is None else np.inf,
         bound=problem.model.least_loss,
         exact=False,
         impossible=False,
         finished=state.finished,
         steps=state.steps,
-        passes=levering.passes,
+        passes=levering.retraining.passes,
         ended=OPEN_ENDED if soft else ENDED,
-        note=note or f"{levering.refits:,} refits were made to choose labels and leavers.",
+        note=note or f"{levering.retraining.refits:,} refits were made to choose labels and leavers.",
     )
 
 

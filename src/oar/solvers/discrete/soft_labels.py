@@ -14,15 +14,16 @@ The gap Σ w̄_i ⟨g_i, y'_i − y_i⟩ ≥ 0 is the certificate: zero at label
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.relabel import RelabelLimits
 from oar.progress import OnStep
-from oar.solvers.discrete.ground_refits import CountedRefits, GroundRefit
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining, TrainedRefit
 
 Array = NDArray[np.float64]
 FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
@@ -41,9 +42,9 @@ class SoftLimits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SoftLabels:
-    """Labels (n, k) or values (n, m), the true loss, the gap, whether it closed, and steps taken."""
+    """What everyone hands in, the true loss, the gap, whether it closed, and steps taken."""
 
-    rows: Array
+    given: Contribution
     loss: float
     gap: float
     finished: bool
@@ -51,34 +52,31 @@ class SoftLabels:
 
 
 def soften(
-    refitting: CountedRefits,
+    retraining: OwnTraining,
     softly: SoftLimits,
-    rows: Array,
-    weights: Array,
-    features: Any,
+    start: Contribution,
     most_steps: int,
     on_step: OnStep | None = None,
 ) -> SoftLabels:
-    """Change labels within their limits, starting from `rows`, until the gap closes or steps run out."""
+    """Change labels within their limits, from those of `start` on, until the gap closes or steps run out."""
     (limits, given), steps = softly, 0
-    refit = refitting.at(features, rows, weights)
+    refit = retraining.aimed(start)
     if refit is None:
-        return SoftLabels(rows, np.inf, np.inf, False, 0)
+        return SoftLabels(start, np.inf, np.inf, False, 0)
     while True:
-        signal = refitting.signal(refit)
+        _, rows, weights = refit.contribution.parts
+        signal = retraining.signal(refit)
         if signal is None:
-            return SoftLabels(rows, refit.loss, np.inf, False, steps)
-        slopes = refitting.label_slopes(refit, signal, rows)
-        answer = best_labels(given, slopes, limits, refitting.problem.regresses)
+            return SoftLabels(refit.contribution, refit.loss, np.inf, False, steps)
+        slopes = retraining.label_slopes(refit, signal, rows)
+        answer = best_labels(given, slopes, limits, retraining.problem.regresses)
         gains = weights / weights.sum() * (slopes * (answer - rows)).sum(axis=1)
         gap = max(0.0, float(gains.sum()))
         closed = gap <= CLOSED * abs(refit.loss)
-        if closed or steps >= most_steps:
-            return SoftLabels(rows, refit.loss, gap, closed, steps)
-        found = _some_of_the_way(refitting, features, weights, (rows, answer), refit, gains)
+        found = None if closed or steps >= most_steps else _some_of_the_way(retraining, refit, answer, gains)
         if found is None:
-            return SoftLabels(rows, refit.loss, gap, False, steps)
-        rows, refit = found
+            return SoftLabels(refit.contribution, refit.loss, gap, closed, steps)
+        refit = found
         steps += 1
         if on_step is not None:
             on_step(steps, refit.loss, gap)
@@ -107,53 +105,43 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
     return np.where(limits.mask[:, None], moved, given)
 
 
-def _some_of_the_way(
-    refitting: CountedRefits, features: Any, weights: Array, way: tuple[Array, Array], refit: GroundRefit, gains: Array
-) -> tuple[Array, GroundRefit] | None:
+def _some_of_the_way(retraining: OwnTraining, refit: TrainedRefit, answer: Array, gains: Array) -> TrainedRefit | None:
     """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others."""
-    found = _part_of_the_way(refitting, features, weights, way, (refit, float(gains.sum())))
+    found = _part_of_the_way(retraining, refit, answer, float(gains.sum()))
     if found is not None:
         return found
-    (rows, answer), order = way, np.argsort(-gains, kind="stable")
+    order = np.argsort(-gains, kind="stable")
     order = order[: np.count_nonzero(gains > 0)]
     for group in [*order[:ALONE, None], order[ALONE:]]:
-        aim = rows.copy()
+        near = refit if found is None else found
+        aim = near.contribution.parts[1].copy()
         aim[group] = answer[group]
-        near = (rows, refit) if found is None else found
-        step = _part_of_the_way(refitting, features, weights, (near[0], aim), (near[1], float(gains[group].sum())), FEW)
-        found = found if step is None else step
-        rows = rows if step is None else step[0]
+        found = _part_of_the_way(retraining, near, aim, float(gains[group].sum()), FEW) or found
     return found
 
 
 def _part_of_the_way(
-    refitting: CountedRefits,
-    features: Any,
-    weights: Array,
-    way: tuple[Array, Array],
-    now: tuple[GroundRefit, float],
-    shorter: int = SHORTER,
-) -> tuple[Array, GroundRefit] | None:
-    """Return labels between two, and the refit there, at which the loss is clearly lower; None where it is nowhere."""
-    (start, end), (refit, gap) = way, now
+    retraining: OwnTraining, refit: TrainedRefit, end: Array, gap: float, shorter: int = SHORTER
+) -> TrainedRefit | None:
+    """Return a refit between one and labels `end` whose loss is clearly lower; None where it is nowhere."""
+    start = refit.contribution.parts[1]
 
-    def at(share: float) -> tuple[Array, GroundRefit] | None:
-        rows = end if share == 1.0 else start + share * (end - start)
-        found = refitting.at(features, rows, weights, refit)
-        return None if found is None else (rows, found)
+    def at(share: float) -> TrainedRefit | None:
+        targets = end if share == 1.0 else start + share * (end - start)
+        return retraining.aimed(replace(refit.contribution, targets=targets), refit)
 
     share, best = 1.0, None
     for _ in range(shorter):
         found = at(share)
-        fallen = -np.inf if found is None else refit.loss - found[1].loss
+        fallen = -np.inf if found is None else refit.loss - found.loss
         bend = share * gap - fallen  # of the parabola with this slope and this fall: ½ · second derivative
         inner = share * 0.5 * share * gap / bend if 0 < bend < np.inf else np.inf
         if found is not None and fallen > FALLS * abs(refit.loss):
             best = found
         if inner < INSIDE * share:
             nearer = at(inner)
-            if nearer is not None and nearer[1].loss < min(
-                refit.loss - FALLS * abs(refit.loss), np.inf if best is None else best[1].loss
+            if nearer is not None and nearer.loss < min(
+                refit.loss - FALLS * abs(refit.loss), np.inf if best is None else best.loss
             ):
                 best = nearer
         if best is not None:

@@ -18,9 +18,10 @@ from oar.goals import ClassWish
 from oar.goals.wishes import failing, mean, worst
 from oar.models import LinearSVM
 from oar.models.wrap.scaled import unscaled
-from oar.plans import MemberPlan, Proposal
-from oar.plans.refits import Refits
+from oar.plans import Proposal
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
+from oar.retraining.retraining import retraining_of
 
 Array = NDArray[np.float64]
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
@@ -57,12 +58,11 @@ def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
 
 def _losses_before(problem: Problem) -> Array:
     """Return each query's loss (q,) before anybody moves."""
-    size = problem.people.size, problem.people.dimensions
-    refits = Refits(MemberPlan(problem, np.zeros(size[1]), np.zeros(size)))
-    learned = refits.fit(refits.before)
-    if learned is None:  # then nothing can be planned, whatever counts, and plans say so
+    retraining = retraining_of(problem)
+    refit = retraining.refit(Contribution())
+    if refit is None:  # then nothing can be planned, whatever counts, and plans say so
         return np.ones(len(problem.wishes))
-    return refits.judged(refits.before, learned)[0]
+    return retraining.judged(refit)[0]
 
 
 def edges(problem: Problem) -> Array:
@@ -73,9 +73,10 @@ def edges(problem: Problem) -> Array:
 
 def _value(proposal: Proposal) -> tuple[float, float]:
     """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
-    refits = Refits(proposal.plan)
-    learned = refits.fit(refits.planned)
-    if learned is None:
+    problem = proposal.plan.problem
+    retraining = retraining_of(problem)
+    refit = retraining.refit(proposal.plan.contribution())
+    if refit is None:
         return np.inf, np.inf
-    losses, reached = refits.judged(refits.planned, learned)
-    return refits.problem.combined(losses, reached)[0], float(losses.mean())
+    losses, reached = retraining.judged(refit, proposal.plan.query_move)
+    return problem.combined(losses, reached)[0], float(losses.mean())

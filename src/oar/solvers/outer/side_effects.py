@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.plans import MemberPlan, Proposal
-from oar.plans.explain.side_effects import Effects
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
+from oar.retraining.side_effects import Effects
 
 Array = NDArray[np.float64]
 Propose = Callable[[Problem, Anchors | None], Proposal]

@@ -38,9 +38,9 @@ def shortest_move(problem: Problem) -> Array | None:
     """
     problem.only_balls("the shortest move")
     if isinstance(problem.model, BlackBox):
-        from oar.solvers.black_box.exact import choice as outside_exact  # which imports this file
+        from oar.solvers.black_box import planning  # which imports this file
 
-        return outside_exact.shortest_move(problem)
+        return planning.shortest_move(problem)
     if problem.model.linear and problem.plain and not problem.people.streamed:
         training = problem.training()
         fit = training.fit(training.moved(None), training.start(), TIGHT)

@@ -13,7 +13,8 @@ from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.worlds.people.crowds import Register
+from oar.signals import base as settings
+from oar.worlds.people.crowds import Data, handed_in, register_for
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
 
@@ -27,8 +28,7 @@ def check_share(argument: str, value: Any) -> float:
 
 def check_count(argument: str, value: Any, least: int = 0) -> int:
     """Return a number of people, points or steps; raise unless it is whole, and at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise DataError(f"{argument}: must be a whole number ≥ {least}, got {value!r}.")
+    settings.check_count(argument, value, least)
     return int(value)
 
 
@@ -105,27 +105,6 @@ def fitting(query: Array, view: View) -> Array:
     return query
 
 
-def crowd_weights(crowd: Crowd) -> Array:
-    """Return everyone's weight (n,); all weigh 1 where none are given."""
-    return np.ones(crowd.size) if crowd.weights is None else np.asarray(crowd.weights, dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Features (n, d), classes by code (n,), and weights (n,)."""
-
-    features: Array
-    codes: Rows
-    weights: Array
-
-    def joined(self, other: Data) -> Data:
-        """Return these people, then the others."""
-        parts = zip(
-            (self.features, self.codes, self.weights), (other.features, other.codes, other.weights), strict=True
-        )
-        return Data(*(np.concatenate(part) for part in parts))
-
-
 def handed_in_before(view: View) -> Data:
     """Return everything that was handed in before this round."""
     width = view.crowd.features.shape[1]
@@ -139,19 +118,7 @@ def handed_in_before(view: View) -> Data:
 
 def handed_in_now(view: View, deed: Deed) -> Data:
     """Return what this round's people would hand in, if this actor did that, nobody else anything."""
-    crowd = view.crowd
-    features, codes, here = crowd.features.copy(), crowd.codes.copy(), np.ones(crowd.size, dtype=bool)
-    if deed.moves is not None:
-        features[view.mine] += deed.moves
-    if deed.codes is not None:
-        codes[view.mine] = deed.codes
-    if deed.leaves is not None:
-        here[view.mine] = ~deed.leaves
-    now = Data(features[here], codes[here], crowd_weights(crowd)[here])
-    if deed.added is None:
-        return now
-    points, labels = deed.added
-    return now.joined(Data(points, labels, np.ones(len(points))))
+    return handed_in(view.crowd, [(view.mine, deed)])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +146,7 @@ class Foresight:
 
 def population(people: Data, crowd: Crowd) -> Population:
     """Return people of a crowd's classes as an operator gets them."""
-    register = Register(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
+    register = register_for(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
     return register.people(people.features, people.codes, None if crowd.weights is None else people.weights)
 
 

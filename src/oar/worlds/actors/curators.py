@@ -6,7 +6,7 @@ real profiles take up loans: greedily, each step what should lower the goal loss
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,12 @@ import numpy as np
 from oar.errors import DataError, OptionError, with_near_names
 from oar.worlds.actors.common import (
     check_count,
-    check_name,
-    check_query,
-    check_share,
     code_of,
-    crowd_weights,
     foresight,
     settle,
 )
-from oar.worlds.actors.greedy import NONE, Greedy, SingleChanges
+from oar.worlds.actors.greedy import NONE, Greedy, GreedyActor, SingleChanges
+from oar.worlds.people.crowds import crowd_weights
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 
@@ -31,7 +28,7 @@ ADD, DROP = 0, 1
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
-class Curators:
+class Curators(GreedyActor):
     """They add points and drop their own, one at a time, until nothing helps.
 
     Args:
@@ -56,11 +53,8 @@ class Curators:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        object.__setattr__(self, "query", check_query(self.query))
+        super().__post_init__()
         settle(self, check_count, "add", "drop")
-        settle(self, check_share, "share")
-        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
-        check_name(self.name)
         if self.pool is not None:
             if not self.add:
                 raise OptionError(
@@ -104,13 +98,14 @@ class Curators:
         asked = foresight(view, self.query, self.goal)
         found = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
         done = deed(found.changes)
+        counts = done.counts(view.crowd.codes[view.mine])
         note = {
-            "added": 0 if done.added is None else len(done.added[0]),
-            "dropped": 0 if done.leaves is None else int(done.leaves.sum()),
+            "added": counts["added"],
+            "dropped": counts["left"],
             "foreseen": found.loss,
             "refits": found.refits,
         }
-        return Deed(leaves=done.leaves, added=done.added, note=note)
+        return replace(done, note=note)
 
     def _candidates(self, view: View) -> tuple[Array, Rows]:
         if self.pool is None:

@@ -25,18 +25,17 @@ import numpy as np
 from oar.errors import with_near_names
 from oar.typing import Label
 from oar.worlds.actors.common import (
-    Data,
     Movers,
     check_count,
     check_query,
     code_of,
-    crowd_weights,
     fitting,
     handed_in_before,
     handed_in_now,
     settle,
 )
 from oar.worlds.deployed.model import DeployedModel, deployed
+from oar.worlds.people.crowds import Data, crowd_weights
 from oar.worlds.protocol import Array, Deed, View
 
 FIRST = 0.5  # of the budget: the first step

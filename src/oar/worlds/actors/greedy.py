@@ -17,19 +17,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from oar.errors import OARError
 from oar.models import Centroids
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.worlds.actors.common import Data, Foresight, handed_in_before, handed_in_now
+from oar.solvers.discrete.greedy import FALLS, falls
+from oar.worlds.actors.common import (
+    Foresight,
+    check_count,
+    check_name,
+    check_query,
+    check_share,
+    handed_in_before,
+    handed_in_now,
+    settle,
+)
 from oar.worlds.deployed.model import deployed
+from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Deed, Rows, State
 
 NONE = -1
-FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
 SHORTLIST = 3  # single changes that are tried by refits before nothing is said to help
+
+
+class GreedyActor:
+    """What actors have in common who choose changes greedily, each confirmed by a refit."""
+
+    query: Any
+    goal: Any
+    share: float
+    refits: int
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        object.__setattr__(self, "query", check_query(self.query))
+        settle(self, check_share, "share")
+        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
+        check_name(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +144,7 @@ class Greedy:
         while self._batch > 1 and self._spent < self._left:
             several = [*chosen, *self._together(chosen, liked)]
             found = self._after(several)
-            if found is not None and _falls(loss, found[1]):
+            if found is not None and falls(loss, found[1]):
                 return several, *found
             self._batch //= 2
         best: tuple[list[int], State, float] | None = None
@@ -124,7 +152,7 @@ class Greedy:
             if self._spent >= self._left:
                 break
             found = self._after([*chosen, change])
-            if found is not None and _falls(loss if best is None else best[2], found[1]):
+            if found is not None and falls(loss if best is None else best[2], found[1]):
                 best = [*chosen, change], *found
         return best
 
@@ -149,9 +177,9 @@ class Greedy:
         rows = np.flatnonzero(open_)
         if not rows.size:
             return []
-        falls = self._promised(state, chosen, rows)
-        ranked = rows[np.argsort(-falls, kind="stable")]
-        return [int(row) for row in ranked[: np.count_nonzero(falls > 0)]]
+        gains = self._promised(state, chosen, rows)
+        ranked = rows[np.argsort(-gains, kind="stable")]
+        return [int(row) for row in ranked[: np.count_nonzero(gains > 0)]]
 
     def _promised(self, state: State, chosen: list[int], rows: Rows) -> Array:
         """Return by how much the goal loss should fall (q,); −∞ for who would leave a class empty."""
@@ -160,12 +188,12 @@ class Greedy:
         classes = len(foresight.view.crowd.classes)
         totals = np.bincount(people.codes, people.weights, minlength=classes).astype(np.float64)
         if isinstance(state.parameters, Centroids):
-            falls = _exact_falls(foresight, people, totals, changes, rows)
+            gains = _exact_falls(foresight, people, totals, changes, rows)
         else:
-            falls = _first_order_falls(foresight, state, people, changes, rows)
+            gains = _first_order_falls(foresight, state, people, changes, rows)
         lost = changes.lost[rows]
         empties = (lost != NONE) & (totals[lost] - changes.weights[rows] <= FALLS * totals.sum())
-        return np.where(empties, -np.inf, falls)
+        return np.where(empties, -np.inf, gains)
 
 
 def _first_order_falls(foresight: Foresight, state: State, people: Data, changes: SingleChanges, rows: Rows) -> Array:
@@ -201,7 +229,3 @@ def _exact_falls(foresight: Foresight, people: Data, totals: Array, changes: Sin
             distances[there, own] = np.linalg.norm(means, axis=1)
         falls = goal_loss(now, foresight.goal) - goal_loss(distances, foresight.goal)
     return np.where(np.isfinite(falls), falls, -np.inf)
-
-
-def _falls(loss: float, other: float) -> bool:
-    return other < loss - FALLS * max(abs(loss), FALLS)

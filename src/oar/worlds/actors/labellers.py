@@ -12,21 +12,18 @@ from oar.models import Centroids
 from oar.typing import Label
 from oar.worlds.actors.common import (
     check_count,
-    check_name,
-    check_query,
-    check_share,
-    crowd_weights,
     foresight,
     settle,
 )
-from oar.worlds.actors.greedy import Greedy, SingleChanges
+from oar.worlds.actors.greedy import Greedy, GreedyActor, SingleChanges
+from oar.worlds.people.crowds import crowd_weights
 from oar.worlds.people.uniform_draws import drawn_count, drawn_share
 from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
-class Labellers:
+class Labellers(GreedyActor):
     """They give other labels to at most `most` arrivals a round, those that should lower the query's goal loss most.
 
     A label y' for y promises to lower it by w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the deployed
@@ -53,17 +50,14 @@ class Labellers:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        object.__setattr__(self, "query", check_query(self.query))
+        super().__post_init__()
         settle(self, check_count, "most")
-        settle(self, check_share, "share")
         if self.count is not None:
             object.__setattr__(self, "count", check_count("count", self.count))
             if self.share != 1.0:
                 raise OptionError(
                     f"Labellers: must be given one of share and count, got {self.share} and {self.count}."
                 )
-        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
-        check_name(self.name)
 
     @property
     def caps(self) -> Caps:

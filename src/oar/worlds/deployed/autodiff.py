@@ -12,7 +12,7 @@ from oar.errors import NumericsError
 from oar.models import Differentiable
 from oar.models.differentiable import need_jax_functions
 from oar.models.score import AutodiffScore
-from oar.worlds.actors.common import Data
+from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
 
 FEWEST = 64  # rows of a pass: fewer would be compiled anew, and cost as much

@@ -10,7 +10,7 @@ import numpy as np
 from oar.models.centroid.nearest_centroid import goal_loss
 from oar.models.linear.losses import Linear
 from oar.models.score import LinearScore
-from oar.worlds.actors.common import Data
+from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
 
 

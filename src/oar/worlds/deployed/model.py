@@ -22,9 +22,10 @@ import numpy as np
 from oar.errors import OptionError
 from oar.models import Centroids, Differentiable, Scaled
 from oar.models.linear.losses import Linear
-from oar.worlds.actors.common import Data, refuse_values
+from oar.worlds.actors.common import refuse_values
 from oar.worlds.deployed.autodiff import AutodiffDeployed
 from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
+from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
 
 

@@ -23,6 +23,7 @@ from oar.online.rules.requirements import check_retrained
 from oar.people import Population
 from oar.problem import Problem, Query
 from oar.referee.verdicts import AuditSummary, Verdict, judged, of_logits
+from oar.retraining import own_training
 from oar.worlds.protocol import Array, Rows
 
 FAR = -745.0  # log of the smallest positive number: where probabilities are 0
@@ -30,16 +31,9 @@ FAR = -745.0  # log of the smallest positive number: where probabilities are 0
 
 def predictions(model: Any, parameters: Any, features: Array) -> Rows:
     """Return predicted class codes (n,)."""
-    if isinstance(model, Linear):
-        outputs = _linear(parameters, features)
-        return (outputs[:, 0] > 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
     if isinstance(parameters, Centroids):
         return _distances(parameters, features).argmin(axis=1)
-    return np.asarray(model.predict(parameters, features), dtype=np.intp)
-
-
-def _linear(parameters: Array, features: Array) -> Array:
-    return features @ parameters[:, :-1].T + parameters[:, -1]
+    return np.asarray(own_training.predictions(model, parameters, features), dtype=np.intp)
 
 
 def _distances(parameters: Centroids, features: Array) -> Array:
@@ -99,7 +93,7 @@ class WorldQuery:
             nearest = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
             return of_logits(self.problem, wish, -distances, losses, rival_ties(parameters, point, nearest))
         if isinstance(model, Linear):
-            outputs = _linear(parameters, point[None])[0]
+            outputs = (point[None] @ parameters[:, :-1].T + parameters[:, -1])[0]
             return judged(self.problem, wish, outputs, lambda target: float(model.output_loss(outputs, target)))
         shares = np.asarray(model.probabilities(parameters, point))
         with np.errstate(divide="ignore"):

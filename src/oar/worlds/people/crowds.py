@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from oar.errors import DataError
 from oar.people import Population
-from oar.worlds.protocol import Array, Crowd, Rows
+from oar.worlds.protocol import Array, Crowd, Deed, Rows
 from oar.worlds.rounds.read_only import sealed
 
 EVERYONE = "everyone"  # the group of all, where no groups are given
@@ -58,6 +60,59 @@ def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Ro
         weights=None if crowd.weights is None else crowd.weights[rows],
         names=crowd.names,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What an operator trains on: features (n, d), classes by code (n,), and weights (n,)."""
+
+    features: Array
+    codes: Rows
+    weights: Array
+
+    def joined(self, other: Data) -> Data:
+        """Return these people, then the others."""
+        return Data(
+            np.concatenate([self.features, other.features]),
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+
+def crowd_weights(crowd: Crowd) -> Array:
+    """Return everyone's weight (n,); all weigh 1 where none are given."""
+    return np.ones(crowd.size) if crowd.weights is None else np.asarray(crowd.weights, dtype=np.float64)
+
+
+def handed_in(
+    crowd: Crowd, deeds: Iterable[tuple[Rows, Deed]], relabel: Callable[[Rows, Array], Rows] | None = None
+) -> tuple[Data, Rows]:
+    """Return what a crowd hands in if some do these deeds, and where in it each row comes from (−1: an added point).
+
+    `relabel(rows, features)` gives the codes of those who moved, and whose deed hands in no labels; None lets them
+    keep theirs.
+    """
+    features, codes = crowd.features.copy(), crowd.codes.copy()
+    stays, moved = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
+    added: list[tuple[Array, Rows]] = []
+    for mine, deed in deeds:
+        if deed.moves is not None:
+            features[mine] += deed.moves
+            moved[mine] = deed.moves.any(axis=1)
+        if deed.codes is not None:
+            codes[mine], moved[mine] = deed.codes, False
+        if deed.leaves is not None:
+            stays[mine] = ~deed.leaves
+        if deed.added is not None:
+            added.append(deed.added)
+    rows = np.flatnonzero(moved & stays)
+    if relabel is not None and rows.size:
+        codes[rows] = relabel(rows, features[rows])
+    origin = np.flatnonzero(stays)
+    now = Data(features[origin], codes[origin], crowd_weights(crowd)[origin])
+    for points, labels in added:
+        now = now.joined(Data(np.asarray(points, np.float64), np.asarray(labels, np.intp), np.ones(len(points))))
+    return now, np.append(origin, np.full(len(now.codes) - origin.size, -1))
 
 
 def names_of(groups: Any) -> tuple[Any, ...]:

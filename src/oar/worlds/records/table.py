@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oar.worlds.records.record import Round
+from oar.worlds.deployed.predictions import CollectiveOutcome
+from oar.worlds.records.record import ActorRecord, Round
 
 NONE = float("nan")
 COLUMNS = {
@@ -83,22 +84,22 @@ def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Any:
     return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(columns))
 
 
+NOBODY = ActorRecord(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+NO_OUTCOME = CollectiveOutcome(None, NONE, None, ())  # type: ignore[arg-type]
+OF_ACTOR = ("members", "acting", "burden_mean", "burden_max", "burden_total", "heaviest", "filtered")
+
+
 def _row(one: Round, name: str | None) -> dict[str, Any]:
-    outcome, done = one.outcomes.get(name), one.actors.get(name) if name is not None else None
-    return {
+    """Return a round as a collective has it; name is None where a world has no collective."""
+    known: Any = name
+    outcome, done = one.outcomes.get(known, NO_OUTCOME), one.actors.get(known, NOBODY)
+    found = {
         "round": one.number,
         "collective": name,
-        "members": 0 if done is None else done.members,
-        "acting": 0 if done is None else done.acting,
-        "prediction": None if outcome is None else outcome.prediction,
-        "loss": NONE if outcome is None else outcome.loss,
-        "success": None if outcome is None else outcome.success,
-        "critical_mass": NONE if name is None else one.critical_mass.get(name, NONE),
-        "burden_mean": 0.0 if done is None else done.burden_mean,
-        "burden_max": 0.0 if done is None else done.burden_max,
-        "burden_total": 0.0 if done is None else done.burden_total,
-        "heaviest": 0.0 if done is None else done.heaviest,
-        "filtered": 0 if done is None else done.filtered,
+        "prediction": outcome.prediction,
+        "loss": outcome.loss,
+        "success": outcome.success,
+        "critical_mass": one.critical_mass.get(known, NONE),
         "advice": sum(advice.people for advice in one.advice),
         "validity": one.validity,
         "accuracy": one.accuracy,
@@ -108,4 +109,5 @@ def _row(one: Round, name: str | None) -> dict[str, Any]:
         "shift": one.shift,
         "changed": one.changed,
         "retrained": one.retrained,
-    }
+    } | {part: getattr(done, part) for part in OF_ACTOR}
+    return {column: found[column] for column in COLUMNS}

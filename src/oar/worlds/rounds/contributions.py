@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people import Population
+from oar.worlds.people import crowds
 from oar.worlds.people.crowds import Register
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.read_only import sealed
@@ -33,32 +34,20 @@ class Act:
 
     def acting(self, crowd: Crowd) -> NDArray[np.bool_]:
         """Return who of them (m,) hands in something else than before, or nothing."""
-        acting = self.lengths > 0
-        if self.deed.codes is not None:
-            acting |= self.deed.codes != crowd.codes[self.mine]
-        if self.deed.leaves is not None:
-            acting |= self.deed.leaves
-        return acting
+        return self.deed.acts(crowd.codes[self.mine])
 
     def acted(self, crowd: Crowd) -> bool:
         """Report whether anything comes of it."""
-        return bool(self.acting(crowd).any()) or (self.deed.added is not None and len(self.deed.added[0]) > 0)
+        return bool(self.acting(crowd).any()) or self.deed.counts(crowd.codes[self.mine])["added"] > 0
 
     def only(self, some: Rows, crowd: Crowd) -> Act:
         """Return the same with some members alone acting, by position in `mine`, and as large a share of added ones."""
         does = np.zeros(self.mine.size, dtype=bool)
         does[some] = True
-        deed, added = self.deed, self.deed.added
-        if added is not None:
-            count = len(added[0]) * some.size // max(self.mine.size, 1)
-            added = (added[0][:count], added[1][:count])
-        deed = replace(
-            deed,
-            moves=None if deed.moves is None else np.where(does[:, None], deed.moves, 0.0),
-            codes=None if deed.codes is None else np.where(does, deed.codes, crowd.codes[self.mine]),
-            leaves=None if deed.leaves is None else deed.leaves & does,
-            added=added,
-        )
+        deed = self.deed.if_only(does, crowd.codes[self.mine])
+        if deed.added is not None:
+            count = len(deed.added[0]) * some.size // max(self.mine.size, 1)
+            deed = replace(deed, added=(deed.added[0][:count], deed.added[1][:count]))
         return Act(self.name, self.mine, deed, np.where(does, self.lengths, 0.0))
 
 
@@ -139,32 +128,8 @@ def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: An
     """
     if not any(act.acted(crowd) for act in acts):
         return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
-    features, codes = crowd.features.copy(), crowd.codes.copy()
-    stays, judged = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
-    added: list[tuple[Array, Rows]] = []
-    for act in acts:
-        deed, mine = act.deed, act.mine
-        if deed.moves is not None:
-            features[mine] += deed.moves
-            judged[mine] = act.lengths > 0
-        if deed.codes is not None:
-            codes[mine], judged[mine] = deed.codes, False
-        if deed.leaves is not None:
-            stays[mine] = ~deed.leaves
-        if deed.added is not None and len(deed.added[0]):
-            added.append(deed.added)
-    rows = np.flatnonzero(judged & stays)
-    if rows.size:
-        codes[rows] = relabel(rows, features[rows])
-    origin = np.flatnonzero(stays)
-    weights = None if crowd.weights is None else crowd.weights[origin]
-    features, codes = features[origin], codes[origin]
-    if added:
-        features = np.concatenate([features, *(np.asarray(pair[0], dtype=np.float64) for pair in added)])
-        extra = len(features) - origin.size
-        codes = np.concatenate([codes, *(np.asarray(pair[1], dtype=np.intp) for pair in added)])
-        weights = None if weights is None else np.append(weights, np.ones(extra))
-        origin = np.append(origin, np.full(extra, -1))
-    if not len(features):
+    data, origin = crowds.handed_in(crowd, [(act.mine, act.deed) for act in acts], relabel)
+    if not origin.size:
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
-    return RoundData(sealed(register.people(features, codes, weights)), sealed(origin))
+    weights = None if crowd.weights is None else data.weights
+    return RoundData(sealed(register.people(data.features, data.codes, weights)), sealed(origin))

@@ -44,15 +44,9 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
             left += ", and whoever is there several times in a round moves by all of its rows together"
         far = np.where(lengths > 0, spent, 0.0)
         _check_far(who, "moves in all rounds together at most", far, caps.total, view, f"shorten the moves ({left})")
-    for what, most, count in (
-        (
-            "other labels",
-            caps.labels,
-            0 if deed.codes is None else int((deed.codes != view.crowd.codes[view.mine]).sum()),
-        ),
-        ("leavers", caps.leavers, 0 if deed.leaves is None else int(deed.leaves.sum())),
-        ("added points", caps.added, 0 if deed.added is None else len(deed.added[0])),
-    ):
+    counts = deed.counts(view.crowd.codes[view.mine]).values()
+    allowed_ = {"other labels": caps.labels, "leavers": caps.leavers, "added points": caps.added}
+    for (what, most), count in zip(allowed_.items(), counts, strict=True):
         if count > most:
             raise DataError(
                 f"{who}: may have at most {most} {what}, got {count}; the world refuses it: do less, or allow more."

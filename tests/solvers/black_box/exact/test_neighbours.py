@@ -11,10 +11,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import oar
 from oar.actions.sets.norms import Norm
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.plans import MemberPlan
+from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers import shortest_move
-from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box import planning
 from oar.solvers.black_box.exact.neighbours_collective import ring_of
 from oar.solvers.query.shortest_move import ruling_out
 
@@ -135,7 +135,7 @@ def test_the_goal_comes_before_a_lower_loss(places, budgets):
 def test_no_moves_drawn_at_random_do_better(norm, seed, whole):
     problem = world(seed, norm=norm, whole=whole)
     rng, size = np.random.default_rng(seed), problem.people.size
-    found = outside_exact.propose_collective(problem)
+    found = planning.exact_moves(problem)
     points = points_of_balls(problem, rng)
     distances = np.linalg.norm(points - problem.query_features, axis=2)
     # Everybody at one of its nearest, its farthest and two other points, in all combinations.
@@ -190,7 +190,7 @@ def test_ties_are_never_counted_on(seed):
 def test_together_is_never_worse_than_alone_where_everyone_takes_part(seed, budget):
     drawn = world(seed, budget=budget, norm=NORMS[seed % 3])
     problem = oar.Problem(drawn.people, drawn.model, drawn.query, oar.Perturb(budget, drawn.allowance.norm))
-    alone, together = outside_exact.propose_individual(problem), oar.collective(problem)
+    alone, together = planning.exact_move(problem), oar.collective(problem)
     if alone is not None and not (alone.impossible and together.success):
         told = oar.audit(alone.plan)
         assert (not together.success, together.loss) <= (not told.success, told.loss + 1e-9)
@@ -265,7 +265,7 @@ def grid_of_moves(norm, budget, steps=61):
 @settings(max_examples=10)
 def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole):
     problem = world(seed, budget=budget, norm=norm, whole=whole)
-    found = outside_exact.propose_individual(problem)
+    found = planning.exact_move(problem)
     if found is None:  # everything within the budget is a tie
         assert whole
         return
@@ -273,7 +273,7 @@ def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole
     assert not told.violations
     assert told.loss == pytest.approx(found.claimed_loss)
     moves = grid_of_moves(norm, budget)
-    box = BlackBoxRefits(problem).unmoved(0)
+    box = BlackBoxTraining(problem).unmoved(0)
     logits = box.says(problem.query_features + moves).logits
     goal = problem.goal
     losses = np.logaddexp.reduce(logits, axis=1) - logits[:, goal]
@@ -370,7 +370,7 @@ def test_who_has_the_goal_by_a_tie_of_distances_keeps_it():
         assert result.loss <= result.loss_before
     assert not shortest_move(has).any()
     near, far = (
-        outside_exact.propose_individual(
+        planning.exact_move(
             oar.Problem(people, box, oar.Query([-0.9, 0.2], goal=0, budget=budget), oar.Perturb(0.6, norm=1))
         )
         for budget in (0.6, 3.0)
@@ -398,7 +398,7 @@ def test_other_goals_than_one_class_are_known_to_the_query():
     model = oar.BlackBox(KNeighborsClassifier(1))
     any_of = oar.Problem(people, model, oar.Query([0.1], {"b", "c"}), oar.Perturb(0.5))
     assert oar.individual(any_of).success
-    assert outside_exact.propose_collective(any_of) is None
+    assert planning.exact_moves(any_of) is None
     sure = oar.Query([0.1], "b", probability=0.9)
     result = oar.individual(oar.Problem(people, model, sure, oar.Perturb(0.5)))
     assert result.success
@@ -415,8 +415,8 @@ def test_other_settings_questions_and_sizes_are_left_to_others():
 
     def found(model=usual, asked=query, action=None, **rest):
         problem = oar.Problem(people, oar.BlackBox(model), asked, action or oar.Perturb(0.5), **rest)
-        alone = None if problem.levers is None and problem.several else outside_exact.propose_individual(problem)
-        return alone, outside_exact.propose_collective(problem)
+        alone = None if problem.levers is None and problem.several else planning.exact_move(problem)
+        return alone, planning.exact_moves(problem)
 
     assert found()[1] is not None
     assert found()[0] is None  # 34,220 neighbourhoods

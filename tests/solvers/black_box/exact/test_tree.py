@@ -13,10 +13,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import oar
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.estimators.tree_boxes import last_to_the_left
+from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers import shortest_move
-from oar.solvers.black_box.exact import choice as outside_exact
+from oar.solvers.black_box import planning
 from oar.solvers.black_box.exact.tree import SEEDS
 
 NORMS = (1, 2, np.inf)
@@ -31,7 +31,7 @@ def world(seed, tree, budget, norm=2, classes=3, size=60, dimensions=2, query_bu
 
 
 def fitted(problem):
-    return BlackBoxRefits(problem).unmoved(0)
+    return BlackBoxTraining(problem).unmoved(0)
 
 
 def places(problem, box):
@@ -68,7 +68,7 @@ def clear_tree(depth):
 @settings(max_examples=10)
 def test_no_combination_of_thresholds_is_better(norm, seed, budget, depth):
     problem = world(seed, clear_tree(depth), budget, norm)
-    found = outside_exact.propose_individual(problem)
+    found = planning.exact_move(problem)
     if found is None:  # two splits are equally good
         return
     box = fitted(problem)
@@ -133,7 +133,7 @@ def test_a_budget_of_the_shortest_move_is_enough_and_less_is_not():
     for seed in range(20):
         norm = NORMS[seed % 3]
         problem = world(seed, clear_tree(2), 1.0, norm, query_budget=0.0)
-        if outside_exact.propose_individual(problem) is None:
+        if planning.exact_move(problem) is None:
             continue
         move = shortest_move(problem)
         least = 0.0 if move is None else float(problem.allowance.norm.length(move))
@@ -167,7 +167,7 @@ def test_scalers_before_the_tree_are_rounded_as_they_round(scaler, named):
         features, labels = plain.people.features, plain.people.labels
         frame = pandas.DataFrame(features, columns=["a", "b"]) if named else features
         problem = oar.Problem(oar.Population(frame, labels), plain.model, plain.query, plain.action)
-        found = outside_exact.propose_individual(problem)
+        found = planning.exact_move(problem)
         move = None if found is None else shortest_move(problem)
         if move is None or not move.any():
             continue
@@ -195,7 +195,7 @@ def test_regression_trees_reach_the_nearest_value_that_they_can(seed, budget):
     problem = oar.Problem(
         people, oar.BlackBox(DecisionTreeRegressor(max_depth=4, min_samples_leaf=3)), query, oar.Perturb(budget, np.inf)
     )
-    found = outside_exact.propose_individual(problem)
+    found = planning.exact_move(problem)
     if found is None:
         return
     box = fitted(problem)
@@ -260,9 +260,9 @@ def test_what_is_not_one_tree_of_plain_features_is_left_to_others():
     ):
         query = oar.Query({"age": 3.0} if population is table else population.features[0] * 1.01, 1)
         problem = oar.Problem(population, oar.BlackBox(model), query, oar.Perturb(1.0))
-        assert outside_exact.propose_individual(problem) is None
+        assert planning.exact_move(problem) is None
     random = oar.BlackBox(tree, randomised=True)
-    assert outside_exact.propose_individual(oar.Problem(people, random, oar.Query([0.1], 1), oar.Perturb(1.0))) is None
+    assert planning.exact_move(oar.Problem(people, random, oar.Query([0.1], 1), oar.Perturb(1.0))) is None
     forest = oar.Problem(people, oar.BlackBox(ExtraTreeClassifier()), oar.Query([0.1], 1), oar.Perturb(1.0))
     with pytest.raises(oar.errors.OptionError, match="one decision tree"):
         shortest_move(forest)
@@ -271,7 +271,7 @@ def test_what_is_not_one_tree_of_plain_features_is_left_to_others():
 def test_trainings_and_questions_are_counted():
     problem = world(3, clear_tree(2), 1.0)
     told = oar.BlackBox(clear_tree(2), randomised=False)
-    outside_exact.propose_individual(oar.Problem(problem.people, told, problem.query, problem.action))
+    planning.exact_move(oar.Problem(problem.people, told, problem.query, problem.action))
     assert (told.calls.fits, told.calls.predictions) == (1, 1)
-    outside_exact.propose_individual(problem)
+    planning.exact_move(problem)
     assert (problem.model.calls.fits, problem.model.calls.predictions) == (SEEDS, 1)

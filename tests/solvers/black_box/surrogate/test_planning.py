@@ -13,10 +13,10 @@ from oar.errors import DataError, OptionError
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.score import score_of
 from oar.plans.cards.response import People, best_responses
+from oar.retraining.contribution import Contribution
 from oar.solvers import Surrogate
-from oar.solvers.black_box.surrogate.families import ensemble
-from oar.solvers.black_box.surrogate.public_people import themselves
 from oar.solvers.black_box.surrogate.signals import Answers, signals_at
+from oar.solvers.black_box.surrogate.surrogates import ensemble, themselves
 
 SOFTMAX = SoftmaxRegression(0.05)
 BOTH = (Scaled(SOFTMAX), Scaled(LinearSVM(0.05)))
@@ -97,7 +97,7 @@ def test_answers_are_best_responses():
     """A member's answer is the score's maximum over its ball, as cards find it."""
     people = crowd()
     asked = problem(ensemble((SOFTMAX,), None, 0), people=people)
-    (signal,) = signals_at(asked, None)
+    (signal,) = signals_at(asked, Contribution())
     answers = Answers(asked)
     moves = answers.to([signal], rounds=60)
     training = SOFTMAX.training(people)
@@ -117,7 +117,7 @@ def test_answers_are_best_responses():
 def test_scores_heard_outside_are_those_of_the_training(model):
     people = crowd(40)
     asked = problem(ensemble((model,), None, 0), people=people)
-    (signal,) = signals_at(asked, None)
+    (signal,) = signals_at(asked, Contribution())
     training = asked.training()
     fit = training.fit(training.moved(None), training.start(), 1e-7)
     pull = training.goal(fit.parameters, asked.first_query, asked.goal_target)[1]

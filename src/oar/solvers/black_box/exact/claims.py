@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box.box import LEAST
-from oar.goals import ClassWish, ValueWish
+from oar.goals import ClassWish
 from oar.goals.wishes import TIE
 from oar.plans import MemberPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
+from oar.retraining.black_box import loss_of
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -30,14 +31,7 @@ SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 def judged_outputs(problem: Problem, outputs: Array) -> tuple[Array, Flags]:
     """Return the goal loss (m,) of log-probabilities (m, k), or values (m, o), and whether each reaches the goal."""
     wish = problem.wishes[0]
-
-    def loss(row: Array) -> float:
-        if isinstance(wish, ClassWish):
-            return wish.loss(row)
-        assert isinstance(wish, ValueWish)
-        return 0.5 * float(((row - np.clip(row, wish.nearest, wish.farthest)) ** 2).sum())
-
-    losses = np.array([loss(row) for row in outputs], dtype=np.float64)
+    losses = np.array([loss_of(wish, row) for row in outputs], dtype=np.float64)
     return losses, np.array([wish.reached(row) for row in outputs], dtype=bool)
 
 

@@ -26,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
-from oar.black_boxes.neighbours import ROUNDED, neighbours_of
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.plans import Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
+from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
 from oar.solvers.black_box.exact.claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
 from oar.solvers.query.shortest_move import ruling_out, shortest_within
 
@@ -177,7 +176,7 @@ def regions_of(problem: Problem) -> Regions | None:
     losses, reached = judged_counts(problem, kinds)
     which = which.reshape(-1)
     blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
-    box = BlackBoxRefits(problem).unmoved(0)
+    box = BlackBoxTraining(problem).unmoved(0)
 
     def said(move: Array) -> tuple[bool, float]:
         logits = box.says((query + move)[None]).logits

@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
-from oar.black_boxes.neighbours import ROUNDED, neighbours_of
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.plans import Proposal
 from oar.problem import Problem
+from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
 from oar.solvers.black_box.exact.claims import MORE, at_least, judged_counts, levels, outputs_of, proposal
 
 Array = NDArray[np.float64]
@@ -199,8 +198,8 @@ def propose(problem: Problem) -> Proposal | None:
             found = judged(votes)
             moves = ring.moves(reach, votes) if reach is radii else np.zeros_like(moves)
     if found != judged(most):  # a tie might go either way: as people are, that can be asked
-        asking = BlackBoxRefits(problem)
-        loss, reached = asking.verdict(asking.unmoved(0), moves)
+        asking = BlackBoxTraining(problem)
+        loss, reached = problem.combined(*asking.answers(asking.unmoved(0), problem.asked.points))
         if (not reached, loss) < found:
             moves, found = np.zeros_like(moves), (not reached, loss)
     return proposal(

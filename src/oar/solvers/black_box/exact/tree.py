@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.black_boxes.refits import BlackBoxRefits
 from oar.estimators.black_box.box import BlackBox, Box
 from oar.estimators.tree_boxes import leaf_boxes
 from oar.plans import Proposal
 from oar.problem import Problem
+from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, own_way, proposal
 
 Array = NDArray[np.float64]
@@ -97,7 +97,7 @@ def leaves_of(problem: Problem) -> Leaves | None:
         return None
     if not _is_tree(model.estimator):
         return None
-    asking = BlackBoxRefits(problem)
+    asking = BlackBoxTraining(problem)
     box = asking.unmoved(0)
     scalers, tree = _parts(box.fitted)
     for number in range(1, 1 if model.randomised is False else SEEDS):

@@ -2,6 +2,10 @@
 
 Where the surrogates' training data are the people themselves, their plan is the members'. Otherwise members answer the
 signals that were found among the public people after the plan there, each with its own features, label and limits.
+
+What surrogates are planned for is not the truth, so that other starts and the last digits of a minimum, which
+`retrained` looks for, are not worth the time that the black box's own training should have: wherever one descent from
+where everybody stands is possible, that is the plan (`quick_plan`).
 """
 
 from __future__ import annotations
@@ -15,16 +19,31 @@ from numpy.typing import NDArray
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
 from oar.people import Population
-from oar.plans import LeverPlan, Proposal
-from oar.plans.refits import RefitResult, Refits
+from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import FAILED, RefitResult
+from oar.signals import as_signal
 from oar.solvers.black_box.settings import Surrogate
-from oar.solvers.black_box.surrogate.families import able, ensemble, families
-from oar.solvers.black_box.surrogate.public_people import public_people, public_problem, themselves, with_labels
 from oar.solvers.black_box.surrogate.signals import Answers, ProxySignal, signals_at
-from oar.solvers.black_box.trials import TrialContribution, Trials
+from oar.solvers.black_box.surrogate.surrogates import (
+    able,
+    ensemble,
+    families,
+    public_people,
+    public_problem,
+    themselves,
+    with_labels,
+)
+from oar.solvers.black_box.trials import Candidate, Trials
+from oar.solvers.descent.descent import DescentSettings, descend
+from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.feasible.balls import FeasibleBalls
 
 Array = NDArray[np.float64]
+STEPS, FEWER_STEPS = 12, 8  # of a quick plan, with one minimum of training, and where every refit starts from scratch
+TOLERANCE = 1e-3
 Propose = Callable[[Problem, bool], Proposal]
 """Plans for a model that can be differentiated; the query moves, too, where the second argument says so."""
 
@@ -35,7 +54,7 @@ class Outlook:
 
     Attributes:
         problem: the true one; where the most useful members were to be chosen, with those.
-        deed: what everyone is to do.
+        candidate: what everyone is to do.
         before, predicted: what the surrogates say of the query, before and after.
         still, moved: their signals, as people are and after the plan; empty where there are none.
         models: which they were; None where none could be used.
@@ -44,7 +63,7 @@ class Outlook:
     """
 
     problem: Problem
-    deed: TrialContribution
+    candidate: Candidate
     before: RefitResult
     predicted: RefitResult
     still: tuple[ProxySignal, ...] = ()
@@ -52,6 +71,11 @@ class Outlook:
     models: Ensemble | None = None
     told: tuple[str, ...] = ()
     asked: Problem | None = None
+
+    @property
+    def moves(self) -> Array:
+        """Everyone's move (n, d)."""
+        return self.candidate.parts[0]
 
     @property
     def note(self) -> str:
@@ -81,28 +105,27 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, propose: Prop
     surrogates = public_problem(problem, public, ensemble(models, settings.number, settings.seed))
     try:
         found = propose(surrogates, query)
-        refits = Refits(found.plan)
-        before, predicted = refits.verdict(refits.before, query_moves=False), refits.verdict(refits.planned)
         own = found.plan.problem  # with those members who were chosen
-        still, moved = signals_at(own, None), signals_at(own, refits.planned)
+        retraining, planned = OwnTraining(own), found.plan.contribution()
+        before, predicted = retraining.verdict(Contribution()), retraining.verdict(planned, found.plan.query_move)
+        still, moved = signals_at(own, Contribution()), signals_at(own, planned)
     except NumericsError as reason:
         return _nothing(problem, [*told, f"The surrogates could not be planned for: {reason}"])
     chosen = problem
     if problem.best is not None:
         chosen = _with_chosen(problem, surrogates, found, moved)
-    deed = _deed(chosen, public, found, moved)
+    candidate = _candidate(chosen, public, found, moved)
     assert isinstance(surrogates.model, Ensemble)
-    return Outlook(chosen, deed, before, predicted, still, moved, surrogates.model, tuple(told), own)
+    return Outlook(chosen, candidate, before, predicted, still, moved, surrogates.model, tuple(told), own)
 
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
     everyone = np.zeros((problem.people.size, problem.people.dimensions))
-    nothing = RefitResult(np.nan, False)
     if problem.best is not None:
         told = [*told, "The members were chosen by their position, as nothing is known of their use."]
         able_ = np.flatnonzero(problem.allowance.everyones(problem.people.size) > 0)[: problem.best.number]
         problem = _with_members(problem, able_)
-    return Outlook(problem, TrialContribution(everyone), nothing, nothing, told=tuple(told))
+    return Outlook(problem, Candidate(everyone), FAILED, FAILED, told=tuple(told))
 
 
 def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
@@ -125,16 +148,14 @@ def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals
     return _with_members(problem, np.argsort(-gains, kind="stable")[: problem.best.number])
 
 
-def _deed(problem: Problem, public: Population, found: Proposal, signals: tuple[ProxySignal, ...]) -> TrialContribution:
-    plan, people = found.plan, problem.people
-    own = plan.query_move if plan.query_move.any() else None
-    if themselves(people, public, alike=True) or problem.levers is not None:
-        moves = np.array(plan.moves(), dtype=np.float64)
-        if not isinstance(plan, LeverPlan):
-            return TrialContribution(moves, query_move=own)
-        weights = people.row_weights
-        return TrialContribution(moves, plan.targets, np.where(plan.away, 0.0, weights))
-    return TrialContribution(Answers(problem).to(signals), query_move=own)
+def _candidate(problem: Problem, public: Population, found: Proposal, signals: tuple[ProxySignal, ...]) -> Candidate:
+    own = found.plan.query_move if found.plan.query_move.any() else None
+    if not themselves(problem.people, public, alike=True) and problem.levers is None:
+        return Candidate(Answers(problem).to(signals), query_move=own)
+    moves, targets, weights = found.plan.contribution().parts
+    if weights is not None:  # of a share of the people the others weigh nothing, and have not left
+        weights = np.where(found.plan.away, 0.0, problem.people.row_weights)  # type: ignore[attr-defined]
+    return Candidate(moves, targets, weights, own)
 
 
 def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Population, list[str]]:
@@ -153,3 +174,35 @@ def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Po
         lacking = [public.classes[code] for code in np.flatnonzero(weights @ rows <= 0)]
         return public, [f"The black box never predicts {lacking[0]!r} on the public data, so labels stayed their own."]
     return with_labels(problem, public, rows), []
+
+
+def suits(problem: Problem) -> bool:
+    """Report whether a quick plan can be made: moves alone, on plain features, for a smooth sum of goals."""
+    alone = problem.levers is None and problem.limits is None and problem.keep is None and problem.best is None
+    smooth = problem.query.several == "mean" and not problem.undecided
+    return alone and smooth
+
+
+def quick_plan(problem: Problem, query: bool) -> Proposal:
+    """Move the members, and the query too if `query`."""
+    people, training = problem.people, problem.training()
+    maker, _ = as_signal("auto", training)
+    radii = np.append(problem.allowance.everyones(people.size), problem.query_budget if query else 0.0)
+    limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
+    convex = problem.model.convex
+    settings = DescentSettings("spectral", STEPS if convex else FEWER_STEPS, TOLERANCE, np.inf)
+    objective = SingleRefit(training, maker, problem.first_query, problem.goal_target, from_scratch=not convex)
+    stay = np.zeros((people.size + 1, people.dimensions))
+    reached = descend(objective, limits, stay, settings)
+    return Proposal(
+        plan=MemberPlan(problem, reached.moves[-1] + 0.0, reached.moves[:-1] + 0.0),
+        solver="projected-gradient",
+        claimed_loss=reached.loss,
+        gap=reached.gap,
+        bound=problem.model.least_loss,
+        exact=False,
+        impossible=False,
+        finished=reached.ended == "closed",
+        steps=reached.steps,
+        passes=training.passes,
+    )

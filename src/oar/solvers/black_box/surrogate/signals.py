@@ -19,8 +19,8 @@ from oar.models import Differentiable, Ensemble, Scaled
 from oar.models.score import Score, score_of
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.models.wrap.scaled import unscaled
-from oar.plans.refits import PlanContribution
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
 from oar.signals.base import refit
 from oar.solvers.discrete.integer_moves import Lattice
 
@@ -55,14 +55,13 @@ class ProxySignal:
         return values, (slopes - self.shift - 2 * self.spread * seen) / self.scales
 
 
-def signals_at(problem: Problem, given: PlanContribution | None) -> tuple[ProxySignal, ...]:
-    """Return each surrogate's signal after a refit on what people give (None: as they are)."""
+def signals_at(problem: Problem, given: Contribution) -> tuple[ProxySignal, ...]:
+    """Return each surrogate's signal after a refit on what people hand in."""
     assert isinstance(problem.model, Ensemble)
-    training, moves = problem.training(), None
-    if given is not None:
-        moves = given.moves
-        targets = np.ascontiguousarray(problem.model.target_rows(given.rows))
-        training = training.contributing(targets, given.weights / given.weights.sum())
+    training, (moves, targets, weights) = problem.training(), given.parts
+    if not given.only_moves:
+        rows = np.ascontiguousarray(problem.model.target_rows(targets))
+        training = training.contributing(rows, weights / weights.sum())
     outcome = refit(training, moves, problem.first_query, problem.goal_target, None, PRECISION)
     signal = training.solve(outcome.fit, outcome.pull, None, SOLVED)
     inner: EnsembleTraining = getattr(training, "unaimed", training)
@@ -107,8 +106,7 @@ class Answers:
         if self._whole is None:
             return self.problem.allowance.norm.maximise(slopes, self.budgets)
         assert self.measured is not None
-        moves = self._whole.response(np.vstack([slopes, np.zeros(slopes.shape[1])]))
-        return self.measured.exactly(self._whole.settled(moves, np.zeros_like(moves)))[:-1]
+        return self.measured.exactly(self._whole.answer(slopes))
 
     def scored(self, signals: Sequence[ProxySignal], moves: Array | None = None) -> tuple[Array, Array]:
         """Return everyone's summed score (n,) and its slopes (n, d), after moves."""

@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
-from support.lever_problems import CLASSIFIERS, NETWORK, REGRESSORS, people_of, problem_of
+from support.lever_problems import (
+    CLASSIFIERS,
+    NETWORK,
+    REGRESSORS,
+    before_of,
+    people_of,
+    problem_of,
+    refitted_ground,
+)
 
 import oar
 from oar.models import GaussianNaiveBayes, Scaled
-from oar.solvers.discrete.ground import LEAVE, given_rows, given_weights
-from oar.solvers.discrete.ground_refits import CountedRefits, RefittedGround
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import OwnTraining
+from oar.solvers.discrete.ground import EMPTY, LEAVE
 
 STEP = 1e-4
 # Naive Bayes' own ε counts heads and not weights: it follows no weight, and jumps where somebody leaves.
@@ -17,22 +26,20 @@ GIVEN = {"bayes": GaussianNaiveBayes(smoothing=1e-2), "scaled bayes": Scaled(Gau
 def refitted(name, seed=3):
     model = (CLASSIFIERS | REGRESSORS | GIVEN | {"network": NETWORK})[name]
     problem = problem_of(seed, model, oar.Withhold(most=1), classes=3, size=18)
-    refitting = CountedRefits(problem)
-    rows, weights = given_rows(problem), given_weights(problem)
-    features = refitting.features(None)
-    refit = refitting.at(features, rows, weights)
-    return refitting, features, rows, weights, refit, refitting.signal(refit)
+    retraining, (_, rows, weights) = OwnTraining(problem, 1e-9, EMPTY), before_of(problem).parts
+    refit = retraining.aimed(Contribution(None, rows, weights))
+    return retraining, rows, weights, refit, retraining.signal(refit)
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS, "network"])
 def test_weights_by_finite_differences(name):
     """dL/dw_i = −(s_i − Σ w̄ s) / Σ w: what leaving is to first order."""
-    refitting, features, rows, weights, refit, signal = refitted(name)
-    scores, shares = refitting.scores(refit, signal, rows), weights / weights.sum()
+    retraining, rows, weights, refit, signal = refitted(name)
+    scores, shares = retraining.scores(refit, signal, rows), weights / weights.sum()
     expected = -(scores - shares @ scores) / weights.sum()
     for person in (0, 4, 11):
         change = STEP * np.eye(len(weights))[person]
-        up, down = (refitting.at(features, rows, weights + sign * change, refit) for sign in (1, -1))
+        up, down = (retraining.aimed(Contribution(None, rows, weights + sign * change), refit) for sign in (1, -1))
         measured = (up.loss - down.loss) / (2 * STEP)
         assert measured == pytest.approx(expected[person], rel=1e-3, abs=1e-5 * np.abs(expected).max())
 
@@ -40,8 +47,8 @@ def test_weights_by_finite_differences(name):
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS, "network"])
 def test_soft_labels_by_finite_differences(name):
     """DL/dy_i = −w̄_i ∂s_i/∂y, along labels that stay on the simplex."""
-    refitting, features, rows, weights, refit, signal = refitted(name)
-    slopes = refitting.label_slopes(refit, signal, rows)
+    retraining, rows, weights, refit, signal = refitted(name)
+    slopes = retraining.label_slopes(refit, signal, rows)
     shares = weights / weights.sum()
     rng = np.random.default_rng(0)
     if name in REGRESSORS:
@@ -49,7 +56,9 @@ def test_soft_labels_by_finite_differences(name):
     else:
         direction = rng.dirichlet(np.ones(rows.shape[1]), len(rows)) - rows
     expected = -(shares @ (slopes * direction).sum(axis=1))
-    near, far = (refitting.at(features, rows + step * direction, weights, refit) for step in (STEP, 2 * STEP))
+    near, far = (
+        retraining.aimed(Contribution(None, rows + step * direction, weights), refit) for step in (STEP, 2 * STEP)
+    )
     measured = (4 * near.loss - far.loss - 3 * refit.loss) / (2 * STEP)  # one-sided, second order
     assert measured == pytest.approx(expected, rel=2e-3)
 
@@ -58,8 +67,7 @@ def test_soft_labels_by_finite_differences(name):
 def test_promises_rank_true_changes(name):
     """First-order promises are not exact, but the change that promises most of all helps."""
     problem = problem_of(5, CLASSIFIERS[name], oar.Withhold(most=1), classes=2, size=40)
-    rows = given_rows(problem)
-    ground = RefittedGround(CountedRefits(problem), rows, None)
+    ground = refitted_ground(problem)
     promised = ground.promised({})[:, -1]
     true = np.array([ground.loss({person: LEAVE}) for person in range(40)])
     assert true[promised.argmin()] < ground.loss({})
@@ -86,7 +94,7 @@ def _little_weight(model):
     weights[4] = 1e-3
     asked = oar.Query(query, 3.0, within=0.1) if model.regresses else oar.Query(query, goal)
     problem = oar.Problem(oar.Population(features, labels, weights), model, asked, oar.Withhold(most=1))
-    ground = RefittedGround(CountedRefits(problem), given_rows(problem), None)
+    ground = refitted_ground(problem)
     before, promised = ground.loss({}), ground.promised({})[4]
     changes = {} if model.regresses else {code: code for code in range(3) if code != labels[4]}
     for column, what in (changes | {-1: LEAVE}).items():
@@ -95,7 +103,7 @@ def _little_weight(model):
 
 def test_a_refit_that_cannot_be_made_is_infinitely_bad():
     problem = problem_of(0, oar.models.SoftmaxRegression(0.0), oar.Withhold(most=28), classes=2, size=30)
-    ground = RefittedGround(CountedRefits(problem), given_rows(problem), None)
+    ground = refitted_ground(problem)
     assert ground.loss({}) < np.inf
     left = {person: LEAVE for person in range(28)}  # one of each class is left: they can be separated
     assert ground.loss(left) == np.inf
@@ -106,7 +114,7 @@ def test_a_training_with_other_contributions_is_a_fresh_one(name):
     """Refits of the changed training agree with those of one bound to changed people."""
     model = (CLASSIFIERS | REGRESSORS)[name]
     problem = problem_of(7, model, oar.Withhold(most=1), classes=3, size=18)
-    rows, weights = given_rows(problem).copy(), given_weights(problem).copy()
+    rows, weights = (part.copy() for part in before_of(problem).parts[1:])
     weights[[2, 5]] = 0.0
     if problem.regresses:
         rows[4] += 1.0
@@ -114,8 +122,7 @@ def test_a_training_with_other_contributions_is_a_fresh_one(name):
     else:
         rows[4] = np.roll(rows[4], 1)
         changed = problem.people.contributing(weights, shares=rows)
-    refitting = CountedRefits(problem)
-    ours = refitting.at(refitting.features(None), rows, weights)
+    ours = OwnTraining(problem, 1e-9, EMPTY).aimed(Contribution(None, rows, weights))
     fresh = model.training(changed)
     fit = fresh.fit(fresh.moved(None), fresh.start(), 1e-10)
     loss = fresh.goal(fit.parameters, problem.query_features, problem.goal_target)[0]

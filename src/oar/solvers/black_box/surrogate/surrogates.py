@@ -1,7 +1,12 @@
-"""The problem that surrogates are planned for: public people, the same query, the same limits and budget."""
+"""Which surrogates stand in for a black box, and the problem that they are planned for.
+
+Families take turns, from the second turn on on bootstrap draws; those that cannot represent the goal are left out. They
+are trained on public people, with the same query, limits and budget.
+"""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +15,92 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of
-from oar.errors import DataError, OptionError
-from oar.models import Ensemble
+from oar.errors import DataError, NumericsError, OptionError
+from oar.goals import ClassWish
+from oar.models import Differentiable, Ensemble, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.models.wrap.ensemble import own_parameters
 from oar.people import Population
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
+from oar.retraining.own_training import predictions
 from oar.solvers.black_box.settings import Surrogate
 
 Array = NDArray[np.float64]
+FITTED = 1e-6  # the gradient norm to which a family is tried
+LOOKED_AT = 500  # public people whose predictions are looked at
 ENOUGH = 3_000  # people times outputs: more teach linear surrogates little that is new, and take longer
+
+
+def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...]:
+    """Return the families that are asked for, or the usual ones."""
+    if settings.models is not None:
+        wrong = [model for model in settings.models if bool(model.regresses) != problem.regresses]
+        if wrong:
+            what = "values" if problem.regresses else "classes"
+            raise DataError(f"models: must predict {what}, as {problem.model.name} does, got {wrong[0].name}.")
+        return tuple(settings.models)
+    if problem.regresses:
+        return (Scaled(Ridge(1e-2)),)
+    softmax = Scaled(SoftmaxRegression(1e-2))
+    # A linear SVM's outputs are margins, of which no probability can be asked.
+    return (softmax,) if problem.query.probability is not None else (softmax, Scaled(LinearSVM(1e-2)))
+
+
+def ensemble(models: tuple[Differentiable, ...], number: int | None, seed: int) -> Ensemble:
+    """Return so many surrogates: families in turns, from the second turn on on bootstrap draws."""
+    number = len(models) if number is None else number
+    chosen = [_turned(models[place % len(models)], place // len(models)) for place in range(number)]
+    drawn = np.random.SeedSequence([seed, 1]).generate_state(number)
+    return Ensemble(
+        tuple(chosen), tuple(int(drawn[place]) if place >= len(models) else None for place in range(number))
+    )
+
+
+def _turned(model: Differentiable, turn: int) -> Differentiable:
+    """Return a family for its next turn: what starts from a seed starts from another one."""
+    if isinstance(model, Scaled):
+        return replace(model, model=_turned(model.model, turn))
+    if not turn or not hasattr(model, "seed"):
+        return model
+    turned: Any = copy.copy(model)  # settings are frozen, so that they are set as a dataclass sets them
+    object.__setattr__(turned, "seed", model.seed + turn)
+    return turned
+
+
+def able(models: tuple[Differentiable, ...], problem: Problem, public: Population) -> tuple[tuple[Any, ...], list[str]]:
+    """Return the families that can represent the goal on public data, and a sentence on each that cannot.
+
+    One that cannot be fitted, or that never predicts the goal of any public person, nor for who asks, says nothing
+    about how to get there. Where that is so of all that can be fitted, they are kept, and it is said.
+    """
+    kept, fitted, told = [], [], []
+    for model in models:
+        try:
+            training = model.training(public)
+            fit = training.fit(training.moved(None), training.start(), FITTED)
+            predicts = problem.regresses or _predicts(model, own_parameters(training, fit.parameters), problem, public)
+        except (NumericsError, DataError) as reason:
+            told.append(f"Surrogate {model.name} cannot be fitted to the public data and was left out: {reason}")
+            continue
+        fitted.append(model)
+        if predicts:
+            kept.append(model)
+        else:
+            told.append(
+                f"Surrogate {model.name} never predicts {problem.goal_words} on the public data: it cannot represent "
+                "the goal."
+            )
+    if fitted and not kept:
+        return tuple(fitted), [*told, "No other surrogate was there, so that little is to be expected of this plan."]
+    return tuple(kept), told
+
+
+def _predicts(model: Differentiable, parameters: Any, problem: Problem, public: Population) -> bool:
+    """Report whether somebody's goal is predicted of anybody."""
+    some = np.linspace(0, public.size - 1, min(public.size, LOOKED_AT)).astype(np.intp)
+    rows = np.vstack([np.asarray(public.features, dtype=np.float64)[some], problem.asked.points])
+    codes = predictions(model, parameters, rows)
+    return any(np.isin(codes, wish.codes).any() for wish in problem.wishes if isinstance(wish, ClassWish))
 
 
 def public_people(settings: Surrogate, problem: Problem) -> Population:
@@ -49,10 +132,7 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
 
 def with_labels(problem: Problem, people: Population, rows: Array | None, weights: Array | None = None) -> Population:
     """Return people with other labels (n, k) or weights (n,)."""
-    if rows is None:
-        rows = people.target_rows(problem.regresses)
-    kind: Any = {"values" if problem.regresses else "shares": rows}
-    return people.contributing(people.weights if weights is None else weights, **kind)
+    return Contribution(None, rows, weights).handed_in(people, problem.regresses)
 
 
 def themselves(people: Population, public: Population, alike: bool = False) -> bool:

@@ -60,7 +60,8 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
     else:
         weights = others.weights
         scored = (others.features, others.rows, old(others.features), new(others.features))
-    scores = [_score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
+    higher = -1.0 if problem.regresses else 1.0  # is better
+    scores = [higher * score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
     seen = _seen(problem, acts, before, after, there)
     return Effects(before, after, there, places, seen, scored, problem.kept.broken(seen, *scores))
 
@@ -77,8 +78,8 @@ def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any
     return SideEffects(counts & ~acts, counts & acts, before != after, had, has)
 
 
-def _score(regresses: bool, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
-    """Return how good predictions are, higher being better: accuracy, or minus the mean squared error."""
+def score(regresses: bool, predicted: NDArray[Any], targets: Array, weights: Array) -> float:
+    """Return the weighted accuracy of predictions, or their mean squared error; a soft label is its largest share."""
     if regresses:
-        return -float(np.average(((predicted - rows) ** 2).mean(axis=1), weights=weights))
-    return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
+        return float(np.average(((predicted - targets) ** 2).mean(axis=1), weights=weights))
+    return float(np.average(predicted == targets.argmax(axis=1), weights=weights))
