@@ -6,7 +6,7 @@ from support.study_problems import QUICK, people, problem, run_small
 
 import oar
 from oar.recourse import audited
-from oar.referee.witnesses import unmoved
+from oar.referee.witnesses import refits as unmoved
 from oar.solvers.descent import lanes as side_by_side
 from oar.studies import work as works
 

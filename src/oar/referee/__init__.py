@@ -3,9 +3,12 @@
 The audit takes a plan, or moves that somebody else computed, has everyone make the very moves that are handed out,
 refits the model on the moved data and looks at the query. It imports nothing of the solvers, measures every move again,
 against its own mover's limit, and says of each refit how independent it was of the solvers (`Audit.independence`).
+
+One skeleton (`_audited`), several witnesses: each reads what a plan hands in (`contributions`), refits the model
+without it and with it, and returns both as a `Retrial`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, overload
 
@@ -18,12 +21,14 @@ from oar.plans.moves.submitted import given_plan, too_many
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit, OnlineProposal, OnlineResult
 from oar.problem import Problem
-from oar.referee.black_box import audit_outside
-from oar.referee.centroids import UnmovedCentroids, audit_centroids
-from oar.referee.parts.audit import audit_streamed
+from oar.referee.black_box import by_its_own_training, together
+from oar.referee.centroids import UnmovedCentroids, by_class_averages
+from oar.referee.limits.side_effects import broken_by
+from oar.referee.parts.audit import in_parts
 from oar.referee.proofs import prove, prove_online
 from oar.referee.rounds.audit import audit_online
-from oar.referee.trained import audit_retrained
+from oar.referee.trained import by_training
+from oar.referee.verdicts import AuditSummary, Retrial
 from oar.typing import Features, FilePath, Label, Labels
 
 __all__ = ["audit", "judged", "judged_online"]
@@ -112,17 +117,34 @@ def judged_online(proposal: OnlineProposal) -> OnlineResult:
 
 def _audited(plan: Plan) -> tuple[Audit, Any]:
     """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
-    found, evidence = _refitted(plan)
-    own = plan.problem.own_action
-    return found if own is None else replace(found, measured_by=own.name), evidence
+    problem, trial = plan.problem, _witness(plan.problem)(plan)
+    olds, news, broken = [], [], [*trial.measured.violations, *trial.more]
+    for old, new in trial.pairs:
+        olds.append(old.verdicts(problem.asked.points))
+        news.append(new.verdicts(trial.moved))
+        if problem.kept is not None:
+            broken += [one for one in broken_by(plan, old.predict, new.predict) if one not in broken]
+    each = [AuditSummary(problem, *heard).reported(not broken) for heard in zip(olds, news, strict=True)]
+    found = Audit(
+        **(each[0] if len(each) == 1 else together(problem, olds, news, each)),
+        movers=trial.measured.movers,
+        effort=trial.measured.effort,
+        violations=tuple(broken),
+        witness=new.witness,
+        residual=new.residual,
+        converged=old.converged and new.converged,
+        relabelled=getattr(trial.measured, "relabelled", 0),
+        leavers=getattr(trial.measured, "leavers", 0),
+        independence=new.independence,
+        measured_by="" if problem.own_action is None else problem.own_action.name,
+    )
+    return found, trial.unmoved
 
 
-def _refitted(plan: Plan) -> tuple[Audit, Any]:
-    """Return the same of the audit that suits the people and the model."""
-    if plan.problem.people.streamed:
-        return audit_streamed(plan)
-    if plan.problem.model.plain_means:
-        return audit_centroids(plan)
-    if isinstance(plan.problem.model, BlackBox):
-        return audit_outside(plan)
-    return audit_retrained(plan)
+def _witness(problem: Problem) -> Callable[[Plan], Retrial]:
+    """Return who refits for this problem."""
+    if problem.people.streamed:
+        return in_parts
+    if problem.model.plain_means:
+        return by_class_averages
+    return by_its_own_training if isinstance(problem.model, BlackBox) else by_training

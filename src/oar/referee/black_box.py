@@ -1,9 +1,10 @@
-"""The audit of black boxes: their own training on the moved data, as often as it takes to say how often it succeeds."""
+"""The witness of black boxes: their own training on the moved data, as often as a rate of success takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,65 +13,55 @@ from numpy.typing import NDArray
 from oar.estimators.black_box.box import BlackBox, Box
 from oar.estimators.black_box.success_rate import Rate
 from oar.goals import ClassWish
-from oar.plans import Audit, Plan
+from oar.plans import Plan
+from oar.plans.explain.independence import Independence
 from oar.problem import Problem
-from oar.referee.limits.contributions import Contributions
-from oar.referee.limits.moves import limits_of
-from oar.referee.limits.side_effects import broken_by
-from oar.referee.verdicts import AuditSummary, Verdict, judged
+from oar.referee.contributions import Contributions
+from oar.referee.verdicts import AuditSummary, RefittedModel, Retrial, Verdict, judged
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]
 
 
-def audit_outside(plan: Plan) -> tuple[Audit, Box | None]:
-    """Train before and after the plan's moves; return what the query gets, and the box of unmoved people if it is one.
+def by_its_own_training(plan: Plan) -> Retrial:
+    """Train a black box before and after the plan's moves.
 
     Random training is repeated, with seeds that no plan was made with: losses are means over refits, predictions those
     of most, and it is a success where the goal is reached in enough of them for the interval of their share.
     """
-    problem, people = plan.problem, plan.problem.people
+    problem, people, handed_in = plan.problem, plan.problem.people, Contributions(plan)
     box = problem.model
     assert isinstance(box, BlackBox)
-    limits, changed, asking = limits_of(problem), Contributions(plan), BlackBoxTraining(problem, AUDIT)
-    before, after = np.empty((2, people.size, people.dimensions))
-    for chunk in people.chunks():
-        moves = limits.check(chunk, plan.of_chunk(chunk))
-        before[chunk.start : chunk.stop] = chunk.features
-        after[chunk.start : chunk.stop] = chunk.features + moves
-    own, asked = limits.check_query(plan.query_move), problem.asked
-    moved = asked.points + own if asked.members is None else after[asked.members]
-    same = changed.after is people and np.array_equal(before, after)
+    asking = BlackBoxTraining(problem, AUDIT)
+    before, after = handed_in.rows()
+    moved = handed_in.points(after)
+    same = handed_in.after is people and np.array_equal(before, after)
     number = box.refits if asking.is_random() else 1
-    olds, news, first = [], [], None
-    violations: list[str] = [*limits.violations, *changed.violations]
-    for draw in range(number):
+    witness = f"{box.name}, trained by its own fit" + (f" {number} times" if number > 1 else "")
+
+    def pair(draw: int) -> tuple[Box, Box]:
         old = asking.trained(people, before, draw)
-        first = old if first is None else first
-        new = old if same else asking.trained(changed.after, after, draw)
-        olds.append(_heard(asking, old, asked.points))
-        news.append(_heard(asking, new, moved))
-        if problem.kept is not None:
-            violations += [one for one in broken_by(plan, old.predictions, new.predictions) if one not in violations]
-    each = [AuditSummary(problem, olds[draw], news[draw]).reported(not violations) for draw in range(number)]
-    told = each[0] if number == 1 else _together(problem, box, olds, news, each)
-    found = Audit(
-        **told,
-        movers=limits.movers,
-        effort=limits.effort,
-        violations=tuple(violations),
-        witness=f"{box.name}, trained by its own fit" + (f" {number} times" if number > 1 else ""),
-        residual=0.0,
-        relabelled=changed.relabelled,
-        leavers=changed.leavers,
-    )
-    return found, first if number == 1 else None
+        return old, old if same else asking.trained(handed_in.after, after, draw)
+
+    def as_refits(boxes: tuple[Box, Box]) -> tuple[RefittedModel, RefittedModel]:
+        old, new = (
+            RefittedModel(partial(_heard, asking, box), box.predictions, witness, independence=Independence.REPEATED)
+            for box in boxes
+        )
+        return old, new
+
+    if number > 1:  # one after the other, so that only two are kept at a time
+        return Retrial(handed_in, (as_refits(pair(draw)) for draw in range(number)), moved, None)
+    boxes = pair(0)
+    return Retrial(handed_in, (as_refits(boxes),), moved, boxes[0])
 
 
-def _together(
-    problem: Problem, box: BlackBox, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]]
+def together(
+    problem: Problem, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Put many refits together: means of numbers, most frequent predictions, and rates."""
+    box = problem.model
+    assert isinstance(box, BlackBox)
     rates = {
         name: Rate(sum(one[name] for one in each), len(each), box.confidence) for name in ("success_before", "success")
     }

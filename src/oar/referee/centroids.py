@@ -1,4 +1,4 @@
-"""The audit of nearest centroid: averages of the moved rows, in one pass.
+"""The witness of nearest centroid: averages of the moved rows, in one pass.
 
 Centroids come from sorting people by class and averaging their moved rows, distances from `math.dist`. It reads the
 data once and keeps O(chunk + k·d) in memory. Those of scikit-learn's own estimator come from its own `fit`, on all rows
@@ -8,9 +8,8 @@ at once, and it must predict the goal, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
-from itertools import repeat
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +19,11 @@ from oar.estimators.cores.centroid import CentroidTwin
 from oar.goals import ClassWish
 from oar.models import NearestCentroid
 from oar.people import Chunk, Population
-from oar.plans import Audit, Plan
-from oar.plans.explain.independence import Independence
+from oar.plans import Plan
 from oar.problem import Problem
-from oar.referee.limits.contributions import Contributions
-from oar.referee.limits.moves import limits_of
-from oar.referee.limits.side_effects import Predict, broken_by
-from oar.referee.verdicts import AuditSummary, Verdict, of_logits
+from oar.referee.contributions import Contributions
+from oar.referee.limits.side_effects import Predict
+from oar.referee.verdicts import RefittedModel, Retrial, Verdict, of_logits
 
 Array = NDArray[np.float64]
 
@@ -39,22 +36,21 @@ SIZED = 1 << 20  # people whose values are looked at to know how large a class's
 WITNESS = "class averages of the moved rows (numpy)"
 
 
-def audit_centroids(plan: Plan) -> tuple[Audit, UnmovedCentroids]:
-    """Refit before and after the plan's moves; return what the query gets, and the centroids of unmoved people."""
-    problem = plan.problem
+def by_class_averages(plan: Plan) -> Retrial:
+    """Average rows class by class before and after the plan's moves."""
+    problem, handed_in = plan.problem, Contributions(plan)
     people = problem.people
     shape = len(people.classes), people.dimensions
     before, after, sizes = Means(*shape), Means(*shape), Means(*shape)
-    limits, changed = limits_of(problem), Contributions(plan)
     # Kept only where members ask, who are judged where they have moved to, or an estimator is trained on everyone.
-    member_moves: list[Array] = []
-    for chunk, later in zip(people.chunks(), _later(people, changed.after), strict=False):
-        moves = limits.check(chunk, plan.of_chunk(chunk))
-        if problem.asked.members is not None or isinstance(problem.model, CentroidTwin):
-            member_moves.append(moves)
+    keeps = problem.asked.members is not None or isinstance(problem.model, CentroidTwin)
+    kept: list[Array] = []
+    for (chunk, moves), later in zip(handed_in.chunks(), handed_in.chunks_after(), strict=False):
         by_class = ByClass(chunk, len(people.classes))
         rows = by_class.sort(chunk.features)
         before.add(by_class, rows)
+        if keeps:
+            kept.append(chunk.features + moves)
         if chunk.start < SIZED:
             sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
         if later is None:
@@ -62,35 +58,17 @@ def audit_centroids(plan: Plan) -> tuple[Audit, UnmovedCentroids]:
         else:
             by_new_class = ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
-    own = limits.check_query(plan.query_move)
+    moved_rows = np.vstack(kept) if keeps else None
+    moved, scales = handed_in.points(moved_rows), _scales(before, sizes)
     if isinstance(problem.model, CentroidTwin):
+        assert moved_rows is not None
         rows = np.asarray(people.features, dtype=np.float64)
         old = _trained(problem.model, people, rows)
-        new = _trained(problem.model, changed.after, rows + np.vstack(member_moves))
+        new = _trained(problem.model, handed_in.after, moved_rows)
     else:
-        old, new = (_Refit(means.centroids(), _nearest(means.centroids()), WITNESS) for means in (before, after))
-    violations = (*limits.violations, *changed.violations, *broken_by(plan, old.predict, new.predict))
-
-    points, members = problem.asked.points, problem.asked.members
-    moved = points + own if members is None else points + np.vstack(member_moves)[members]
-    scales = _scales(before, sizes)
-    told = AuditSummary(
-        problem,
-        agreed(problem, old, points, scales),
-        agreed(problem, new, moved, scales),
-    )
-    found = Audit(
-        **told.reported(not violations),
-        movers=limits.movers,
-        effort=limits.effort,
-        violations=violations,
-        witness=new.witness,
-        residual=0.0,
-        relabelled=changed.relabelled,
-        leavers=changed.leavers,
-        independence=Independence.IMPLEMENTATION,
-    )
-    return found, UnmovedCentroids(old.centroids, scales, before.counts)
+        old, new = (_Refit(means.centroids(), nearest(means.centroids()), WITNESS) for means in (before, after))
+    first, last = (RefittedModel(partial(agreed, problem, one, scales), one.predict, one.witness) for one in (old, new))
+    return Retrial(handed_in, [(first, last)], moved, UnmovedCentroids(old.centroids, scales, before.counts))
 
 
 class UnmovedCentroids(NamedTuple):
@@ -140,9 +118,9 @@ def _trained(model: CentroidTwin, people: Population, features: Array) -> _Refit
     return _Refit(original.positions, original.predict, f"{' '.join(repr(model.estimator).split())}.fit")
 
 
-def agreed(problem: Problem, refit: _Refit, points: Array, scales: Array) -> list[Verdict]:
+def agreed(problem: Problem, refit: _Refit, scales: Array, points: Array) -> list[Verdict]:
     """Judge everybody who asks; who gets its goal from an estimator must be predicted to by it."""
-    told = heard(problem, refit.centroids, points, scales)
+    told = heard(problem, refit.centroids, scales, points)
     if not isinstance(problem.model, CentroidTwin):
         return told
     codes = refit.predict(points)
@@ -151,11 +129,6 @@ def agreed(problem: Problem, refit: _Refit, points: Array, scales: Array) -> lis
         if one.reached and wish.probability is None and int(code) not in wish.codes:
             told[number] = replace(one, prediction=problem.people.classes[int(code)], lead=min(one.lead, 0.0))
     return told
-
-
-def _later(before: Population, after: Population) -> Iterable[Chunk | None]:
-    """Walk over people as they are after the plan; None for each chunk where nobody's label or weight changes."""
-    return repeat(None) if after is before else after.chunks()
 
 
 class ByClass:
@@ -201,7 +174,7 @@ class Means:
         return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, None]
 
 
-def _nearest(centroids: Array) -> Predict:
+def nearest(centroids: Array) -> Predict:
     """Return the nearest of these for each of many people."""
 
     def predict(rows: Array) -> NDArray:
@@ -211,7 +184,7 @@ def _nearest(centroids: Array) -> Predict:
     return predict
 
 
-def heard(problem: Problem, centroids: Array, points: Array, scales: Array) -> list[Verdict]:
+def heard(problem: Problem, centroids: Array, scales: Array, points: Array) -> list[Verdict]:
     """Judge everybody who asks by the distances to centroids (k, d) of classes whose values are of sizes (k,)."""
     heard = []
     for wish, point, unmoved in zip(problem.wishes, points, problem.asked.points, strict=True):

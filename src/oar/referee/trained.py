@@ -1,69 +1,53 @@
-"""The audit of models that are trained: retrain on the moved data, and judge the query there."""
+"""The witness of models that are trained: retrain on the moved data, and judge the query there."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Differentiable
-from oar.plans import Audit, Plan
+from oar.plans import Plan
 from oar.problem import Problem
-from oar.referee.limits.contributions import Contributions
-from oar.referee.limits.moves import limits_of
-from oar.referee.limits.side_effects import Predict, broken_by
-from oar.referee.verdicts import UNKNOWN, AuditSummary, Verdict, judged
-from oar.referee.witnesses.refits import WitnessRefit, refit
-from oar.referee.witnesses.unmoved import unmoved_refit
+from oar.referee.contributions import Contributions
+from oar.referee.verdicts import UNKNOWN, RefittedModel, Retrial, Verdict, judged
+from oar.referee.witnesses.refits import WitnessRefit, refit, unmoved_refit
 
 Array = NDArray[np.float64]
 
 
-def audit_retrained(plan: Plan) -> tuple[Audit, WitnessRefit]:
-    """Refit before and after the plan's moves; return what the query gets, and the refit to unmoved people."""
-    problem = plan.problem
+def by_training(plan: Plan) -> Retrial:
+    """Refit before and after the plan's moves."""
+    problem, handed_in = plan.problem, Contributions(plan)
     people, model = problem.people, problem.model
     assert isinstance(model, Differentiable)
-    limits, changed = limits_of(problem), Contributions(plan)
-    before, after = np.empty((2, people.size, people.dimensions))
-    for chunk in people.chunks():
-        moves = limits.check(chunk, plan.of_chunk(chunk))
-        before[chunk.start : chunk.stop] = chunk.features
-        after[chunk.start : chunk.stop] = chunk.features + moves
-    own, asked = limits.check_query(plan.query_move), problem.asked
-    moved = asked.points + own if asked.members is None else after[asked.members]
-    old, new = unmoved_refit(model, people, before), refit(model, changed.after, after)
-    violations = (
-        *limits.violations,
-        *changed.violations,
-        *broken_by(plan, _predict(problem, old), _predict(problem, new)),
-    )
-    witness = new.testify(moved[0], problem.goal_target)
-    told = AuditSummary(problem, heard(problem, old, asked.points), heard(problem, new, moved))
-    found = Audit(
-        **told.reported(not violations),
-        movers=limits.movers,
-        effort=limits.effort,
-        violations=violations,
-        witness=witness.witness,
-        residual=witness.residual,
-        converged=old.testify(asked.points[0], problem.goal_target).converged and witness.converged,
-        relabelled=changed.relabelled,
-        leavers=changed.leavers,
-        independence=witness.independence,
-    )
-    return found, old
+    before, after = handed_in.rows()
+    moved = handed_in.points(after)
+    old, new = unmoved_refit(model, people, before), refit(model, handed_in.after, after)
+    pair = refitted_model(problem, old, problem.asked.points), refitted_model(problem, new, moved)
+    return Retrial(handed_in, [pair], moved, old)
 
 
-def _predict(problem: Problem, fitted: WitnessRefit) -> Predict:
+def refitted_model(problem: Problem, fitted: WitnessRefit, points: Array) -> RefittedModel:
+    """Return a witness's refit as the referee asks it; the first of the points says how well it was fitted."""
+    said = fitted.testify(points[0], problem.wishes[0].target)
+    return RefittedModel(
+        partial(heard, problem, fitted),
+        partial(_predict, problem, fitted),
+        said.witness,
+        said.residual,
+        said.converged,
+        said.independence,
+    )
+
+
+def _predict(problem: Problem, fitted: WitnessRefit, rows: Array) -> NDArray:
     """Return predictions of many people: class codes, or values."""
-
-    def predict(rows: Array) -> NDArray:
-        outputs = fitted.outputs(rows)
-        if problem.regresses:
-            return outputs
-        return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
-
-    return predict
+    outputs = fitted.outputs(rows)
+    if problem.regresses:
+        return outputs
+    return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
 
 
 def heard(problem: Problem, fitted: WitnessRefit, points: Array) -> list[Verdict]:

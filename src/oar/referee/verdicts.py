@@ -1,4 +1,4 @@
-"""What a refitted model's outputs mean for those who ask, written out again: planners have their own reading.
+"""What refits mean for those who ask, written out again: planners have their own reading.
 
 A query gets its goal if a class that will do leads all others by more than a tie; if those that will do are together
 as probable as they must be; or if the predicted value is in the range.
@@ -6,16 +6,18 @@ as probable as they must be; or if the predicted value is in the range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import ClassWish, ValueWish, Wish
 from oar.plans import QueryOutcome
+from oar.plans.explain.independence import Independence
 from oar.problem import Problem
+from oar.referee.limits.side_effects import Predict
 
 Array = NDArray[np.float64]
 
@@ -95,6 +97,65 @@ def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[
         room = float(np.minimum(outputs - wish.low, wish.high - outputs).min())
         size = 1.0 + float(np.abs(outputs).max())
     return Verdict(value, loss, room, 0.0, None, np.finfo(float).eps * size)  # at the edge of the range is inside it
+
+
+@dataclass(frozen=True, eq=False)
+class RefittedModel:
+    """A model that a witness has refitted from scratch.
+
+    Attributes:
+        verdicts: from the places (q, d) of those who ask to what each of them gets.
+        predict: from many people's features (m, d) to class codes (m,), or values (m, o).
+        witness: what did the refit.
+        residual: the norm of the training gradient that it left, where the witness tells.
+        converged: whether it came to an end.
+        independence: how little it shares with the solver.
+    """
+
+    verdicts: Callable[[Array], list[Verdict]]
+    predict: Predict
+    witness: str
+    residual: float = 0.0
+    converged: bool = True
+    independence: Independence = Independence.IMPLEMENTATION
+
+
+class Measured(Protocol):
+    """What was handed in, by number, and every broken limit in words."""
+
+    @property
+    def movers(self) -> int:
+        """How many move."""
+        ...
+
+    @property
+    def effort(self) -> float:
+        """The sum of their moves' norms."""
+        ...
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Every broken limit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Retrial:
+    """What a witness makes of a plan: the model refitted without it and with it.
+
+    Attributes:
+        measured: what was handed in; of `Contributions`, with the numbers of labels and leavers.
+        pairs: the refits before and after; several where training is random, one for each seed.
+        moved: where those who ask are (q, d) after the plan.
+        unmoved: the referee's own refit to unmoved people, on which proofs are built; None where it proves nothing.
+        more: violations that are not of members' moves.
+    """
+
+    measured: Measured
+    pairs: Iterable[tuple[RefittedModel, RefittedModel]]
+    moved: Array
+    unmoved: Any
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

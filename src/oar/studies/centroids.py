@@ -172,8 +172,8 @@ class Classes:
         points = problem.asked.points
         told = AuditSummary(
             problem,
-            heard(problem, before, points, self._scales),
-            heard(problem, after, points, self._scales),
+            heard(problem, before, self._scales, points),
+            heard(problem, after, self._scales, points),
         )
         return Audit(
             **told.reported(not violations),

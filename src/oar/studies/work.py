@@ -33,7 +33,7 @@ from oar.models.fit.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.recourse import audited, collective
 from oar.referee.proofs import MEMBERS
-from oar.referee.witnesses.unmoved import keeping_unmoved_refits
+from oar.referee.witnesses.refits import keeping_unmoved_refits
 from oar.solvers.descent import lanes as side_by_side
 from oar.studies.cells import Cell, Defaults
 from oar.studies.centroids import Classes, has_quick_cells

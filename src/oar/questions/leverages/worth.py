@@ -21,7 +21,7 @@ from oar.pictures.numbers import loss, number
 from oar.plans import Plan, Result
 from oar.problem import Problem
 from oar.questions.leverages.leverage import Leverage, check_felt, leverage, words
-from oar.referee.limits.contributions import Contributions
+from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
 from oar.typing import DefenceLike, PeopleLike

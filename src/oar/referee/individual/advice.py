@@ -26,7 +26,8 @@ from oar.models import Differentiable, NearestCentroid
 from oar.people import Column, Population
 from oar.plans import MemberPlan
 from oar.problem import Problem, Query
-from oar.referee.centroids import audit_centroids, centroids_of
+from oar.referee import audit
+from oar.referee.centroids import centroids_of
 from oar.referee.individual.comparisons import holds
 from oar.referee.limits.neighbourhoods import NeighbourDistances
 from oar.referee.verdicts import TIE
@@ -98,7 +99,7 @@ class Judge:
         query = Query(point, problem.query.goal, budget=LARGEST_BUDGET)
         still = Problem(self.people, self.model, query, Perturb(0.0))
         plan = MemberPlan(still, np.zeros(point.size), np.zeros((self.people.size, point.size)))
-        told, _ = audit_centroids(plan)
+        told = audit(plan)
         return RowVerdict(told.prediction, told.margin, told.tie, told.success, told.witness)
 
 

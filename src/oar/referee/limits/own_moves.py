@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from oar.actions.own_action import Who, asked
 from oar.people import Chunk
-from oar.referee.limits.moves import LIMIT_SLACK, MoveCheck
-from oar.referee.limits.table_moves import trainable
+from oar.referee.limits.moves import LIMIT_SLACK, MOST, MoveCheck, MoveSums, trainable
 
 Array = NDArray[np.float64]
 
@@ -27,10 +26,10 @@ class OwnMoveCheck(MoveCheck):
         excess = np.zeros(len(moves))
         if movers.size:
             excess[movers] = asked(action, "violations", moves[movers], who)
-        beyond = excess > LIMIT_SLACK * allowed
-        told = (
+        beyond = ~(excess <= LIMIT_SLACK * allowed)  # also where the author's measure is no number
+        told = tuple(
             f"{self._called(chunk.start + int(row))} leaves the set of {action.name!r} by {excess[row]:.6g}"
-            for row in np.flatnonzero(beyond)
+            for row in np.flatnonzero(beyond)[:MOST]
         )
-        self._offences.add_all(told, int(np.count_nonzero(beyond)))
-        return trainable(moves, beyond) if beyond.any() else moves
+        self._sums += MoveSums(first=told, offenders=int(np.count_nonzero(beyond)))
+        return trainable(moves, beyond) if told else moves

@@ -21,8 +21,8 @@ from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column
 from oar.problem import Problem
 from oar.referee.individual.comparisons import holds
+from oar.referee.limits.moves import Offences, endless, trainable
 from oar.referee.limits.neighbourhoods import NeighbourDistances
-from oar.referee.limits.offences import Offences
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -63,8 +63,8 @@ class TableMoveCheck:
 
     def _check(self, before: Array, moves: Array, budgets: Array, names: list[str], people: range) -> Array:
         """Report everything that is broken; return what moves cost (n,)."""
-        endless = _endless(moves)
-        self._note(endless, names, f"moves by something that is no number of at most {LARGEST:g}")
+        without_end = endless(moves)
+        self._note(without_end, names, f"moves by something that is no number of at most {LARGEST:g}")
         after = before + trainable(moves)
         costs = np.zeros((len(before), len(self.encoding.schema)))
         for number, column in enumerate(self.encoding.schema):
@@ -96,7 +96,7 @@ class TableMoveCheck:
             for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK)))
         )
         self._offences.add_all(told, int(np.count_nonzero(~(lengths <= budgets * (1 + SLACK)))))
-        return np.where(endless, np.nan, lengths)
+        return np.where(without_end, np.nan, lengths)
 
     def _check_column(
         self, column: Column, limit: Limit, was: Array, now: Array, names: list[str], who: Mask | None = None
@@ -252,19 +252,6 @@ def named(people: Population, chunk: Chunk) -> list[str]:
     """Return what people are called in sentences: by their index where there is one."""
     index = range(people.size) if people.index is None else people.index
     return [f"person {name}" for name in index[chunk.start : chunk.stop]]
-
-
-def trainable(moves: Array, among: Mask | None = None) -> Array:
-    """Return moves (n, d) in which everyone (or those `among` them) stays who moves by no number, or beyond all bounds.
-
-    That has been reported by then; nothing could be trained on it.
-    """
-    endless = _endless(moves) if among is None else _endless(moves) & among
-    return np.where(endless[:, None], 0.0, moves) if endless.any() else moves
-
-
-def _endless(moves: Array) -> Mask:
-    return np.asarray(~(np.abs(moves) <= LARGEST).all(axis=1))  # NaN compares false
 
 
 def _span(column: Column) -> tuple[float, float]:

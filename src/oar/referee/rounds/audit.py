@@ -11,8 +11,7 @@ from oar.online.stream import HISTORY, Stream
 from oar.plans.explain.independence import Independence
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit, RoundOutcome
-from oar.referee.limits.moves import LIMIT_SLACK, MoveCheck
-from oar.referee.limits.offences import Offences
+from oar.referee.limits.moves import LIMIT_SLACK, MoveCheck, Offences
 from oar.referee.rounds.replay import replay
 from oar.referee.verdicts import AuditSummary
 
@@ -41,7 +40,7 @@ def audit_online(plan: OnlinePlan) -> OnlineAudit:
                 number=number,
                 movers=int(np.count_nonzero(lengths[rows])),
                 effort=float(lengths[rows].sum()),
-                **AuditSummary(everyone, old.judged, new.judged).reported(not violations),
+                **AuditSummary(everyone, old.verdicts(asked.points), new.verdicts(points)).reported(not violations),
             )
         )
     replays = [*before, *after]

@@ -8,7 +8,9 @@ ask: the rule itself is run on trainings that are bound afresh to the data as ha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,9 @@ from oar.online.stream import HISTORY
 from oar.online.training.binding import update_of
 from oar.plans.explain.independence import Independence
 from oar.referee.centroids import heard as heard_by_centroids
-from oar.referee.trained import heard as heard_by_refit
-from oar.referee.verdicts import Verdict
+from oar.referee.centroids import nearest
+from oar.referee.trained import refitted_model
+from oar.referee.verdicts import RefittedModel
 from oar.referee.witnesses.refits import Testimony, WitnessRefit, refit
 
 Array = NDArray[np.float64]
@@ -28,18 +31,8 @@ Rows = NDArray[np.intp]
 AVERAGES = "class averages of the rows as handed in (numpy)"
 
 
-class ReplayRound(NamedTuple):
-    """What is said after one round: of everybody who asks, by whom, how tightly it was fitted, and if at all."""
-
-    judged: list[Verdict]
-    witness: str
-    residual: float
-    converged: bool
-    independence: Independence
-
-
-def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
-    """Yield what queries at `points` (q, d) are told after each round, had everyone moved by `moves` (n, d)."""
+def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
+    """Yield the model of each round, had everyone moved by `moves` (n, d) and those who ask to `points` (q, d)."""
     rule, model = problem.rule, problem.model
     kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
     refits = kind in (FullRefit, Window) and not getattr(rule, "warm", False)
@@ -51,7 +44,7 @@ def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Repl
         yield from _by_the_rule(problem, moves, points)
 
 
-def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
+def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
     """Average rows class by class, in every round afresh or as a running mean.
 
     Of running means a class that a batch lacks keeps its centroid.
@@ -85,11 +78,11 @@ def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[
             running = running + rule.rate * (newest - running)
         else:
             running = newest
-        heard = heard_by_centroids(problem.everyone, running, points, scales)
-        yield ReplayRound(heard, AVERAGES, 0.0, True, Independence.IMPLEMENTATION)
+        heard = partial(heard_by_centroids, problem.everyone, running, scales)
+        yield RefittedModel(heard, nearest(running), AVERAGES)
 
 
-def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
+def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
     """Refit from scratch in every round, to those whom the rule reads."""
     assert isinstance(problem.model, Differentiable)
     everyone, stream = problem.everyone, problem.stream
@@ -97,12 +90,10 @@ def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Rep
         rows = stream.read_by(problem.rule.reads, number)
         features = np.asarray(stream.people.features[rows], dtype=np.float64) + moves[rows]
         fitted = refit(problem.model, stream.people.some(rows), features)
-        said = fitted.testify(points[0], everyone.wishes[0].target)
-        heard = heard_by_refit(everyone, fitted, points)
-        yield ReplayRound(heard, said.witness, said.residual, said.converged, said.independence)
+        yield refitted_model(everyone, fitted, points)
 
 
-def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[ReplayRound]:
+def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
     """Run the rule again, on trainings that nobody has used before."""
     stream, rule, model = problem.stream, problem.rule, problem.model
     before = Rollout(problem).first
@@ -112,9 +103,9 @@ def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterato
         update = update_of(model, stream.people.some(rows), newest, number, before, moves[rows])
         before = np.asarray(rule.update(update), dtype=np.float64)
         fitted = _as_refit(update.training, before, f"{rule.name} itself, on the data as handed in")
-        judged = heard_by_refit(problem.everyone, fitted, points)
-        witness, sound = f"{rule.name} itself, on the data as handed in", bool(np.isfinite(before).all())
-        yield ReplayRound(judged, witness, 0.0, sound, Independence.REPEATED)
+        found = refitted_model(problem.everyone, fitted, points)
+        sound = bool(np.isfinite(before).all())
+        yield replace(found, converged=sound, independence=Independence.REPEATED)
 
 
 def _as_refit(training: object, parameters: Array, witness: str) -> WitnessRefit:

@@ -1,41 +1,86 @@
-"""Every changed label and every leaver, checked again against the limits of who may do what."""
+"""What a plan hands in: every move, changed label and leaver, checked again against the limits of who may do what."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.people import Population
+from oar.people import Chunk, Population
 from oar.people.labels import label_array
 from oar.plans import LeverPlan, Plan
 from oar.problem import Problem
-from oar.referee.limits.offences import Offences, person
+from oar.referee.limits.moves import MoveCheck, Offences, person
+from oar.referee.limits.own_moves import OwnMoveCheck
+from oar.referee.limits.table_moves import TableMoveCheck
 
 Array = NDArray[np.float64]
 SLACK = 1e-9  # rounding in a soft label's shares, never more
 
 
 class Contributions:
-    """What the operator trains on after a plan: the people with their new labels and weights.
+    """What people hand in by a plan, every limit checked again: moves, changed labels, leavers.
 
     Attributes:
-        after: these people; the problem's own where no label and no weight changes, or where what the plan hands out
-            cannot be trained on.
-        violations: every broken limit, in words.
+        after: the people whom the operator trains on after the plan, with their labels and weights; the problem's own
+            where no label and no weight changes, or where what the plan hands out cannot be trained on.
         relabelled, leavers: how many labels change, and how many leave.
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Read what the plan hands out, and check it."""
-        self.problem: Problem = plan.problem
+        """Read what the plan hands out, and check labels and leavers; moves are checked as they are read."""
+        self.plan, self.problem = plan, plan.problem
         self.after: Population = plan.problem.people
-        self.violations: list[str] = []
         self.relabelled = self.leavers = 0
+        self._moves = move_check(self.problem)
+        self._broken: list[str] = []
         if isinstance(plan, LeverPlan):
             self._read(plan)
+
+    def chunks(self) -> Iterator[tuple[Chunk, Array]]:
+        """Walk over everyone: people as they are, and moves that can be trained on."""
+        for chunk in self.problem.people.chunks():
+            yield chunk, self._moves.check(chunk, self.plan.of_chunk(chunk))
+
+    def chunks_after(self) -> Iterable[Chunk | None]:
+        """Walk over everyone as they are after the plan; None for chunks where no label and no weight changes."""
+        return repeat(None) if self.after is self.problem.people else self.after.chunks()
+
+    def rows(self) -> tuple[Array, Array]:
+        """Return everyone's features (n, d) before and after the moves."""
+        people = self.problem.people
+        before, after = np.empty((2, people.size, people.dimensions))
+        for chunk, moves in self.chunks():
+            before[chunk.start : chunk.stop] = chunk.features
+            after[chunk.start : chunk.stop] = chunk.features + moves
+        return before, after
+
+    def points(self, after: Array | None) -> Array:
+        """Return where those who ask are (q, d) after the plan, of whom members move with their features (n, d)."""
+        own, asked = self._moves.check_query(self.plan.query_move), self.problem.asked
+        if asked.members is None:
+            return asked.points + own
+        assert after is not None
+        return after[asked.members]
+
+    @property
+    def movers(self) -> int:
+        """How many members move."""
+        return self._moves.movers
+
+    @property
+    def effort(self) -> float:
+        """The sum of their moves' norms."""
+        return self._moves.effort
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Every broken limit, in words."""
+        return (*self._moves.violations, *self._broken)
 
     def _read(self, plan: LeverPlan) -> None:
         people = self.problem.people
@@ -45,7 +90,7 @@ class Contributions:
         if after is None:
             return
         if away.shape != (people.size,) or away.dtype != bool:
-            self.violations.append(f"leavers are not {people.size} times yes or no")
+            self._broken.append(f"leavers are not {people.size} times yes or no")
             return
         changed = (after != before).any(axis=1)
         self.relabelled, self.leavers = int(changed.sum()), int(away.sum())
@@ -69,14 +114,14 @@ class Contributions:
             try:
                 codes = people.coding.encode(label_array(labels))
             except DataError as error:
-                self.violations.append(f"a label that does not exist is given ({error})")
+                self._broken.append(f"a label that does not exist is given ({error})")
                 return None
             rows = np.eye(len(people.classes))[codes]
         else:
             rows = np.asarray(labels, dtype=np.float64)
             rows = rows[:, None] if rows.ndim == 1 else rows
         if rows.shape != before.shape or not np.isfinite(rows).all():
-            self.violations.append(f"labels are not {before.shape[0]} × {before.shape[1]} finite numbers")
+            self._broken.append(f"labels are not {before.shape[0]} × {before.shape[1]} finite numbers")
             return None
         return rows
 
@@ -103,7 +148,7 @@ class Contributions:
             return
         self._tell(changed & ~np.isin(after, (0.0, 1.0)).all(axis=1), "is flipped to a label between classes")
         if self.relabelled > limits.most:
-            self.violations.append(f"{self.relabelled} labels are flipped, limit {limits.most}")
+            self._broken.append(f"{self.relabelled} labels are flipped, limit {limits.most}")
 
     def _check_leavers(self, away: NDArray[np.bool_]) -> None:
         limits = None if self.problem.levers is None else self.problem.levers.withhold
@@ -112,21 +157,28 @@ class Contributions:
             return
         self._tell(away & ~limits.mask, "leaves without taking part")
         if self.leavers > limits.most:
-            self.violations.append(f"{self.leavers} members leave, limit {limits.most}")
+            self._broken.append(f"{self.leavers} members leave, limit {limits.most}")
 
     def _can_be_trained_on(self, after: Array, weights: Array) -> bool:
         """Report, and say if not, whether somebody is left in every class."""
         if not weights.sum() > 0:
-            self.violations.append("nobody is left to train on")
+            self._broken.append("nobody is left to train on")
             return False
         if self.problem.regresses:
             return True
         empty = np.flatnonzero(~(weights @ after > 0))
         if empty.size:
-            self.violations.append(f"nobody is left in class {self.problem.people.classes[empty[0]]!r}")
+            self._broken.append(f"nobody is left in class {self.problem.people.classes[empty[0]]!r}")
         return not empty.size and bool((after >= -SLACK).all())
 
     def _tell(self, offends: NDArray[np.bool_], what: str) -> None:
         people, told = self.problem.people, Offences()
         told.add_all((f"{person(people, int(row))} {what}" for row in np.flatnonzero(offends)), int(offends.sum()))
-        self.violations += told.told
+        self._broken += told.told
+
+
+def move_check(problem: Problem) -> MoveCheck | TableMoveCheck:
+    """Return what checks this problem's moves: of a table, column by column; of an own action, by its own measure."""
+    if problem.own_action is not None:
+        return OwnMoveCheck(problem)
+    return MoveCheck(problem) if problem.limits is None else TableMoveCheck(problem)
