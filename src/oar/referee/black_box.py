@@ -17,7 +17,7 @@ from oar.plans import Plan
 from oar.plans.explain.independence import Independence
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.verdicts import AuditSummary, RefittedModel, Retrial, Verdict, judged
+from oar.referee.verdicts import AuditSummary, JudgedModel, Retrial, Verdict, judged
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]
@@ -43,9 +43,9 @@ def by_its_own_training(plan: Plan) -> Retrial:
         old = asking.trained(people, before, draw)
         return old, old if same else asking.trained(handed_in.after, after, draw)
 
-    def as_refits(boxes: tuple[Box, Box]) -> tuple[RefittedModel, RefittedModel]:
+    def as_refits(boxes: tuple[Box, Box]) -> tuple[JudgedModel, JudgedModel]:
         old, new = (
-            RefittedModel(partial(_heard, asking, box), box.predictions, witness, independence=Independence.REPEATED)
+            JudgedModel(partial(_heard, asking, box), box.predictions, witness, independence=Independence.REPEATED)
             for box in boxes
         )
         return old, new

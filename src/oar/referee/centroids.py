@@ -23,7 +23,7 @@ from oar.plans import Plan
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
 from oar.referee.limits.side_effects import Predict
-from oar.referee.verdicts import RefittedModel, Retrial, Verdict, of_logits
+from oar.referee.verdicts import JudgedModel, Retrial, Verdict, of_logits
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def by_class_averages(plan: Plan) -> Retrial:
         new = _trained(problem.model, handed_in.after, moved_rows)
     else:
         old, new = (_Refit(means.centroids(), nearest(means.centroids()), WITNESS) for means in (before, after))
-    first, last = (RefittedModel(partial(agreed, problem, one, scales), one.predict, one.witness) for one in (old, new))
+    first, last = (JudgedModel(partial(agreed, problem, one, scales), one.predict, one.witness) for one in (old, new))
     return Retrial(handed_in, [(first, last)], moved, UnmovedCentroids(old.centroids, scales, before.counts))
 
 

@@ -11,7 +11,7 @@ from oar.models import Differentiable
 from oar.plans import Plan
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.verdicts import UNKNOWN, RefittedModel, Retrial, Verdict, judged
+from oar.referee.verdicts import UNKNOWN, JudgedModel, Retrial, Verdict, judged
 from oar.referee.witnesses.refits import WitnessRefit, refit, unmoved_refit
 
 Array = NDArray[np.float64]
@@ -29,10 +29,10 @@ def by_training(plan: Plan) -> Retrial:
     return Retrial(handed_in, [pair], moved, old)
 
 
-def refitted_model(problem: Problem, fitted: WitnessRefit, points: Array) -> RefittedModel:
+def refitted_model(problem: Problem, fitted: WitnessRefit, points: Array) -> JudgedModel:
     """Return a witness's refit as the referee asks it; the first of the points says how well it was fitted."""
     said = fitted.testify(points[0], problem.wishes[0].target)
-    return RefittedModel(
+    return JudgedModel(
         partial(heard, problem, fitted),
         partial(_predict, problem, fitted),
         said.witness,

@@ -100,7 +100,7 @@ def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[
 
 
 @dataclass(frozen=True, eq=False)
-class RefittedModel:
+class JudgedModel:
     """A model that a witness has refitted from scratch.
 
     Attributes:
@@ -152,7 +152,7 @@ class Retrial:
     """
 
     measured: Measured
-    pairs: Iterable[tuple[RefittedModel, RefittedModel]]
+    pairs: Iterable[tuple[JudgedModel, JudgedModel]]
     moved: Array
     unmoved: Any
     more: tuple[str, ...] = ()

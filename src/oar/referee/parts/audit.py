@@ -31,7 +31,7 @@ from oar.referee.centroids import heard as heard_centroids
 from oar.referee.limits.moves import MoveSums, measured, measured_query
 from oar.referee.parts.newton import FeatureMoments, NewtonTask, both_refitted
 from oar.referee.trained import refitted_model
-from oar.referee.verdicts import RefittedModel, Retrial
+from oar.referee.verdicts import JudgedModel, Retrial
 from oar.referee.witnesses.refits import Testimony, WitnessRefit
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ CENTROIDS = "class averages of the moved rows, part by part (numpy)"
 NEWTON = "Newton steps on sums over parts, to a gradient of norm 1e-10 (numpy)"
 EQUATIONS = "normal equations of sums over parts (numpy)"
 CONVERGED = 1e-6
-Found = tuple[MoveSums, tuple[RefittedModel, RefittedModel], Any]
+Found = tuple[MoveSums, tuple[JudgedModel, JudgedModel], Any]
 
 
 def in_parts(plan: Plan) -> Retrial:
@@ -97,7 +97,7 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked, moved: Arr
     )
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     old, new = (
-        RefittedModel(
+        JudgedModel(
             partial(heard_centroids, problem, means.centroids(), scales), nearest(means.centroids()), CENTROIDS
         )
         for means in (before, after)

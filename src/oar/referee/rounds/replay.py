@@ -23,7 +23,7 @@ from oar.plans.explain.independence import Independence
 from oar.referee.centroids import heard as heard_by_centroids
 from oar.referee.centroids import nearest
 from oar.referee.trained import refitted_model
-from oar.referee.verdicts import RefittedModel
+from oar.referee.verdicts import JudgedModel
 from oar.referee.witnesses.refits import Testimony, WitnessRefit, refit
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ Rows = NDArray[np.intp]
 AVERAGES = "class averages of the rows as handed in (numpy)"
 
 
-def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
+def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
     """Yield the model of each round, had everyone moved by `moves` (n, d) and those who ask to `points` (q, d)."""
     rule, model = problem.rule, problem.model
     kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
@@ -44,7 +44,7 @@ def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Refi
         yield from _by_the_rule(problem, moves, points)
 
 
-def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
+def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
     """Average rows class by class, in every round afresh or as a running mean.
 
     Of running means a class that a batch lacks keeps its centroid.
@@ -79,10 +79,10 @@ def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[
         else:
             running = newest
         heard = partial(heard_by_centroids, problem.everyone, running, scales)
-        yield RefittedModel(heard, nearest(running), AVERAGES)
+        yield JudgedModel(heard, nearest(running), AVERAGES)
 
 
-def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
+def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
     """Refit from scratch in every round, to those whom the rule reads."""
     assert isinstance(problem.model, Differentiable)
     everyone, stream = problem.everyone, problem.stream
@@ -93,7 +93,7 @@ def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[Ref
         yield refitted_model(everyone, fitted, points)
 
 
-def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[RefittedModel]:
+def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
     """Run the rule again, on trainings that nobody has used before."""
     stream, rule, model = problem.stream, problem.rule, problem.model
     before = Rollout(problem).first
