@@ -22,7 +22,7 @@ def test_a_goal_that_is_probable_enough_without_being_predicted_is_not_impossibl
     result = oar.collective(one_refit(2.5, 0.4, 0.4))
     assert result.prediction == "b"
     assert result.status is Status.ACHIEVED
-    assert not result.proposal.impossible
+    assert not result.impossible
 
 
 @pytest.mark.parametrize("probability", [0.2, 0.45, 0.7])
@@ -71,7 +71,7 @@ def test_batches_that_make_it_probable_enough_are_found_possible():
     asked = oar.Query([0.2], 0, probability=0.15)
     problem = oar.Problem(people, model, asked, oar.Perturb(0.2))
     one_step = oar.collective(problem, solver=FrankWolfe(max_steps=1))
-    assert not one_step.proposal.impossible
+    assert not one_step.impossible
     assert oar.collective(problem).status is Status.ACHIEVED
     never = oar.Problem(people, model, oar.Query([0.2], 0, probability=0.9), oar.Perturb(0.2))
     assert oar.collective(never).status is Status.IMPOSSIBLE
@@ -89,8 +89,8 @@ def test_an_individual_and_the_best_few_are_judged_by_the_probability_too():
         alone = oar.individual(oar.Problem(people, model, asked, action))
         assert alone.success
         assert alone.prediction != 2
-        assert not alone.proposal.impossible
+        assert not alone.impossible
     few = oar.collective(oar.Problem(people, oar.NearestCentroid(), asked, oar.Perturb(1.5, participants=oar.Best(9))))
     assert few.success
     assert few.prediction != 2
-    assert not few.proposal.impossible
+    assert not few.impossible

@@ -73,7 +73,6 @@ def sleeps(self, task, settings):
         ({"propose": changes_people}, "problem untouched", "Copy arrays"),
         ({"propose": counts}, "repeatable", "default_rng(settings.seed)"),
         ({"propose": of_proposal(claimed_loss=1e-3)}, "claims", "the audit finds"),
-        ({"propose": of_proposal(bound=9.0)}, "claims", "above the loss"),
         ({"propose": of_proposal(steps=7)}, "steps", "Stop after settings.max_steps"),
     ],
 )

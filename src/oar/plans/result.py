@@ -30,9 +30,7 @@ class Proposal:
         plan: the moves.
         claimed_loss: the goal loss that the solver expects after the refit.
         gap: first-order certificate (Frank–Wolfe gap), ≥ 0 and zero at a stationary plan.
-        bound: proved lower bound on the goal loss of any moves within the limits.
-        exact: whether this is proved to be the global optimum.
-        impossible: whether it is proved that no moves within the limits reach the goal.
+        exact: whether the solver takes this for the global optimum. What is proved is the referee's to say.
         finished: False where the solver ran out of steps before its certificate closed.
         steps: iterations taken. passes: times that all the data were read.
         suffices: a sentence on what would be enough, or "".
@@ -53,9 +51,7 @@ class Proposal:
     solver: str
     claimed_loss: float
     gap: float
-    bound: float
     exact: bool
-    impossible: bool
     finished: bool
     steps: int
     passes: int

@@ -31,7 +31,6 @@ def proposal_of(name: str, problem: Problem | OnlineProblem, found: Any) -> Prop
         plan=plan,
         solver=name,
         claimed_loss=float(refits.verdict(refits.planned).loss),
-        bound=problem.model.least_loss,
         passes=1,
         promised=False,
         **NOTHING_PROVED,
@@ -47,7 +46,6 @@ def _over_rounds(name: str, problem: OnlineProblem, found: Any) -> OnlineProposa
         plan=OnlinePlan(problem, moves, ()),
         solver=name,
         claimed_loss=float(problem.weights @ losses),
-        bound=problem.model.least_loss,
         leverage=unknown,
         leverage_left=unknown,
         walks=1,
@@ -56,7 +54,7 @@ def _over_rounds(name: str, problem: OnlineProblem, found: Any) -> OnlineProposa
     )
 
 
-NOTHING_PROVED: dict[str, Any] = {"gap": np.inf, "exact": False, "impossible": False, "finished": True, "steps": 0}
+NOTHING_PROVED: dict[str, Any] = {"gap": np.inf, "exact": False, "finished": True, "steps": 0}
 
 
 def _numbers(name: str, what: str, given: Any, shape: tuple[int, ...]) -> Array:

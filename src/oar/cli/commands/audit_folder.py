@@ -167,7 +167,7 @@ def _others(plan: Plan, found: Audit) -> Collateral | None:
     from oar.plans import Proposal, Result
 
     proposal = Proposal(  # nobody claims anything about the moves of a file
-        plan, "files", found.loss, gap=0.0, bound=0.0, exact=False, impossible=False, finished=True, steps=0, passes=0
+        plan, "files", found.loss, gap=0.0, exact=False, finished=True, steps=0, passes=0
     )
     try:
         return oar.questions.collateral(Result(plan.problem, proposal, found))

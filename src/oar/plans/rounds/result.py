@@ -33,9 +33,7 @@ class OnlineProposal:
         solver: who made it.
         claimed_loss: what the solver expects: the goal loss after the last round, or the mean over rounds.
         gap: first-order certificate (Frank–Wolfe gap), ≥ 0 and zero at a stationary plan.
-        bound: proved lower bound on that loss for any moves within the limits.
-        exact: whether this is proved to be the global optimum.
-        impossible: whether it is proved that no moves within the limits reach the goal.
+        exact: whether the solver takes this for the global optimum. What is proved is the referee's to say.
         finished: False where the solver ended before its certificate closed.
         leverage: (T,), the steepest fall of the loss per unit of move among each round's members, before any move.
         leverage_left: (T,), the same once the plan is followed.
@@ -50,9 +48,7 @@ class OnlineProposal:
     solver: str
     claimed_loss: float
     gap: float
-    bound: float
     exact: bool
-    impossible: bool
     finished: bool
     leverage: Array
     leverage_left: Array

@@ -106,7 +106,7 @@ def with_moves(result: Result, problem: Problem, moves: Array) -> Result:
     What the solver claimed of its own plan does not hold for it.
     """
     plan = MemberPlan(problem, result.plan.query_move, moves)
-    found = audited(replace(result.proposal, plan=plan, gap=np.inf, exact=False, impossible=False, ended=""))
+    found = audited(replace(result.proposal, plan=plan, gap=np.inf, exact=False, ended=""))
     return replace(found, proposal=replace(found.proposal, claimed_loss=found.loss))
 
 

@@ -97,9 +97,7 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked, moved: Arr
     )
     scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
     old, new = (
-        JudgedModel(
-            partial(heard_centroids, problem, means.centroids(), scales), nearest(means.centroids()), CENTROIDS
-        )
+        JudgedModel(partial(heard_centroids, problem, means.centroids(), scales), nearest(means.centroids()), CENTROIDS)
         for means in (before, after)
     )
     return sums, (old, new), UnmovedCentroids(before.centroids(), scales, before.counts)

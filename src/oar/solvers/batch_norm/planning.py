@@ -33,9 +33,7 @@ from oar.models.batch_norm.halves import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
-from oar.solvers.centroids.reach import PROBABLE
 from oar.solvers.feasible.balls import FeasibleBalls
-from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import Exact
 
 Array = NDArray[np.float64]
@@ -101,31 +99,23 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
         )
     if alone and (wanted or (solver == "auto" and signal == "auto")):
         assert pushed is not None
-        return _exact(problem, _moves(problem, pushed, alone[0]), impossible=_never(problem, pushed))
+        return _exact(problem, _moves(problem, pushed, alone[0]))
     found = loop(solver)
     if pushed is None:
         return found
     if ways and solver == "auto":
-        others = [_exact(problem, _moves(problem, pushed, rival), impossible=False) for rival in ways]
+        others = [_exact(problem, _moves(problem, pushed, rival)) for rival in ways]
         best = min(others, key=lambda one: one.claimed_loss)
         if best.claimed_loss < found.claimed_loss * (1 - MET):
             found = dataclasses.replace(
                 best,
                 solver="extremes",
-                bound=found.bound,
                 finished=best.gap <= CLOSED * best.claimed_loss,
                 ended=CORNER,
                 note=found.note,
             )
-    bound = min(max(found.bound, _least_loss(problem, pushed)), found.claimed_loss)
-    exact = found.claimed_loss <= bound * (1 + 2 * MET)
-    return dataclasses.replace(
-        found,
-        bound=bound,
-        exact=exact,
-        finished=found.finished or exact,
-        impossible=found.impossible or _never(problem, pushed),
-    )
+    exact = found.claimed_loss <= _least_loss(problem, pushed) * (1 + 2 * MET)
+    return dataclasses.replace(found, exact=exact, finished=found.finished or exact)
 
 
 def _pushed(problem: Problem) -> UnitExtremes | None:
@@ -199,23 +189,12 @@ def _least_loss(problem: Problem, pushed: UnitExtremes) -> float:
     return (1 - MET) * least
 
 
-def _never(problem: Problem, pushed: UnitExtremes) -> bool:
-    """Report whether it is proved that no moves within the limits reach the goal."""
-    if problem.query.probability is not None:  # which can be had where another class is always the likelier
-        return _least_loss(problem, pushed) > -np.log(problem.query.probability) + PROBABLE
-    return bool((_most_leads(problem, pushed) <= 0).any())
-
-
 def _frozen(problem: Problem) -> Proposal:
     """Return the proposal that nobody moves, since no move is felt."""
-    training = problem.training()
-    parameters = training.fit(training.moved(None), training.start(), 0.0).parameters
-    never = goal_missed(problem, lambda point: training.outputs(parameters, point))
-    stay = np.zeros((problem.people.size, problem.people.dimensions))
-    return _exact(problem, stay, impossible=never, suffices=FROZEN)
+    return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
 
 
-def _exact(problem: Problem, moves: Array, impossible: bool, suffices: str = "") -> Proposal:
+def _exact(problem: Problem, moves: Array, suffices: str = "") -> Proposal:
     """Return moves as a proposal that is proved to be optimal, with the loop's certificate for them."""
     training = problem.training()
     fit = training.fit(training.moved(moves), training.start(), 0.0)
@@ -228,9 +207,7 @@ def _exact(problem: Problem, moves: Array, impossible: bool, suffices: str = "")
         solver="exact",
         claimed_loss=loss,
         gap=max(limits.gap(moves, slopes), 0.0),
-        bound=loss,
         exact=True,
-        impossible=impossible,
         finished=True,
         steps=1,
         passes=training.passes,

@@ -199,6 +199,4 @@ def best_of(trials: Trials, safe: list[Candidate], others: list[Candidate], firs
 
 def unproved(plan: Plan, solver: str, loss: float, calls: Calls, **said: Any) -> Proposal:
     """Return what was found by trainings and questions alone, which prove nothing."""
-    return Proposal(
-        plan, solver, loss, np.inf, bound=0.0, exact=False, impossible=False, passes=calls.fits, calls=calls, **said
-    )
+    return Proposal(plan, solver, loss, np.inf, exact=False, passes=calls.fits, calls=calls, **said)

@@ -62,8 +62,8 @@ def members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array
     return needed, distances
 
 
-def best_members(problem: Problem, reach: Reach, number: int) -> tuple[Mask, bool, bool]:
-    """Return the members with whom the loss is least, whether that is proved, and whether so few can reach the goal.
+def best_members(problem: Problem, reach: Reach, number: int) -> tuple[Mask, bool]:
+    """Return the members with whom the loss is least, and whether no others do better.
 
     They are fewer than `number` only where fewer can move at all.
     """
@@ -82,8 +82,7 @@ def best_members(problem: Problem, reach: Reach, number: int) -> tuple[Mask, boo
     members[ranked[goal][:best]] = True
     for code, count in zip(others, counts[outside[best]], strict=True):
         members[ranked[code][:count]] = True
-    least = float(members_needed(reach, prefix)[0].sum(axis=1).min())
-    return members, proved, least <= number
+    return members, proved
 
 
 def _least_sums(terms: list[Array], number: int, convex: bool) -> tuple[Array, Rows, bool]:

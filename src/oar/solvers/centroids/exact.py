@@ -40,20 +40,18 @@ def propose(
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
     bound = unrounded(float(reach.loss(reach.relaxed)), loss)
     gap = reach.gap(directions, query_move)
-    impossible, suffices = prospects(problem, reach)
+    reachable, suffices = prospects(problem, reach)
     return Proposal(
         plan=ClassPlan(problem, query_move, directions),
         solver=solver,
         claimed_loss=loss,
         gap=gap,
-        bound=bound,
         exact=exact or loss <= bound * (1 + 1e-12),
-        impossible=impossible,
         finished=gap <= tolerance * loss,
         steps=steps,
         passes=passes,
         suffices=suffices,
-        reachable=not reach.members and problem.query.probability is None and not impossible,
+        reachable=reachable,
         ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
         hints=Hints() if reach.members else Hints(multipliers=_against_rivals(reach)),
     )
@@ -68,28 +66,21 @@ def _against_rivals(reach: Reach) -> Array | None:
 
 
 def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
-    """Say whether it is proved that these limits cannot reach the goal, and what would.
-
-    Members alone: the exact optimum decides. The query alone: the exact distance to the goal's region does. Both: the
-    relaxation can prove it. Where a probability is asked for, the least loss decides in place of the nearest centroid.
-    """
-    impossible = reach.out_of_reach(reach.relaxed, problem.query.probability)
+    """Say whether a query that moves alone can reach the goal within its budget, and what would suffice."""
     if not reach.members:
-        return own_prospects(reach) if problem.query.probability is None else (impossible, "")
+        return own_prospects(reach) if problem.query.probability is None else (False, "")
     enough = what_suffices(problem, reach)
-    if reach.query:
-        return impossible, f"Even if the query stays where it is, {enough}"
-    return impossible, enough[0].upper() + enough[1:]
+    return False, f"Even if the query stays where it is, {enough}" if reach.query else enough[0].upper() + enough[1:]
 
 
 def own_prospects(reach: Reach) -> tuple[bool, str]:
-    """Say the same for a query that moves alone."""
+    """Say the same for a query that moves alone: the distance to the goal's region decides."""
     move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
     if move is None:
-        return True, "No move of the query is enough: another class has the same centroid as the goal."
+        return False, "No move of the query is enough: another class has the same centroid as the goal."
     least = float(reach.norm.length(move))
     there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
-    return not there and bool(least >= reach.query_budget * (1 - 1e-12)), (
+    return there or bool(least < reach.query_budget * (1 - 1e-12)), (
         f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
         "(oar.solvers.shortest_move), which need not be the move of least loss."
     )

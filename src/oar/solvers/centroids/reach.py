@@ -24,7 +24,6 @@ from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
-PROBABLE = 1e-8  # audits take a probability for reached that is short by a billionth of itself
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
 
@@ -77,16 +76,6 @@ class Reach:
     def lead(self, radii: Array) -> Array:
         """Return min_{c≠g} d_c − tie_c − d_g (...) at the best moves: the goal is reached where this is above 0."""
         return margin(self.distances(radii) - self.ties, self.goal)
-
-    def out_of_reach(self, radii: Array, probability: float | None = None) -> bool:
-        """Report whether no moves within radii (k,) make the goal win, or as probable as it must be.
-
-        The loss is −log p(goal), so that moves of the least loss are those of the largest p: they decide whether p can
-        be had, which may be so where another class is always nearer.
-        """
-        if probability is None:
-            return bool(self.lead(radii) <= 0)
-        return bool(self.loss(radii) > -np.log(probability) + PROBABLE + self.ties.max())
 
     def directions(self) -> Array:
         """Return the optimal unit moves (k, d): class c's members move by their own budget times row c."""

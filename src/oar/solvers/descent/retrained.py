@@ -47,7 +47,6 @@ from oar.solvers.discrete.exchanges import made_whole
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.regions import FeasibleRegions
-from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
@@ -86,7 +85,7 @@ def solve(
     mean loss of `anchors` is added to the queries'.
     """
     people = problem.people
-    training = as_given = problem.training(together, by, anchors)
+    training = problem.training(together, by, anchors)
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
@@ -135,9 +134,7 @@ def solve(
         solver=_name(settings),
         claimed_loss=final.loss,
         gap=0.0 if stuck else best.gap,
-        bound=final.loss if stuck else problem.model.least_loss,
         exact=stuck,
-        impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(final.fit.parameters, point)),
         finished=finished,
         ended="" if finished else ENDED[best.ended],
         steps=search.steps,
@@ -213,9 +210,7 @@ def _given_up(problem: Problem, training: Training, fit: Fit, solver: str) -> Pr
         solver=solver,
         claimed_loss=np.nan,
         gap=np.inf,
-        bound=problem.model.least_loss,
         exact=False,
-        impossible=False,
         finished=False,
         steps=0,
         passes=training.passes,

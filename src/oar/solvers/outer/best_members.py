@@ -47,11 +47,10 @@ def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Propo
 def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
     assert problem.best is not None
     number, reach = problem.best.number, reach_of(problem, query=query)
-    members, proved, possible = best_members(problem, reach, number)
+    members, proved = best_members(problem, reach, number)
     found = propose(problem.with_action(participants=members, seed=None))
     if not query:
-        never = not possible if problem.query.probability is None else found.impossible  # by the least loss of all
-        return _honest(found, problem, proved=proved and found.exact, impossible=proved and never)
+        return _honest(found, problem, proved=proved and found.exact)
     tried = [members]
     for _ in range(ROUNDS):  # the best members where the query now is
         members = best_members(problem, _from_there(reach, found), number)[0]
@@ -59,8 +58,7 @@ def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
             break
         tried.append(members)
         found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
-    impossible = reach.out_of_reach(reach.relaxed, problem.query.probability)  # even if all of them moved
-    return _honest(replace(found, bound=float(reach.loss(reach.relaxed))), problem, impossible=impossible)
+    return _honest(found, problem)
 
 
 def _from_there(reach: Reach, found: Proposal) -> Reach:
@@ -128,14 +126,12 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
     number, ranking = problem.best.number, Ranking.of(problem, signal, query)
     everyone = problem.with_action(participants=ranking.able, seed=None)
     if number >= int(ranking.able.sum()):
-        found = propose(everyone)
-        return _honest(found, problem, impossible=found.impossible)
+        return _honest(propose(everyone), problem)
     members, convex = ranking.first(number, None), problem.model.convex
     best = propose(problem.with_action(participants=members, seed=None))
-    tried, stuck = [members], False
+    tried = [members]
     for start in (best, None) if convex else (best,):  # from the first choice, then from where everyone has moved
         latest = propose(everyone) if start is None else start
-        stuck = start is None and latest.impossible
         for _ in range(ROUNDS if convex else FEW_ROUNDS):
             assert isinstance(latest.plan, MemberPlan)
             members = ranking.first(number, latest.plan)
@@ -147,7 +143,7 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
                 best = latest
     if convex and problem.people.size * problem.people.dimensions <= FEW:
         best = _exchanged(problem, propose, ranking, best, tried)
-    return _honest(best, problem, impossible=stuck)
+    return _honest(best, problem)
 
 
 def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Proposal, tried: list[Mask]) -> Proposal:
@@ -176,10 +172,10 @@ def _loss(proposal: Proposal) -> float:
     return proposal.claimed_loss if np.isfinite(proposal.claimed_loss) else np.inf
 
 
-def _honest(found: Proposal, problem: Problem, proved: bool = False, impossible: bool = False) -> Proposal:
+def _honest(found: Proposal, problem: Problem, proved: bool = False) -> Proposal:
     """Say what the choice is worth, and claim nothing about other choices that was not proved."""
     assert problem.best is not None
     radii = problem.allowance.everyones(problem.people.size)
     number, eligible = problem.best.number, int((radii > 0).sum())
     said = f"Chosen were {number:,} of {eligible:,} eligible members"
-    return replace(found, exact=proved, impossible=impossible, chosen=said)
+    return replace(found, exact=proved, chosen=said)

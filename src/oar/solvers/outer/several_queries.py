@@ -43,9 +43,8 @@ def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
     best = min(range(len(plans)), key=lambda number: values[number])
     found = plans[best]
     claimed = values[best][0]
-    if not smooth:  # slopes and bounds are of the stand-in
-        least = 0.0 if problem.query.several == "share" else found.bound
-        found = replace(found, gap=0.0 if found.exact else np.inf, bound=claimed if found.exact else least)
+    if not smooth:  # gradients are of the stand-in
+        found = replace(found, gap=0.0 if found.exact else np.inf)
     return replace(
         found,
         claimed_loss=claimed,

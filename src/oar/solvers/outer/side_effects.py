@@ -57,9 +57,7 @@ def solve(problem: Problem, propose: Propose) -> Proposal:
     return replace(
         best,
         gap=np.inf,
-        bound=free.bound,  # nothing that keeps limits can be below what holds without them
         exact=False,
-        impossible=free.impossible,
         finished=False,
         ended=ENDED,
         suffices="",

@@ -23,7 +23,6 @@ from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.parts_plan import SignalPathPlan
 from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.solvers.centroids.reach import PROBABLE
 from oar.solvers.centroids.spectral import BatchedObjective, Rows, minimise
 from oar.solvers.query.shortest_move import goal_limits, multipliers_against, shortest_linear_move
 from oar.solvers.settings import ProjectedGradient
@@ -54,16 +53,12 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
     convex: bool = problem.model.linear and problem.plain
-    least: float = problem.model.least_loss
-    bound = max(found.loss - found.gap - _uncertain(problem, training, fit, found), least) if convex else least
     return Proposal(
         plan=_alone(problem, training, fit, found.move + 0.0),
         solver="projected-gradient",
         claimed_loss=found.loss,
         gap=found.gap,
-        bound=bound,
         exact=convex and found.gap <= 1e-7 * found.loss,
-        impossible=convex and _never(problem, training, fit, found, bound),
         finished=found.gap <= max(settings.smallest_gap, 1e-7) * abs(found.loss),
         ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
         steps=found.steps,
@@ -107,47 +102,6 @@ def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
     return SignalPathPlan(
         problem, move, SignalPath(), training.spec, training.in_given_units(fit.parameters), nothing, training
     )
-
-
-def _never(problem: Problem, training: Any, fit: Fit, found: OwnMove, bound: float) -> bool:
-    """Report whether it is proved that no move within the query's budget gets the goal, as probable as it must be."""
-    if problem.query.probability is not None:  # which can be had where another class is always the likelier
-        return bool(bound > -np.log(problem.query.probability) + PROBABLE)
-    return out_of_reach(problem, training.matrix(fit.parameters), found.move)
-
-
-def _uncertain(problem: Problem, training: Training, fit: Fit, found: OwnMove) -> float:
-    """Return how far the loss after a refit by somebody else may differ: ‖H⁻¹g‖ times what is left of the gradient."""
-    _, slope, _ = training.goal(fit.parameters, problem.query_features + found.move, problem.goal_target)
-    reach = np.linalg.norm(training.solve(fit, slope, None, 1e-3)) if slope.any() else 0.0
-    return float(reach) * (fit.residual + AUDITED)
-
-
-def out_of_reach(problem: Problem, matrix: Array, move: Array) -> bool:
-    """Report whether it is proved that no move within the query's budget gets the goal from z = (W, b)·(x, 1).
-
-    `move` is a good one: it tells which rivals to combine, in proportion to how near they come to the goal there.
-    """
-    query, target, norm = problem.query_features, problem.goal_target, problem.allowance.norm
-    slopes, outputs = matrix[:, :-1], matrix[:, :-1] @ query + matrix[:, -1]
-
-    def highest(weights: Array, values: Array) -> Array:
-        """The most that w·(x† + δ) + b can be, for rows of weights and their values at the query."""
-        return values + problem.query_budget * norm.dual.length(weights)
-
-    if problem.regresses:
-        within = problem.within
-        nearest = np.abs(outputs - target) - highest(slopes, np.zeros(target.size))
-        return bool((nearest > within * (1 + TIGHT) + TIGHT * np.abs(target)).any())
-    if target.size == 1:  # the second class's logit, measured against 0
-        sign = 2 * target - 1
-        return bool((highest(sign[:, None] * slopes, sign * outputs) <= 0).all())
-    rivals = np.delete(np.arange(target.size), problem.goal)
-    leads, differences = outputs[problem.goal] - outputs[rivals], slopes[problem.goal] - slopes[rivals]
-    at_move = leads + differences @ move
-    shares = np.exp(at_move.min() - at_move)
-    combinations = np.vstack([np.eye(rivals.size), shares / shares.sum()])
-    return bool((highest(combinations @ differences, combinations @ leads) <= 0).any())
 
 
 def best_own_move(

@@ -17,7 +17,6 @@ from oar.problem import Problem
 from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.regions import FeasibleRegions
-from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.settings import ProjectedGradient
 
 Array = NDArray[np.float64]
@@ -31,8 +30,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone, within its limits."""
     people, size = problem.people, problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
-    as_given = problem.training()
-    training = CostUnits(as_given, measured.columns, measured.costs, problem.query_features)
+    training = CostUnits(problem.training(), measured.columns, measured.costs, problem.query_features)
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     query, target = training.point, problem.goal_target
     whole, steps = Lattice(measured), 0
@@ -83,9 +81,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         solver="exchanges",
         claimed_loss=loss,
         gap=FeasibleRegions(measured.unruled, ONE).gap(here, slopes),
-        bound=loss if stuck else problem.model.least_loss,
         exact=stuck,
-        impossible=stuck and goal_missed(problem, lambda point: as_given.outputs(fit.parameters, point)),
         finished=steps < MOST_ROUNDS,
         steps=steps,
         passes=training.passes,

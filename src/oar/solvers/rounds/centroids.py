@@ -28,7 +28,7 @@ from oar.online import OnlineProblem, Path, Rollout, centroid_weights
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineProposal
 from oar.solvers.centroids.exact import what_suffices
-from oar.solvers.centroids.reach import Reach, unrounded
+from oar.solvers.centroids.reach import Reach
 from oar.solvers.feasible.shared_budgets import allotted
 from oar.solvers.rounds.gradient import persons_of
 from oar.solvers.rounds.timing import leverage, why
@@ -71,15 +71,13 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
     before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
     plan = OnlinePlan(problem, moves + 0.0)
     loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
-    bound, impossible, suffices = _proved(problem, [reach])
+    suffices = what_suffices(problem.everyone, reach) if _one_limit(problem) else ""
     return OnlineProposal(
         plan=plan,
         solver="exact",
         claimed_loss=loss,
         gap=reach.gap(directions, np.zeros(directions.shape[1])),
-        bound=unrounded(bound, loss),
         exact=True,
-        impossible=impossible,
         finished=True,
         leverage=leverage(problem, before),
         leverage_left=leverage(problem, left),
@@ -87,17 +85,16 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
         walks=2,
         passes=walk.passes,
         why=why(plan, leverage(problem, before), _shares(problem, last.weights)),
-        suffices=suffices,
+        suffices=suffices[:1].upper() + suffices[1:],
     )
 
 
-def bounds(problem: OnlineProblem) -> tuple[float, bool]:
-    """Return a proved lower bound on the loss, last or mean, and whether it is proved that the goal cannot be had."""
-    walk = Rollout(problem)
-    path = walk.forward(None)
+def least_loss(problem: OnlineProblem) -> float:
+    """Return a loss that no moves are below, last or mean: the mean of the rounds' own optima."""
+    path = Rollout(problem).forward(None)
     wanted = [problem.rounds - 1] if problem.goal_for == "last" else range(problem.rounds)
-    bound, impossible, _ = _proved(problem, [after_round(problem, path, number).reach for number in wanted])
-    return bound, impossible
+    reaches = [after_round(problem, path, number).reach for number in wanted]
+    return float(np.mean([float(reach.loss(reach.radii)) for reach in reaches]))
 
 
 def attained(problem: OnlineProblem) -> bool:
@@ -129,15 +126,6 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
         ties=rival_ties(fitted, everyone.query_features, everyone.goal),
     )
     return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
-
-
-def _proved(problem: OnlineProblem, reaches: list[Reach]) -> tuple[float, bool, str]:
-    """Return the mean of the rounds' own optima, whether one of them alone is out of reach, and what would suffice."""
-    everyone = problem.everyone
-    losses = [float(reach.loss(reach.radii)) for reach in reaches]
-    impossible = any(reach.out_of_reach(reach.radii, everyone.query.probability) for reach in reaches)
-    suffices = what_suffices(everyone, reaches[0]) if len(reaches) == 1 and _one_limit(problem) else ""
-    return float(np.mean(losses)), impossible, suffices[:1].upper() + suffices[1:]
 
 
 def _offsets(reach: Reach, directions: Array) -> tuple[Array, Array]:

@@ -17,7 +17,6 @@ from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineProposal
 from oar.progress import OnStep
 from oar.solvers.centroids.reach import unrounded
-from oar.solvers.outer.no_moves import goal_missed
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds import one_shot as online_one_shot
 from oar.solvers.rounds.gradient import RoundSearchResult, search
@@ -70,13 +69,8 @@ def propose_online(
     steps, rollouts, passes = (sum(getattr(one, name) for one in found) for name in ("steps", "rollouts", "passes"))
     proposal = _proposed(problem, dataclasses.replace(best, steps=steps, rollouts=rollouts, passes=passes), chosen)
     claimed = _value(problem, best.best.moves)[0]
-    if not smooth:  # slopes and bounds are of the stand-in
-        least = 0.0 if problem.everyone.query.several == "share" else proposal.bound
-        proposal = dataclasses.replace(
-            proposal,
-            gap=0.0 if proposal.exact else np.inf,
-            bound=claimed if proposal.exact else least,
-        )
+    if not smooth:  # gradients are of the stand-in
+        proposal = dataclasses.replace(proposal, gap=0.0 if proposal.exact else np.inf)
     return dataclasses.replace(
         proposal,
         claimed_loss=claimed,
@@ -88,10 +82,9 @@ def propose_online(
 def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, signals: Any = ()) -> OnlineProposal:
     """Put moves, claims and certificates together."""
     end, stuck = found.best, not problem.radii.any()
-    bound, impossible = problem.model.least_loss, stuck and _missed(problem)
-    if online_centroid.linear(problem):
-        bound, impossible = online_centroid.bounds(problem)
-    bound = end.loss if stuck else unrounded(bound, end.loss)
+    exact = stuck
+    if not stuck and online_centroid.linear(problem):
+        exact = end.loss <= unrounded(online_centroid.least_loss(problem), end.loss) * (1 + 1e-12)
     plan = OnlinePlan(problem, end.moves + 0.0, signals)
     levers = leverage(problem, found.slopes_before)
     finished = stuck or isinstance(settings, OneShot) or end.ended == "closed"
@@ -102,9 +95,7 @@ def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, s
         ],
         claimed_loss=end.loss,
         gap=end.gap,
-        bound=bound,
-        exact=stuck or (online_centroid.linear(problem) and end.loss <= bound * (1 + 1e-12)),
-        impossible=impossible,
+        exact=exact,
         finished=finished,
         leverage=levers,
         leverage_left=leverage(problem, end.point.gradient),
@@ -114,17 +105,6 @@ def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, s
         why=why(plan, levers),
         ended="" if finished else ENDED[end.ended],
     )
-
-
-def _missed(problem: OnlineProblem) -> bool:
-    """Report whether the goal is missed, after the last round or some round, where nobody moves."""
-    walk = Rollout(problem)
-    path = walk.forward()
-
-    def missed(number: int) -> bool:
-        return goal_missed(problem.everyone, lambda point: walk.outputs(path.parameters[number], point, number)[0])
-
-    return any(missed(number) for number in np.flatnonzero(problem.weights).tolist())
 
 
 def _why_not_exact(problem: OnlineProblem) -> str:

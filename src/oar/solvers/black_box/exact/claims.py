@@ -60,13 +60,12 @@ def proposal(
     *,
     loss: float,
     bound: float,
-    impossible: bool,
     suffices: str,
     steps: int,
     reached: bool,
     hints: Hints = NO_HINTS,
 ) -> Proposal:
-    """Put moves and what is proved of them together; `bound` is the least loss that cannot be ruled out."""
+    """Put moves and what is known of them together; `bound` is the least loss that cannot be ruled out."""
     exact = loss <= bound + EQUAL * abs(bound)
     aside = ""
     if reached and not exact:
@@ -77,9 +76,7 @@ def proposal(
         solver="exact",
         claimed_loss=loss,
         gap=max(loss - bound, 0.0),
-        bound=min(bound, loss),
         exact=exact,
-        impossible=impossible,
         finished=True,
         steps=steps,
         passes=1,

@@ -201,7 +201,7 @@ def propose(problem: Problem) -> Proposal | None:
 
 def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
     budget = problem.query_budget / regions.size
-    chosen, loss, bound, possible = None, np.inf, np.inf, False
+    chosen, loss, bound = None, np.inf, np.inf
     order = np.lexsort([regions.losses, ~regions.reached])
     kinds = dict.fromkeys(zip(regions.reached[order].tolist(), regions.losses[order].tolist(), strict=True))
     for reached, least in kinds:  # the goal first, then the least loss
@@ -210,7 +210,7 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
         if found is not None:
             chosen, loss = found, least
         if least < bound and (found is not None or regions.any_within(among, budget)):
-            bound, possible = least, possible or reached
+            bound = least
     if chosen is None:
         return None  # every neighbourhood within the budget hangs on a tie
     move, there = regions.size * chosen[1], (not regions.reached[chosen[0]], loss)
@@ -225,7 +225,6 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
         None,
         loss=there[1],
         bound=bound,
-        impossible=not possible,
         suffices=_suffices(problem, regions),
         steps=regions.programmes,
         reached=not there[0],

@@ -190,7 +190,7 @@ def propose(problem: Problem) -> Proposal | None:
     most, lowest = (ring.best(radii, -ring.blur, first) for first in (leading, False))
     assert most is not None  # all who might be are
     assert lowest is not None
-    missed, bound = judged(most)[0], judged(lowest)[1]
+    bound = judged(lowest)[1]
     moves, found = np.zeros_like(ring.offsets), (True, np.inf)
     for reach in (np.zeros_like(radii), radii):  # who need not move, stays
         votes = ring.best(reach, ring.blur, leading)
@@ -208,7 +208,6 @@ def propose(problem: Problem) -> Proposal | None:
         moves,
         loss=found[1],
         bound=bound,
-        impossible=missed,
         suffices=_suffices(problem, ring, leading),
         steps=len(radii),
         reached=not found[0],

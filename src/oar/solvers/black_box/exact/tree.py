@@ -78,7 +78,6 @@ def propose(problem: Problem) -> Proposal | None:
         None,
         loss=float(leaves.losses[best]),
         bound=float(leaves.losses[leaves.lengths <= budget].min()),
-        impossible=least is None or least > budget,
         suffices=own_way(problem, least, NO_LEAF, leaves.level),
         steps=len(leaves.losses),
         reached=bool(leaves.reached[best]),
