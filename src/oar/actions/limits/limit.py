@@ -159,6 +159,8 @@ class Limit:
         return dataclasses.replace(self, lower=lower, upper=upper)
 
 
+FREE = Limit()
+"""What may be done to a column of which nothing is said."""
 _FOR = {
     "lower": ("number", "integer", "ordinal"),
     "upper": ("number", "integer", "ordinal"),
@@ -295,9 +297,9 @@ class Limits:
         tightest: dict[tuple[str, str], tuple[float, Any]] = {}
         for person, limits in self.own.items():
             for name, limit in limits.items():
-                everybodys = self.columns.get(name, Limit())
+                everybodys = self.columns.get(name, FREE)
                 for setting in ("cost", "unit", "step", "missing"):
-                    if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
+                    if getattr(limit, setting) not in (getattr(FREE, setting), getattr(everybodys, setting)):
                         raise OptionError(
                             f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
                             f"{person!r} a budget of its own."

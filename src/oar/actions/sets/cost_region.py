@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.plausible import Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
@@ -21,7 +21,6 @@ from oar.people.tables.schema import Column
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-FREE = Limit()
 ROUNDED = 1e-12  # share of a number that rounding may add to it
 
 

@@ -49,7 +49,7 @@ class Encoding:
             start += width
         return found
 
-    @property
+    @cached_property
     def dimensions(self) -> int:
         """How many coordinates there are."""
         return self.places[self.schema.names[-1]].stop

@@ -19,6 +19,7 @@ import os
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ class Schema:
         if twice is not None:
             raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.name for column in self.columns)
