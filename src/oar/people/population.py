@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive people: positions `start` to `start + len(features)`."""
+    """A chunk of consecutive people: positions `start` to `start + len(features)`."""
 
     start: int
     features: NDArray[np.float64]
@@ -392,7 +392,7 @@ class Population:
 
     @property
     def imputed(self) -> NDArray[np.bool_] | None:
-        """Which values of a table, (n, columns), were missing and filled in; None where none was.
+        """The mask of values of a table, (n, columns), that were missing and filled in; None where none was.
 
         Plans leave them as they are: nobody can be asked to change a value that nobody has given.
         """
@@ -410,7 +410,7 @@ class Population:
 
     @property
     def present(self) -> Any:
-        """Those who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
+        """The people who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
         return slice(None) if self.weights is None else self.weights > 0
 
     @property
@@ -444,7 +444,7 @@ class Population:
 
     @property
     def schema(self) -> Schema | None:
-        """What the table's columns are; None where features were numbers all along."""
+        """The kinds of the table's columns; None where features were numbers all along."""
         return None if self._encoding is None else self._encoding.schema
 
     @property

@@ -49,7 +49,7 @@ MOST_COMPARED = 10_000  # people whose names are looked through for one that is 
 @with_near_names
 @dataclass(frozen=True)
 class Limit:
-    """What may be done to one column.
+    """The limits of one column: what may be done to it.
 
     Attributes:
         immutable: whether it stays as it is.
@@ -175,7 +175,7 @@ _FOR = {
 @with_near_names
 @dataclass(frozen=True)
 class Limits:
-    """What everybody may do, and what some may do otherwise.
+    """The limits of a table: what everybody may do, and what some may do otherwise.
 
     Attributes:
         columns: a `Limit` for each column that has one; others may move freely.
@@ -239,12 +239,12 @@ class Limits:
 
     @property
     def parsed(self) -> tuple[Link, ...]:
-        """What the links say."""
+        """The links that the texts state."""
         return tuple(link for text in self.links for link in parse_links(text))
 
     @property
     def parsed_rules(self) -> tuple[IfThenRule, ...]:
-        """What the rules say."""
+        """The rules that the texts state."""
         return tuple(map(parse_rule, self.rules))
 
     def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What stands in the columns that a transformer is given, and which of them are meant by a name, a mask or a slice.
+"""The columns that a transformer is given, and their selection by a name, a mask or a slice.
 
 Beside the table that scikit-learn sees there are our rows of numbers (n, w), in which a column of levels takes a place
 for every level. A `Field` is one column of that table and says where it is in the rows.
@@ -50,13 +50,13 @@ class Field:
 
     @property
     def word(self) -> str:
-        """What errors call it."""
+        """The column's name in errors."""
         return "a column" if self.name is None else f"column {self.name!r}"
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes into a transformer: its columns.
+    """The columns that come into a transformer.
 
     Attributes:
         fields: these.

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 class Batch(NamedTuple):
-    """Who is in a test batch: features (n, d), and weights (n,)."""
+    """The people of a test batch: features (n, d), and weights (n,)."""
 
     features: Array
     weights: Array

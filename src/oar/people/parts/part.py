@@ -64,7 +64,7 @@ class Rows:
 
 
 class Part(Protocol):
-    """Some of the people, by where they can be read."""
+    """The protocol of a part: some of the people, by where they can be read."""
 
     @property
     def size(self) -> int:
@@ -73,7 +73,7 @@ class Part(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The part's name in messages."""
         ...
 
     def stamp(self) -> Any:

@@ -141,7 +141,7 @@ class StreamedPopulation(Population):
 
     @property
     def total_weight(self) -> float:
-        """What everybody weighs together."""
+        """The sum of everybody's weights."""
         if not self._weighted:
             return float(self.size)
         if "counts" in self._known:

@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, integers, booleans, ordered levels or categories.
+"""The schema of a table: columns that are numbers, integers, booleans, ordered levels or categories.
 
 A schema is inferred from a DataFrame, printed, and corrected where it guessed wrong: in code (`schema.replace("grade",
 kind="ordinal", levels=("low", "high"))`) or in a TOML file:

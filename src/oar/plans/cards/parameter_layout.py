@@ -1,4 +1,4 @@
-"""Where the numbers that belong to features are in a model's flat parameters, and how they change with the units.
+"""The layout of a model's flat parameters: which numbers belong to which feature, and how they change with its units.
 
 A model sees e = (x − centre) / scale. The same model sees e' in other units, e = a e' + t, with other parameters, and
 nobody's score changes by more than a constant:
@@ -49,7 +49,7 @@ def parts(model: Any, vector: Array, dimensions: int) -> Parts:
 
 
 class CardSignal(NamedTuple):
-    """What members answer: θ and v of a model, and the scaler by which it sees them."""
+    """The signal of a card: θ and v of a model, and the scaler through which it sees members."""
 
     parameters: Array
     signal: Array

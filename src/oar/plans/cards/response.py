@@ -54,7 +54,7 @@ ROUNDING = 1e-13  # of a value, and of what a full move gains: what is not told 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Those who answer: features (n, d), targets (n, o), usual moves (n, d), radii (n,)."""
+    """The members who respond: features (n, d), targets (n, o), usual moves (n, d), radii (n,)."""
 
     rows: Array
     targets: Array
@@ -124,7 +124,7 @@ def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array)
 
 @dataclass(frozen=True, eq=False)
 class AscentSettings:
-    """How to climb.
+    """The settings of an ascent.
 
     Attributes:
         far: who, of some people with their moves and slopes, is not there yet.
@@ -166,7 +166,7 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Ascent
 
 @dataclass(frozen=True, eq=False)
 class LineSearchStart:
-    """Where a line search begins, and where it leads: moves, ways (n, d), values, slopes, and gains to first order."""
+    """The start of a line search: moves, directions (n, d), values, gradients, and gains to first order."""
 
     moves: Array
     towards: Array

@@ -1,4 +1,4 @@
-"""What somebody else computed, as a plan that can be audited: arrays, tables, or Parquet files."""
+"""Submitted plans: moves that somebody else computed, as arrays, tables or Parquet files, to be audited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out over time: everyone's move in every round, and who acts when."""
+"""Plans over time: everyone's move in every round, and who acts when."""
 
 from __future__ import annotations
 
