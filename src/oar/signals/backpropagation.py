@@ -100,8 +100,8 @@ def _stretch(
     parameters, momentum = state
     states = []
     for _ in range(steps):
-        _, slope = training.risk_gradient(parameters, features)
-        momentum = descent.momentum * momentum - descent.step * slope
+        _, gradient = training.risk_gradient(parameters, features)
+        momentum = descent.momentum * momentum - descent.step * gradient
         parameters = parameters + momentum
         if not np.abs(parameters).max() < RUNAWAY:
             raise _diverged(descent)
