@@ -189,7 +189,7 @@ class Population:
         people = StreamedPopulation(
             parts, len(columns.features), columns.features, target, weights is not None, doer, str(path)
         )
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     @classmethod
     def from_memmap(
@@ -207,7 +207,7 @@ class Population:
         from oar.people.parts.arrays import in_arrays
 
         people = in_arrays(features, labels, weights, names)
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     @classmethod
     def from_dask(
@@ -225,7 +225,7 @@ class Population:
         from oar.people.parts.dask import dask_people
 
         people = dask_people(features, labels, weights, client)
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all; looks once.

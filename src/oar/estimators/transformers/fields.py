@@ -139,13 +139,14 @@ def chosen(columns: Any, flow: Flow, whose: str) -> list[int]:
             )
         columns = columns(flow.frame)
     names, count = [field.name for field in flow.fields], len(flow.fields)
-    if isinstance(columns, slice):
-        return list(range(count))[_slice(columns, names, whose)]
-    if isinstance(columns, str | int | np.integer):
-        raise OptionError(
-            f"model: {whose} must be given a list of columns, got {columns!r}, which scikit-learn hands over without a "
-            f"second dimension; write [{columns!r}]."
-        )
+    match columns:
+        case slice():
+            return list(range(count))[_slice(columns, names, whose)]
+        case str() | int() | np.integer():
+            raise OptionError(
+                f"model: {whose} must be given a list of columns, got {columns!r}, which scikit-learn hands over "
+                f"without a second dimension; write [{columns!r}]."
+            )
     listed = list(columns)
     if listed and all(map(is_flag, listed)):
         if len(listed) != count:
@@ -167,9 +168,8 @@ def _position(column: Any, names: list[Any], whose: str) -> int:
 
 def _slice(columns: slice, names: list[Any], whose: str) -> slice:
     """Return a slice of positions; one of names includes its last, as everywhere in scikit-learn."""
-    start, stop = columns.start, columns.stop
-    if isinstance(start, str):
-        start = _position(start, names, whose)
-    if isinstance(stop, str):
-        stop = _position(stop, names, whose) + 1
+    start, stop = (
+        _position(end, names, whose) + past if isinstance(end, str) else end
+        for end, past in ((columns.start, 0), (columns.stop, 1))
+    )
     return slice(start, stop, columns.step)

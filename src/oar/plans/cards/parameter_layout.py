@@ -39,12 +39,13 @@ def is_laid_out(model: Any) -> bool:
 
 def parts(model: Any, vector: Array, dimensions: int) -> Parts:
     """Return views of θ or v of a model that is laid out."""
-    if isinstance(model, Linear):
-        table = vector.reshape(-1, dimensions + 1)
-        return Parts(table[:, :dimensions], table[:, dimensions])
-    if isinstance(model, GaussianNaiveBayes):
-        classes = vector.size // (1 + 2 * dimensions)  # log shares, then twice as many rows
-        return Parts(vector[classes:].reshape(-1, dimensions), vector[:classes])
+    match model:
+        case Linear():
+            table = vector.reshape(-1, dimensions + 1)
+            return Parts(table[:, :dimensions], table[:, dimensions])
+        case GaussianNaiveBayes():
+            classes = vector.size // (1 + 2 * dimensions)  # log shares, then twice as many rows
+            return Parts(vector[classes:].reshape(-1, dimensions), vector[:classes])
     return Parts(vector.reshape(-1, dimensions), vector[:0])
 
 
