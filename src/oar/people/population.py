@@ -467,6 +467,13 @@ class Population:
         return self._table.index
 
     @property
+    def row_names(self) -> Any:
+        """The names of people as a pandas index: the DataFrame's, or positions for a plain array."""
+        import pandas
+
+        return pandas.RangeIndex(self.size) if self.index is None else self.index
+
+    @property
     def coding(self) -> LabelCoding:
         """The way from labels to codes; who asks for it takes labels for classes, which must all have some weight."""
         self.check_class_weights()

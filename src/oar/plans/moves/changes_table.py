@@ -84,8 +84,7 @@ class _Reading:
 
     def _places(self) -> NDArray[np.intp]:
         """Return whose row each is; −1 for the query."""
-        index = range(self.people.size) if self.people.index is None else self.people.index
-        known = {QUERY: -1} | {_word(name): place for place, name in enumerate(index)}
+        known = {QUERY: -1} | {_word(name): place for place, name in enumerate(self.people.row_names)}
         places = self.rows["person"].map(lambda name: known.get(_word(name)))
         unknown = np.flatnonzero(places.isna())
         if unknown.size:
