@@ -293,3 +293,34 @@ def test_a_model_may_say_its_classes_itself_and_nobody_needs_a_label():
     assert people.classes == ("?", "no", "yes")
     by_number = oar.Population([[0.0], [1.0]], [7, 1]).of_classes((0, 1), np.array([0, 0]))
     assert by_number.codes(0, 2).tolist() == [0, 1]
+
+
+def test_weights_are_there_for_everyone_and_before_anybody_left():
+    people = oar.Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
+    left = people.contributing(np.array([1.0, 0.0, 1.0]), shares=people.class_rows())
+    assert people.first_row_weights.tolist() == left.first_row_weights.tolist() == [1.0, 1.0, 1.0]
+    assert left.row_weights.tolist() == [1.0, 0.0, 1.0]
+    assert people.features[people.present].tolist() == [[0.0], [1.0], [4.0]]
+    assert left.features[left.present].tolist() == [[0.0], [4.0]]
+
+
+def test_people_are_named_by_their_index_or_their_position():
+    frame = pd.DataFrame({"a": [0.0, 1.0]}, index=["x", "y"])
+    assert list(oar.Population(frame, ["no", "yes"]).row_names) == ["x", "y"]
+    assert list(oar.Population(frame.to_numpy(), ["no", "yes"]).row_names) == [0, 1]
+
+
+def test_only_people_of_a_table_have_its_encoding():
+    frame = pd.DataFrame({"a": [0.0, 1.0], "t": ["no", "yes"]})
+    people = oar.Population.from_frame(frame, target="t")
+    assert people.table is people.encoding
+    with pytest.raises(oar.DataError, match="must come as a table"):
+        _ = oar.Population([[0.0], [1.0]], ["no", "yes"]).table
+
+
+def test_columns_of_soft_labels_are_read_in_the_order_of_the_classes():
+    shares = pd.DataFrame({"yes": [0.25, 1.0], "no": [0.75, 0.0]})
+    people = oar.Population([[0.0], [1.0]], shares)
+    assert people.classes == ("no", "yes")
+    assert people.class_rows().tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert people.some(np.array([1])).class_rows().tolist() == [[0.0, 1.0]]

@@ -1,4 +1,4 @@
-"""How much an estimator lets the people of each class count: `class_weight`, as scikit-learn reads it."""
+"""Class weights, how much people of each class count: `class_weight`, as scikit-learn reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BALANCED = "balanced"
 
 @dataclass(frozen=True, eq=False)
 class ClassWeights:
-    """What an estimator was given, not yet bound to people.
+    """The `class_weight` that an estimator was given, not yet bound to people.
 
     Attributes:
         given: a dict from labels to weights, or "balanced".

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class EstimatorData:
-    """What an estimator is trained on: rows as it sees them, labels or values, and weights where people have any."""
+    """The data that an estimator is trained on: rows as it sees them, labels or values, and weights if any."""
 
     rows: Any
     labels: Any

@@ -1,4 +1,4 @@
-"""Which estimators are known, with which settings; of others it is said what to use instead."""
+"""The estimators that are known, with their settings; an error for any other says what to use instead."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from oar.people import Population
 
 
 class TwinParameters(NamedTuple):
-    """What an estimator has learned: its front's statistics (None where there is no front), and its last step's."""
+    """The parameters of an estimator: its front's statistics (None where there is no front), and its last step's."""
 
     front: Any
     core: Any
@@ -46,7 +46,7 @@ class Original:
 
     @property
     def places(self) -> NDArray[np.intp] | None:
-        """Where its classes are among the people's; None where it predicts values."""
+        """The positions of its classes among the people's; None where it predicts values."""
         return None if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
 
     def outputs(self, features: Array) -> Array:
@@ -104,12 +104,12 @@ class Twin(Differentiable):
 
     @property
     def least_loss(self) -> float:  # type: ignore[override]
-        """What no query's loss is below."""
+        """A lower bound of every query's loss."""
         return self.core.least_loss
 
     @property
     def tolerance(self) -> float | None:
-        """How near to its minimum the estimator goes, in a measure of its own; None where it does not search."""
+        """The estimator's own stopping tolerance, in a measure of its own; None where it does not search."""
         return getattr(last_step(self.estimator), "tol", None)
 
     def written_down(self, people: Population) -> Differentiable:

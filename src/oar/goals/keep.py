@@ -1,4 +1,4 @@
-"""What a plan must not do to people: which predictions may change or be lost, and how much worse models may get."""
+"""Bounds on side effects: which predictions may change or be lost, and how much worse a model may get."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Keep:
 
 
 class SideEffects(NamedTuple):
-    """What is predicted of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
+    """The predictions of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
 
     Attributes:
         stays, moves: (n,) who is a bystander, and whose data change.

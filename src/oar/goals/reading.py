@@ -21,7 +21,7 @@ MANY = 20  # labels that a message lists
 
 
 class QueryPoints(NamedTuple):
-    """Who asks.
+    """The people who ask.
 
     Attributes:
         points: (q, d) where they stand.

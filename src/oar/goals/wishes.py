@@ -1,4 +1,4 @@
-"""What queries want, as a loss of what a fitted model says about them.
+"""Goals as losses of what a fitted model says about the queries.
 
 **Classes.** With L_c the model's loss for class c and G the classes that will do, g ∈ G leads all that will not by
 
@@ -48,7 +48,7 @@ TIE = 1e-9  # leads in outputs below this share of them are ties: refits are unc
 
 @dataclass(frozen=True, eq=False)
 class ClassWish:
-    """Some classes that will do.
+    """A goal of classification: some classes that will do.
 
     Attributes:
         codes: their codes. rivals: the codes of those that will not do.
@@ -68,7 +68,7 @@ class ClassWish:
 
     @property
     def identity(self) -> tuple:
-        """What tells it from wishes of the same people for something else, to the last bit, whatever the model."""
+        """The values that tell it from other goals of the same people, to the last bit, whatever the model."""
         return self.codes, self.probability
 
     @property
@@ -150,7 +150,7 @@ class ValueWish:
 
     @property
     def identity(self) -> tuple:
-        """What tells it from wishes of the same people for something else, to the last bit."""
+        """The values that tell it from other goals of the same people, to the last bit."""
         return self.low, self.high, self.nearest, self.farthest
 
     @property

@@ -1,4 +1,4 @@
-"""How a query says what it wants, beyond one label or one value."""
+"""Goals that are more than one label or one value, as a query states them."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Differentiable(Capabilities):
         return self.example_loss(parameters, features, target)
 
     def target_rows(self, targets: Any) -> Any:
-        """Return what the outputs are compared with, (n, o), for class shares or values (n, k)."""
+        """Return the targets (n, o) that outputs are compared with, for class shares or values (n, k)."""
         return targets
 
     def targets(self, people: Population) -> NDArray[np.float64]:

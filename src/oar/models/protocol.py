@@ -1,4 +1,4 @@
-"""What the rest of the house asks of a model: the same few methods, whatever it learns.
+"""The protocol of models: the few methods that the rest of the package calls, whatever a model learns.
 
 A model is an immutable bag of settings. What it learns, its *parameters*, is a separate value, so that
 a refit is a function: same people, same parameters.
@@ -17,7 +17,7 @@ Parameters = TypeVar("Parameters")
 
 
 class Capabilities:
-    """What the rest of the package may count on, whatever the model; a model says what of it is otherwise.
+    """The properties of a model that the rest of the package asks for; a model overrides those that differ.
 
     Attributes:
         convex: whether the risk has one minimum, whatever the start.

@@ -1,4 +1,4 @@
-"""What models ask of their settings, in one wording."""
+"""Checks of models' settings, in one wording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What planning asks of a model that is bound to data: refit it, and differentiate through the refit.
+"""The protocol of a model that is bound to data: refit it, and differentiate through the refit.
 
 A `Training` is made by `model.training(people)`. It knows the people's features and targets; their moves are given
 to it. Parameters are one flat float64 vector θ, whatever pytree the model keeps them in, so that a direction in

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive people: positions `start` to `start + len(features)`."""
+    """A chunk of consecutive people: positions `start` to `start + len(features)`."""
 
     start: int
     features: NDArray[np.float64]
@@ -190,7 +190,7 @@ class Population:
         people = StreamedPopulation(
             parts, len(columns.features), columns.features, target, weights is not None, doer, str(path)
         )
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     @classmethod
     def from_memmap(
@@ -214,7 +214,7 @@ class Population:
         from oar.people.parts.arrays import in_arrays
 
         people = in_arrays(features, labels, weights, names)
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     @classmethod
     def from_dask(
@@ -238,7 +238,7 @@ class Population:
         from oar.people.parts.dask import dask_people
 
         people = dask_people(features, labels, weights, client)
-        return people if classes is None else people.with_classes(classes)
+        return people.knowing(classes)
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all; looks once.
@@ -407,7 +407,7 @@ class Population:
 
     @property
     def imputed(self) -> NDArray[np.bool_] | None:
-        """Which values of a table, (n, columns), were missing and filled in; None where none was.
+        """The mask of values of a table, (n, columns), that were missing and filled in; None where none was.
 
         Plans leave them as they are: nobody can be asked to change a value that nobody has given.
         """
@@ -425,7 +425,7 @@ class Population:
 
     @property
     def present(self) -> Any:
-        """Those who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
+        """The people who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
         return slice(None) if self.weights is None else self.weights > 0
 
     @property
@@ -459,7 +459,7 @@ class Population:
 
     @property
     def schema(self) -> Schema | None:
-        """What the table's columns are; None where features were numbers all along."""
+        """The kinds of the table's columns; None where features were numbers all along."""
         return None if self._encoding is None else self._encoding.schema
 
     @property
@@ -480,6 +480,13 @@ class Population:
     def index(self) -> Any:
         """The DataFrame's index, or None for a plain array."""
         return self._table.index
+
+    @property
+    def row_names(self) -> Any:
+        """The names of people as a pandas index: the DataFrame's, or positions for a plain array."""
+        import pandas
+
+        return pandas.RangeIndex(self.size) if self.index is None else self.index
 
     @property
     def coding(self) -> LabelCoding:

@@ -19,11 +19,13 @@ def shown(value: Any) -> str:
     ('3.5', "xxxxx…' (1,000,000 characters)")
     """
     value = plain(value)
-    if isinstance(value, str | bytes) and len(value) > MOST_SHOWN:
-        end = "'" if isinstance(value, str) else ""
-        return f"{value[:MOST_SHOWN]!r}".removesuffix(end) + f"…{end} ({len(value):,} characters)"
-    if isinstance(value, int) and value.bit_length() > 3 * MOST_SHOWN:
-        return f"a whole number of some {round(value.bit_length() * 0.30103):,} digits"  # log₁₀ 2
+    match value:
+        case str() if len(value) > MOST_SHOWN:
+            return f"{value[:MOST_SHOWN]!r}".removesuffix("'") + f"…' ({len(value):,} characters)"
+        case bytes() if len(value) > MOST_SHOWN:
+            return f"{value[:MOST_SHOWN]!r}… ({len(value):,} characters)"
+        case int() if value.bit_length() > 3 * MOST_SHOWN:
+            return f"a whole number of some {round(value.bit_length() * 0.30103):,} digits"  # log₁₀ 2
     return repr(value)
 
 

@@ -1,4 +1,4 @@
-"""What every result says of itself: as the audit found it, beside what the solver claims and proves."""
+"""The judgement of a result: what the audit found, beside what the solver claims and proves."""
 
 from __future__ import annotations
 
@@ -131,12 +131,12 @@ class AuditedProposal:
 
     @property
     def passes(self) -> int:
-        """How often the solver read all the data (the audit adds its own)."""
+        """The number of times that the solver read all the data (the audit adds its own)."""
         return self.proposal.passes
 
     @property
     def status(self) -> Status:
-        """How the result stands; `status.advice` says what to do."""
+        """The status of the result; `status.advice` says what to do."""
         if self.audit.violations:
             return Status.REFUSED
         if not self.audit.converged:

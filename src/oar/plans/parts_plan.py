@@ -69,7 +69,7 @@ class SignalPathPlan(Plan):
 
 @dataclass(frozen=True, eq=False)
 class SignalPathMoves:
-    """Everyone walks; moves that were kept on disk at the end of it need not be walked again."""
+    """Moves along a signal path; those that were kept on disk at its end need not be computed again."""
 
     spec: Spec
     walk: SignalPath

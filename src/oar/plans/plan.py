@@ -1,4 +1,4 @@
-"""What comes out: everyone's move, as a function that each can evaluate alone."""
+"""Plans: everyone's move, as a function that each can evaluate alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def files(self) -> frozenset | None:
-        """What changes when a file that people were read from does; None where nobody can tell."""
+        """The stamp that changes when a file that people were read from does; None where nobody can tell."""
         return getattr(self, "_files", None)
 
     @property
@@ -406,7 +406,7 @@ class ClassPlan(Plan):
 
 @dataclass(frozen=True, eq=False)
 class ClassMoves:
-    """Everyone moves by its budget times its class's direction: directions (k, d), and who may how far."""
+    """Moves of budget times class direction: directions (k, d), and how far each may go."""
 
     directions: NDArray[np.float64]
     allowance: Allowance

@@ -1,4 +1,4 @@
-"""How a result shows itself: a small table in a notebook, and the picture that suits it."""
+"""The display of a result: a small table in a notebook, and the picture that suits it."""
 
 from __future__ import annotations
 

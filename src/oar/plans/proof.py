@@ -1,4 +1,4 @@
-"""What is proved of every plan that an audit would accept: by the referee, who re-computes it, and by nobody else."""
+"""Proofs about every plan that an audit would accept: by the referee, who re-computes them, and by nobody else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Proof:
 
 
 class Hints(NamedTuple):
-    """What a solver knows that makes a proof short; nothing in them is believed.
+    """Hints of a solver that make a proof short; nothing in them is believed.
 
     Attributes:
         multipliers: (r,) for the inequalities that separate the query's own moves from the goal.

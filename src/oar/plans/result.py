@@ -1,4 +1,4 @@
-"""What a solver proposes, what the audit found, and the result that puts both before the user."""
+"""Proposals of solvers, audits, and the result that puts both before the user."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """What a fresh refit says about one of those who ask.
+    """The outcome of a fresh refit for one of those who ask.
 
     Attributes:
         prediction_before, prediction: as predicted before any move and after all moves.
@@ -94,7 +94,7 @@ class QueryOutcome:
 
 @dataclass(frozen=True)
 class Audit(ShownAsText):
-    """What a fresh refit on the moved data says; made by `oar.audit` alone.
+    """The outcome of a fresh refit on the moved data; made by `oar.audit` alone.
 
     Attributes:
         loss_before, loss: goal loss at the query, before any move and after all moves. Of several queries, their mean,
@@ -209,7 +209,7 @@ class Result(AuditedProposal):
 
     @property
     def calls(self) -> Calls | None:
-        """What planning and audit asked of a black box; None for models that are known."""
+        """The calls that planning and audit made to a black box; None for models that are known."""
         planning = self.proposal.calls
         if planning is None or self.audit_calls is None:
             return planning if self.audit_calls is None else self.audit_calls
@@ -227,19 +227,19 @@ class Result(AuditedProposal):
 
     @property
     def claimed_change(self) -> float:
-        """By how much the solver says that the goal loss changed; compare `loss - loss_before`, which is audited."""
+        """The change of the goal loss that the solver claims; compare `loss - loss_before`, which is audited."""
         return self.proposal.claimed_loss - self.loss_before
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to mind before the plan is followed: moves that leave the range of the data by much."""
+        """Warnings before the plan is followed: moves that leave the range of the data by much."""
         from oar.plans.explain.extrapolation import beyond_range
 
         return beyond_range(self.plan)
 
     @property
     def explanation(self) -> str:
-        """What happened, what binds and what would suffice, in a few sentences."""
+        """An explanation in a few sentences: what happened, what binds and what would suffice."""
         if self.audit.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""

@@ -1,4 +1,4 @@
-"""What becomes of a plan where people do not do quite what it says: they defect, are inexact, or come and go.
+"""The robustness of a plan where people do not do quite what it says: they defect, are inexact, or come and go.
 
 Each draw changes what people do, refits the model and looks at the query; `Robustness` is the distribution of what came
 of it. A draw's random numbers depend on the seed and its own number alone, so more draws add to the same ones, and in
@@ -37,7 +37,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Robustness(ShownAsText):
-    """What came of a plan, draw by draw.
+    """The outcomes of a plan, draw by draw.
 
     Attributes:
         losses: (draws,) the query's goal loss; NaN where the model could not be refitted.
@@ -74,7 +74,7 @@ class Robustness(ShownAsText):
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Where the success rate of endlessly many draws lies, with 95 % confidence (Clopper–Pearson)."""
+        """The 95 % confidence interval (Clopper–Pearson) of the success rate of endlessly many draws."""
         from scipy.stats import binomtest
 
         found = binomtest(int(self.successes.sum()), self.draws).proportion_ci(CONFIDENCE, method="exact")
@@ -82,7 +82,7 @@ class Robustness(ShownAsText):
 
     @property
     def failed(self) -> int:
-        """In how many draws the model could not be refitted: nobody was left in a class, or there was no minimum."""
+        """The number of draws in which the model could not be refitted: a class had nobody, or there was no minimum."""
         return int(np.isnan(self.losses).sum())
 
     @property

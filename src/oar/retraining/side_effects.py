@@ -1,4 +1,4 @@
-"""What is done to people who did not ask, bystanders and movers, by predictions before and after.
+"""Side effects on people who did not ask, bystanders and movers, by predictions before and after.
 
 Planners keep a problem's limits on that (`oar.Keep`) by it; whether they are kept is for the audit to say.
 """

@@ -35,7 +35,7 @@ RUNAWAY = 1e30  # no model's parameters are this large
 
 @dataclass(frozen=True)
 class Descent:
-    """How the unrolled optimiser runs: T steps of η with momentum β, keeping every `every`-th state."""
+    """The settings of the unrolled optimiser: T steps of η with momentum β, keeping every `every`-th state."""
 
     steps: int
     step: float
@@ -45,7 +45,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Unrolling:
-    """What came of it.
+    """The result of an unrolled descent.
 
     Attributes:
         last: θ_T.
@@ -100,8 +100,8 @@ def _stretch(
     parameters, momentum = state
     states = []
     for _ in range(steps):
-        _, slope = training.risk_gradient(parameters, features)
-        momentum = descent.momentum * momentum - descent.step * slope
+        _, gradient = training.risk_gradient(parameters, features)
+        momentum = descent.momentum * momentum - descent.step * gradient
         parameters = parameters + momentum
         if not np.abs(parameters).max() < RUNAWAY:
             raise _diverged(descent)

@@ -1,4 +1,4 @@
-"""What a signal maker is given, and what it must give back.
+"""The interface of signals: what a signal maker is given, and what it returns.
 
 A round of the outer loop has two halves, and only the second differs from maker to maker:
 
@@ -27,7 +27,7 @@ from oar.models.training import Array, Fit, Training
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What one round leaves to the next, to start it warm. None in its place means: start cold.
+    """The state that one round leaves to the next, to start it warm. None in its place means: start cold.
 
     Attributes:
         parameters: θ of the last true refit.
@@ -44,7 +44,7 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the operator's retraining on the moved data means for the query.
+    """The outcome for the query of the operator's retraining on the moved data.
 
     Attributes:
         moves: (n, d), or None where nobody moves.

@@ -1,4 +1,4 @@
-"""How sharply the training risk bends: the largest |eigenvalue| of H, which bounds every stable step η < 2/‖H‖."""
+"""The largest |eigenvalue| of H, the sharpness of the training risk, which bounds every stable step η < 2/‖H‖."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class Unrolled(Signal):
         fit, start = outcome.fit, training.start()
         step = self.own(memory) if self.step is None else self.step
         if step is None:
-            bends = [sharpness(training, parameters, fit.features)[0] for parameters in (start, fit.parameters)]
-            step = 1.0 / max(*bends, np.finfo(float).tiny)
+            largest = [sharpness(training, parameters, fit.features)[0] for parameters in (start, fit.parameters)]
+            step = 1.0 / max(*largest, np.finfo(float).tiny)
         every = self.checkpoint_every or spacing(self.steps, training.parameter_count)
         descent = Descent(self.steps, step, self.momentum, min(every, self.steps))
         path = unroll(training, fit.features, start, descent, outcome.query, outcome.target)

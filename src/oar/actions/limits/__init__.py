@@ -1,1 +1,1 @@
-"""What people can do to a table's columns: limits, links, rules, and what data tell where nobody says them."""
+"""Limits of what people can do to a table's columns: bounds, links, rules, and those that are read off data."""

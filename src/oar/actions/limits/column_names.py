@@ -1,4 +1,4 @@
-"""What a column's name tells of whether anybody can change it, and may be asked to.
+"""Column names, and what they tell of whether anybody can change the column, and may be asked to.
 
 | what names tell | such as | what follows |
 | --- | --- | --- |

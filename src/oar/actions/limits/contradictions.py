@@ -1,4 +1,4 @@
-"""Whether two linear statements about a table's values can hold together: a contradiction is named as a pair."""
+"""Contradictions between two linear statements about a table's values, named as a pair."""
 
 from __future__ import annotations
 

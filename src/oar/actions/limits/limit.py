@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @with_near_names
 @dataclass(frozen=True)
 class Limit:
-    """What may be done to one column.
+    """The limits of one column: what may be done to it.
 
     Attributes:
         immutable: whether it stays as it is.
@@ -179,6 +179,8 @@ class Limit:
         return dataclasses.replace(self, lower=lower, upper=upper)
 
 
+FREE = Limit()
+"""What may be done to a column of which nothing is said."""
 _FOR = {
     "lower": ("number", "integer", "ordinal"),
     "upper": ("number", "integer", "ordinal"),
@@ -193,7 +195,7 @@ _FOR = {
 @with_near_names
 @dataclass(frozen=True)
 class Limits:
-    """What everybody may do, and what some may do otherwise.
+    """The limits of a table: what everybody may do, and what some may do otherwise.
 
     Attributes:
         columns: a `Limit` for each column that has one; others may move freely.
@@ -269,12 +271,12 @@ class Limits:
 
     @property
     def parsed(self) -> tuple[Link, ...]:
-        """What the links say."""
+        """The links that the texts state."""
         return tuple(link for text in self.links for link in parse_links(text))
 
     @property
     def parsed_rules(self) -> tuple[IfThenRule, ...]:
-        """What the rules say."""
+        """The rules that the texts state."""
         return tuple(map(parse_rule, self.rules))
 
     def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -327,9 +329,9 @@ class Limits:
         tightest: dict[tuple[str, str], tuple[float, Any]] = {}
         for person, limits in self.own.items():
             for name, limit in limits.items():
-                everybodys = self.columns.get(name, Limit())
+                everybodys = self.columns.get(name, FREE)
                 for setting in ("cost", "unit", "step", "missing"):
-                    if getattr(limit, setting) not in (getattr(Limit(), setting), getattr(everybodys, setting)):
+                    if getattr(limit, setting) not in (getattr(FREE, setting), getattr(everybodys, setting)):
                         raise OptionError(
                             f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
                             f"{person!r} a budget of its own."

@@ -29,7 +29,7 @@ NOBODY = -1  # stands for somebody who is no member
 @with_near_names
 @dataclass(frozen=True)
 class Plausible:
-    """How near others must be after a move.
+    """The plausibility that is asked of moves: how near others must be afterwards.
 
     Attributes:
         neighbours: k, how many people must be near.
@@ -77,7 +77,7 @@ class Plausible:
 
 
 class Neighbourhood:
-    """Where people are, and how near is near enough.
+    """The positions of people, and how near is near enough.
 
     Args:
         plausible: how near others must be.

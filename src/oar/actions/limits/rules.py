@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def opposite(self) -> Comparison:
-        """What holds where this does not."""
+        """The comparison that holds where this one does not."""
         return Comparison(self.name, _OPPOSITE[self.operator], self.value)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.plausible import Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
@@ -22,13 +22,12 @@ from oar.people.tables.schema import Column
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-FREE = Limit()
 ROUNDED = 1e-12  # share of a number that rounding may add to it
 
 
 @dataclass(frozen=True, eq=False)
 class CostRegion:
-    """What people may do, in coordinates of cost u = costs · δ.
+    """The feasible set of people's moves, in coordinates of cost u = costs · δ.
 
     Moves (n, r) are of some of the table's d coordinates: of those that somebody may move, once it is `reduced`.
 
@@ -77,7 +76,7 @@ class CostRegion:
 
     @property
     def unruled(self) -> Region:
-        """Where people may move to if rules are looked after elsewhere."""
+        """The feasible set if rules are looked after elsewhere."""
         return self.region if self.ruled is None else self.ruled.region
 
     def plausible(self, moves: Array, some: Rows) -> NDArray[np.bool_]:

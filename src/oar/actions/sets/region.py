@@ -1,4 +1,4 @@
-"""Where each person may move: within a box, along whole categories, by links, and within a budget, all at once.
+"""The feasible set of each person's move: a box, whole categories, links and a budget, all at once.
 
 Coordinates are moves measured in cost: u = C δ. A box and levels form a set K that contains 0 (staying) and splits into
 coordinates and groups of levels, so projecting onto K is exact and quick. With the ball of the budget there is one
@@ -54,7 +54,7 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Where n people may move to.
+    """The feasible sets of n people's moves.
 
     Attributes:
         norm: of the budgets.
@@ -88,7 +88,7 @@ class Region:
 
     @property
     def movable(self) -> Rows:
-        """Which coordinates somebody may move."""
+        """The mask of coordinates that somebody may move."""
         free = (self.lower.min(axis=0, initial=0.0) < 0) | (self.upper.max(axis=0, initial=0.0) > 0)
         for each in self.levels:
             free[each.place] = free[each.place].any()

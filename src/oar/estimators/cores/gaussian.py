@@ -34,7 +34,7 @@ from oar.people import Population
 
 
 class Gaussians(NamedTuple):
-    """What has been learned: means and variances (k, d), and log shares (k,)."""
+    """The parameters that are learned: means and variances (k, d), and log shares (k,)."""
 
     means: Array
     variances: Array

@@ -86,7 +86,7 @@ class MLPCore(TrainedCore):
 
     @property
     def loss(self) -> str:  # type: ignore[override]
-        """How queries are judged."""
+        """The loss by which queries are judged."""
         return "squared" if self.regresses else "cross-entropy"
 
     def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:

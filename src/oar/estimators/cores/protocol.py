@@ -1,4 +1,4 @@
-"""What a twin asks of the last step of somebody's estimator: the part that predicts."""
+"""The protocol of cores: the last step of somebody's estimator, which predicts, as a twin uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class Core:
-    """How one kind of estimator is differentiated; a subclass for each kind, made by `recognise`.
+    """The derivatives of one kind of estimator; a subclass for each kind, made by `recognise`.
 
     "Rows" are what the estimator itself is given: the people's features, or what a front makes of them. Parameters are
     in a form of the core's own, and apply to rows as they are.

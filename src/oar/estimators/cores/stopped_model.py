@@ -1,4 +1,4 @@
-"""What estimators minimise whose `fit` stops before the minimum: their loss and penalty, in JAX.
+"""The objective of estimators whose `fit` stops before the minimum: their loss and penalty, in JAX.
 
     R(θ) = Σ_i w̄_i φ(f_θ(e_i), y_i) + Ω(θ)
 

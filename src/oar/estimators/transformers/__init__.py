@@ -1,1 +1,1 @@
-"""What stands before the last step of a pipeline, refitted and differentiated with it."""
+"""Transformers before the last step of a pipeline, refitted and differentiated with it."""

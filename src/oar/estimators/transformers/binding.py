@@ -1,4 +1,4 @@
-"""Which transformers are known, with which settings, and what they are for the columns that come in.
+"""The transformers that are known, with their settings, and their binding to the columns that come in.
 
 Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off. In
 a pipeline, transformers are fitted without weights, and so are ours.
@@ -36,7 +36,7 @@ class BoundTransformer(NamedTuple):
 
 
 class NodeInput(NamedTuple):
-    """What a transformer is given: columns, and how the people who are present stand in them (n, w)."""
+    """The input of a transformer: columns, and the rows (n, w) of the people who are present."""
 
     flow: Flow
     rows: Callable[[], Array]

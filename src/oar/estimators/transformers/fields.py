@@ -1,4 +1,4 @@
-"""What stands in the columns that a transformer is given, and which of them are meant by a name, a mask or a slice.
+"""The columns that a transformer is given, and their selection by a name, a mask or a slice.
 
 Beside the table that scikit-learn sees there are our rows of numbers (n, w), in which a column of levels takes a place
 for every level. A `Field` is one column of that table and says where it is in the rows.
@@ -51,13 +51,13 @@ class Field:
 
     @property
     def word(self) -> str:
-        """What errors call it."""
+        """The column's name in errors."""
         return "a column" if self.name is None else f"column {self.name!r}"
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes into a transformer: its columns.
+    """The columns that come into a transformer.
 
     Attributes:
         fields: these.
@@ -140,13 +140,14 @@ def chosen(columns: Any, flow: Flow, whose: str) -> list[int]:
             )
         columns = columns(flow.frame)
     names, count = [field.name for field in flow.fields], len(flow.fields)
-    if isinstance(columns, slice):
-        return list(range(count))[_slice(columns, names, whose)]
-    if isinstance(columns, str | int | np.integer):
-        raise OptionError(
-            f"model: {whose} must be given a list of columns, got {columns!r}, which scikit-learn hands over without a "
-            f"second dimension; write [{columns!r}]."
-        )
+    match columns:
+        case slice():
+            return list(range(count))[_slice(columns, names, whose)]
+        case str() | int() | np.integer():
+            raise OptionError(
+                f"model: {whose} must be given a list of columns, got {columns!r}, which scikit-learn hands over "
+                f"without a second dimension; write [{columns!r}]."
+            )
     listed = list(columns)
     if listed and all(map(is_flag, listed)):
         if len(listed) != count:
@@ -168,9 +169,8 @@ def _position(column: Any, names: list[Any], whose: str) -> int:
 
 def _slice(columns: slice, names: list[Any], whose: str) -> slice:
     """Return a slice of positions; one of names includes its last, as everywhere in scikit-learn."""
-    start, stop = columns.start, columns.stop
-    if isinstance(start, str):
-        start = _position(start, names, whose)
-    if isinstance(stop, str):
-        stop = _position(stop, names, whose) + 1
+    start, stop = (
+        _position(end, names, whose) + past if isinstance(end, str) else end
+        for end, past in ((columns.start, 0), (columns.stop, 1))
+    )
     return slice(start, stop, columns.step)

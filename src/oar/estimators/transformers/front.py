@@ -1,4 +1,4 @@
-"""What stands before the estimator that predicts: transformers that are refitted with it.
+"""The front of a pipeline: transformers before the estimator that predicts, refitted with it.
 
 The transformers turn rows into e = T(x; m) with what they learn of everybody present, m = S(X). These are parameters
 like any others, so that with R the estimator's own training risk
@@ -95,7 +95,7 @@ class Front:
 
     @property
     def name(self) -> str:
-        """What stands there."""
+        """The names of the transformers, in order."""
         names = [type(one).__name__ for one in self._steps(self.pipeline) if not (one is None or isinstance(one, str))]
         return ", then ".join(names)
 
@@ -230,12 +230,12 @@ class FrontTraining:
 
     @property
     def passes(self) -> int:
-        """How often all the data were read so far."""
+        """The number of passes over all the data so far."""
         return int(self.inner.passes)
 
     @property
     def damping(self) -> float:
-        """How much the estimator's Hessian was damped."""
+        """The damping of the estimator's Hessian."""
         return float(getattr(self.inner, "damping", 0.0))
 
     def start(self) -> Array:

@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Chain(Node):
-    """One after the other; each learns from what those before it make."""
+    """A chain of nodes; each learns from what those before it make."""
 
     nodes: tuple[Node, ...]
 
@@ -79,7 +79,7 @@ def taken(rows: Any, places: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class Beside(Node):
-    """Several for some places each; what they make stands side by side."""
+    """Nodes side by side, each for some places of the rows."""
 
     branches: tuple[tuple[tuple[int, ...], Node], ...]
 
@@ -101,7 +101,7 @@ class Beside(Node):
 
 @dataclass(frozen=True)
 class ColumnEncoding:
-    """How one column becomes numbers: each of its levels a row of a matrix (k, w'); a number stays one.
+    """The encoding of one column: each of its levels is a row of a matrix (k, w'); a number stays one.
 
     Attributes:
         kind, start, levels: as those of a `Field`, with the number of levels.

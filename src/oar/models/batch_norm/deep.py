@@ -1,4 +1,4 @@
-"""Several normalised layers: the second's statistics depend on what the first made of everybody, the query included.
+"""Networks of several normalised layers: the second's statistics depend on what the first made of all, the query too.
 
 Then no few averages stand for the batch, and what is "learned" is the batch itself, θ = (x_1, …, x_n):
 

@@ -46,6 +46,21 @@ class Dense:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
 
+    @property
+    def inputs(self) -> int:
+        """The number of units that it takes."""
+        return self.weights.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        """The number of units that it makes."""
+        return self.weights.shape[0]
+
+    @property
+    def plain(self) -> tuple[str, tuple[Any, ...]]:
+        """The kind of layer, and its numbers as bare arrays."""
+        return "dense", (self.weights, self.biases)
+
     def __repr__(self) -> str:
         """Show sizes rather than numbers."""
         return f"Dense({self.weights.shape[1]} → {self.weights.shape[0]})"
@@ -95,6 +110,23 @@ class BatchNorm:
         if (self.mean is None) != (self.variance is None):
             raise DataError("BatchNorm mean and variance: must be given both, or neither; got one of them.")
 
+    @property
+    def inputs(self) -> int:
+        """The number of units that it takes."""
+        return self.scale.size
+
+    @property
+    def outputs(self) -> int:
+        """The number of units that it makes: as many as it takes."""
+        return self.scale.size
+
+    @property
+    def plain(self) -> tuple[str, tuple[Any, ...]]:
+        """The kind of layer, and its numbers; running statistics that are not there, and do not count, are zero."""
+        nothing = np.zeros_like(self.scale)
+        running = (nothing, nothing) if self.mean is None else (self.mean, self.variance)
+        return "norm", (self.scale, self.shift, *running)
+
     def __repr__(self) -> str:
         """Show sizes rather than numbers."""
         return f"BatchNorm({self.scale.size}{'' if self.mean is None else ', with running statistics'})"
@@ -120,20 +152,22 @@ def checked_layers(layers: Any) -> tuple[Layer, ...]:
     """Return layers that fit one another, from the first to a dense one at the end; raise otherwise."""
     if not isinstance(layers, Sequence) or isinstance(layers, str):
         raise DataError(f"layers: must be a list of layers, got an object of type {type(layers).__name__}.")
-    width: int | None = None
+    width = 0  # of the layers so far; there is none before the first
     for place, layer in enumerate(layers):
-        if isinstance(layer, str):
-            choose("layers", layer, ACTIVATIONS)
-            continue
-        if not isinstance(layer, Dense | BatchNorm):
-            raise OptionError(
-                f"layers: must be oar.models.Dense, oar.models.BatchNorm or one of {', '.join(ACTIVATIONS)}, got "
-                f"{layer!r} at place {place}."
-            )
-        needs = layer.weights.shape[1] if isinstance(layer, Dense) else layer.scale.size
-        if width is not None and needs != width:
-            raise DataError(f"layers: {layer!r} at place {place} must take the {width} units before it, got {needs}.")
-        width = layer.weights.shape[0] if isinstance(layer, Dense) else width or needs
+        match layer:
+            case str():
+                choose("layers", layer, ACTIVATIONS)
+            case Dense() | BatchNorm():
+                if width and layer.inputs != width:
+                    raise DataError(
+                        f"layers: {layer!r} at place {place} must take the {width} units before it, got {layer.inputs}."
+                    )
+                width = layer.outputs
+            case _:
+                raise OptionError(
+                    f"layers: must be oar.models.Dense, oar.models.BatchNorm or one of {', '.join(ACTIVATIONS)}, got "
+                    f"{layer!r} at place {place}."
+                )
     if not layers or not isinstance(layers[-1], Dense):
         raise OptionError("layers: must end in an oar.models.Dense, whose outputs are the classes' logits.")
     if not any(isinstance(layer, BatchNorm) for layer in layers):
@@ -154,22 +188,9 @@ class Plain(NamedTuple):
 
 
 def as_plain(layers: Sequence[Any]) -> Plain:
-    """Return layers as bare arrays; running statistics that are not there, and do not count, are zero."""
-    kinds: list[str] = []
-    numbers: list[tuple[Any, ...]] = []
-    for layer in layers:
-        if isinstance(layer, BatchNorm):
-            nothing = np.zeros_like(layer.scale)
-            running = (nothing, nothing) if layer.mean is None else (layer.mean, layer.variance)
-            kinds.append("norm")
-            numbers.append((layer.scale, layer.shift, *running))
-        elif isinstance(layer, Dense):
-            kinds.append("dense")
-            numbers.append((layer.weights, layer.biases))
-        else:
-            kinds.append(layer)
-            numbers.append(())
-    return Plain(tuple(kinds), tuple(numbers))
+    """Return layers as bare arrays; activations have none."""
+    each = [(layer, ()) if isinstance(layer, str) else layer.plain for layer in layers]
+    return Plain(tuple(kind for kind, _ in each), tuple(numbers for _, numbers in each))
 
 
 def through(network: Plain, rows: Any, shares: Any, momentum: Any, epsilon: Any, arrays: Any = np) -> Any:

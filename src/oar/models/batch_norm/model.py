@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 class Batch(NamedTuple):
-    """Who is in a test batch: features (n, d), and weights (n,)."""
+    """The people of a test batch: features (n, d), and weights (n,)."""
 
     features: Array
     weights: Array
@@ -152,7 +152,7 @@ class TestTimeBatchNorm(Differentiable):
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether a shift of everybody cancels: where all is recomputed and nothing bends before the first norm."""
+        """Whether a shift of everybody cancels: where all is recomputed and nothing is curved before the first norm."""
         first = self.layers.index(self.norms[0])
         return self.momentum == 1 and not any(isinstance(layer, str) for layer in self.layers[:first])
 
@@ -199,11 +199,7 @@ class TestTimeBatchNorm(Differentiable):
     def check(self, people: Population) -> None:
         """Raise where these people's features are not the network's inputs."""
         first = self.layers[0]
-        taken = next(
-            (layer.weights.shape[1] if isinstance(layer, Dense) else layer.scale.size)
-            for layer in self.layers
-            if not isinstance(layer, str)
-        )
+        taken = next(layer.inputs for layer in self.layers if not isinstance(layer, str))
         if people.dimensions != taken:
             raise DataError(f"people: must have the {taken} features that {first!r} takes, got {people.dimensions}.")
         if not _weights(people).sum() > 0:

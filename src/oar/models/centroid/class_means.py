@@ -32,7 +32,7 @@ class Shares(NamedTuple):
 
 
 class ClassMean(Protocol):
-    """How one class's people (m, d), all of weights above 0 (m,), are averaged."""
+    """An average of one class's people (m, d), all of weights above 0 (m,)."""
 
     name: ClassVar[str]
 

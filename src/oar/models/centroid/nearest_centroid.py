@@ -24,7 +24,7 @@ EXACT_SIZES = 1 << 15
 
 @dataclass(frozen=True)
 class Centroids:
-    """What nearest centroid learns: one mean a class, and the class's total training weight.
+    """The parameters of nearest centroid: one mean a class, and the class's total training weight.
 
     `sizes` (k,) is how large the class's feature values are on average: its mean's rounding error is in proportion.
     """

@@ -31,7 +31,7 @@ def in_range(numbers: Array | float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Where conjugate gradients stopped.
+    """The point at which conjugate gradients stopped.
 
     Attributes:
         solution: v.

@@ -1,4 +1,4 @@
-"""What training minimises, and points on the way: kept apart from how it is minimised."""
+"""The objective that training minimises, and points on the way: kept apart from how it is minimised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the minimum that a search came to one at all, or does the risk fall for ever in some direction?
+"""A test for optima at infinity: is the end of a search a minimum, or does the risk fall for ever in some direction?
 
 Where some people are separated from the others and nothing is penalised, the risk falls like e^(−t) along some
 direction u. Gradient and curvature shrink together there: any tolerance is met some way out, and the Newton step

@@ -130,7 +130,7 @@ class SecondOrderTraining:
 
     @property
     def damping(self) -> float:
-        """What the last `solve` had to add where the Hessian was not positive (see `Curvature`); 0 for nothing."""
+        """The damping that the last `solve` added where the Hessian was not positive (see `Curvature`); 0 for none."""
         return self._curvature.damping
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:

@@ -1,4 +1,4 @@
-"""Whether columns depend on each other linearly, so that no fit without a regulariser is the only one."""
+"""Linear dependence of columns: with it, no fit without a regulariser is the only one."""
 
 from __future__ import annotations
 

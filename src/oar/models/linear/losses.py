@@ -86,7 +86,7 @@ class Linear(Differentiable):
 
     @property
     def intercept_share(self) -> float:
-        """How much of the penalty is on the intercept: l2/2 · share · ‖b‖²."""
+        """The share of the penalty that is on the intercept: l2/2 · share · ‖b‖²."""
         return 1.0 if self.penalise_intercept else 0.0
 
     @property

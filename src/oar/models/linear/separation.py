@@ -1,4 +1,4 @@
-"""Whether linear functions tell some classes apart perfectly: then no risk without a regulariser has a minimum.
+"""Perfect separation of classes by linear functions: with it, no risk without a regulariser has a minimum.
 
 A certificate by linear programming, exact up to rounding.
 """

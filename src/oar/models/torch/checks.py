@@ -1,4 +1,4 @@
-"""What is asked of a user's module and loss before anything is trained, tried on a few people."""
+"""Checks of a user's module and loss on a few people, before anything is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch models are trained on: losses by name, or a user's function of one person's outputs and target."""
+"""The losses of PyTorch models: by name, or a user's function of one person's outputs and target."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ class TorchModel(Differentiable):
 
     @property
     def least_loss(self) -> float:  # type: ignore[override]
-        """What no query's loss is below: nothing is known of a user's function."""
+        """A lower bound of every query's loss: nothing is known of a user's function."""
         return 0.0 if isinstance(self.loss, str) and self.loss_at_query is None else -np.inf
 
     @property
     def witness(self) -> str:
-        """Who retrains, in words."""
+        """The name, in words, of what retrains."""
         by = "its own training, by L-BFGS and Newton" if self.train is None else "the `train` that was given"
         return f"torch {torch_library().__version__}: {self.name} retrained from scratch by {by}"
 

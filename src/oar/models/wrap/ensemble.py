@@ -1,4 +1,4 @@
-"""Several models as one: a plan for an ensemble lowers the mean of its models' goal losses.
+"""Ensembles, several models as one: a plan for an ensemble lowers the mean of its models' goal losses.
 
 Each model is trained by itself, on the same people or on a bootstrap draw of them, in which person i counts c_i^k
 times. With θ the models' parameters one after another and K of them, the refit falls apart into blocks:
@@ -84,7 +84,7 @@ class Ensemble(Differentiable):
 
     @property
     def least_loss(self) -> float:  # type: ignore[override]
-        """What no query's mean loss is below."""
+        """A lower bound of every query's mean loss."""
         return float(np.mean([model.least_loss for model in self.models]))
 
     def check(self, people: Population) -> None:
@@ -156,12 +156,12 @@ class EnsembleTraining:
 
     @property
     def passes(self) -> int:
-        """How often all the data were read so far."""
+        """The number of passes over all the data so far."""
         return max(part.passes for part in self.parts)
 
     @property
     def damping(self) -> float:
-        """How much a Hessian was damped at the most."""
+        """The largest damping of a Hessian."""
         return max(float(getattr(part, "damping", 0.0)) for part in self.parts)
 
     @property

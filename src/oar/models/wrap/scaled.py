@@ -94,7 +94,7 @@ class Scaled(Differentiable):
 
     @property
     def least_loss(self) -> float:  # type: ignore[override]
-        """What no query's loss is below."""
+        """A lower bound of every query's loss."""
         return self.model.least_loss
 
     @property
@@ -186,7 +186,7 @@ class ScalerInput:
 
 
 class ScaledParameters(NamedTuple):
-    """What a scaler and the model behind it have learned.
+    """The parameters of a scaler and of the model behind it.
 
     Attributes:
         centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
@@ -250,12 +250,12 @@ class ScaledTraining:
 
     @property
     def passes(self) -> int:
-        """How often all the data were read so far."""
+        """The number of passes over all the data so far."""
         return self.inner.passes
 
     @property
     def damping(self) -> float:
-        """How much the model's Hessian was damped."""
+        """The damping of the model's Hessian."""
         return float(getattr(self.inner, "damping", 0.0))
 
     @property

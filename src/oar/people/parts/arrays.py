@@ -20,7 +20,7 @@ PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 @dataclass(frozen=True, eq=False)
 class ArrayPart:
-    """Some rows of arrays that can be sliced: memory-mapped files, or anything like them."""
+    """A part that is a run of rows of arrays that can be sliced: memory-mapped files, or anything like them."""
 
     features: Any
     labels: Any
@@ -35,7 +35,7 @@ class ArrayPart:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The part's name in messages."""
         return f"rows {self.start:,} to {self.stop - 1:,}"
 
     def stamp(self) -> None:

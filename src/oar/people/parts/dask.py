@@ -26,7 +26,7 @@ class DaskPart:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The part's name in messages."""
         return f"partition {self.number}"
 
     def stamp(self) -> None:

@@ -1,4 +1,4 @@
-"""Who does the work on parts: threads here, or workers elsewhere (`dask_engine`). Solvers do not know which.
+"""Engines that work on parts: threads here, or workers elsewhere (`dask_engine`). Solvers do not know which.
 
 An engine maps a function over parts and yields the results in the order of the parts, so that sums come out the same
 whoever did which part. A function gets the part, the position of its first person, and arguments that are the same for
@@ -21,7 +21,7 @@ from oar.people.parts.part import Part
 
 @dataclass
 class Traffic:
-    """What was sent to other processes, and what came back, in bytes; nothing where all work is done here."""
+    """The traffic to and from other processes, in bytes; nothing where all work is done here."""
 
     rounds: int = 0
     sent: int = 0

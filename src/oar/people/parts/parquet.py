@@ -33,7 +33,7 @@ Stamp = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are features, which is the label, and which the weight, if any."""
+    """The columns that are features, label and, if any, weight."""
 
     features: tuple[str, ...]
     target: str
@@ -57,7 +57,7 @@ class ParquetPart:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The part's name in messages."""
         return f"{self.path}, row group {self.group}"
 
     def read(self) -> Rows:
@@ -267,7 +267,7 @@ def need_pyarrow() -> None:
 
 @dataclass(frozen=True)
 class _Opened:
-    """What a file says about itself: its columns' types, how many rows each of its row groups has, and its index.
+    """The metadata of a file: its columns' types, how many rows each of its row groups has, and its index.
 
     pandas and Dask write the index of a table as a column like any other, and name it in the file's own notes.
     """

@@ -53,6 +53,10 @@ class Rows:
                 self._check(found, start)
         return found
 
+    def weights_of(self, start: int, stop: int) -> NDArray[np.float64] | None:
+        """Return the weights of some consecutive people, or None where all weigh 1."""
+        return None if self.weights is None else self.weights[start:stop]
+
     def _check(self, found: NDArray[np.float64], start: int) -> None:
         bad = np.argwhere(~np.isfinite(found))
         if bad.size:
@@ -64,7 +68,7 @@ class Rows:
 
 
 class Part(Protocol):
-    """Some of the people, by where they can be read."""
+    """The protocol of a part: some of the people, by where they can be read."""
 
     @property
     def size(self) -> int:
@@ -73,7 +77,7 @@ class Part(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The part's name in messages."""
         ...
 
     def stamp(self) -> Any:

@@ -117,6 +117,10 @@ class StreamedPopulation(Population):
         _check_widths(self._counts)
         return LabelCoding(label_array(list(self._counts)))
 
+    def knowing(self, classes: Sequence[Any] | None) -> StreamedPopulation:
+        """Return the same people with these classes; with None, they are looked for when they are asked for."""
+        return self if classes is None else self.with_classes(classes)
+
     def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
         """Return the same people, whose classes are known; labels are then not looked through for them."""
         other = object.__new__(type(self))  # not by copy, which leaves the engine behind
@@ -141,7 +145,7 @@ class StreamedPopulation(Population):
 
     @property
     def total_weight(self) -> float:
-        """What everybody weighs together."""
+        """The sum of everybody's weights."""
         if not self._weighted:
             return float(self.size)
         if "counts" in self._known:
@@ -351,7 +355,7 @@ def chunks_of(
             start + first,
             read.slice(first, last, checked),
             np.zeros(last - first, dtype=np.int32) if codes is None else codes[first:last],
-            None if read.weights is None else read.weights[first:last],
+            read.weights_of(first, last),
             None if values is None else values[first:last],
         )
 
@@ -399,7 +403,7 @@ def _summed(read: Rows, codes: Any, classes: int, stride: int) -> Sums:
             of_rows(
                 read.slice(first, last, checked=False),
                 codes[first:last],
-                None if read.weights is None else read.weights[first:last],
+                read.weights_of(first, last),
                 classes,
                 stride,
             )

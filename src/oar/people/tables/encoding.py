@@ -41,7 +41,7 @@ class Encoding:
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Where each column's coordinates are."""
+        """The positions of each column's coordinates."""
         found, start = {}, 0
         for column in self.schema:
             width = len(column.levels) if column.kind == "category" else 1
@@ -49,7 +49,7 @@ class Encoding:
             start += width
         return found
 
-    @property
+    @cached_property
     def dimensions(self) -> int:
         """How many coordinates there are."""
         return self.places[self.schema.names[-1]].stop
@@ -66,7 +66,7 @@ class Encoding:
 
     @cached_property
     def scaled(self) -> NDArray[np.bool_]:
-        """Which coordinates have a unit that a scaler would take away: all but those that are 0 or 1 anyway."""
+        """The mask of coordinates with a unit that a scaler would take away: all but those that are 0 or 1 anyway."""
         mask = np.zeros(self.dimensions, dtype=bool)
         for column in self.schema:
             mask[self.places[column.name]] = column.kind in ("number", "integer", "ordinal")

@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, integers, booleans, ordered levels or categories.
+"""The schema of a table: columns that are numbers, integers, booleans, ordered levels or categories.
 
 A schema is inferred from a DataFrame, printed, and corrected where it guessed wrong: in code (`schema.replace("grade",
 kind="ordinal", levels=("low", "high"))`) or in a TOML file:
@@ -19,6 +19,7 @@ import os
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ class Schema:
         if twice is not None:
             raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.name for column in self.columns)

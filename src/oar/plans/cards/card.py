@@ -48,7 +48,7 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """What a member needs to compute its own move.
+    """A published card: all that a member needs to compute its own move.
 
     Attributes:
         model: the model family that the plan was made for.

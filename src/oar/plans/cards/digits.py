@@ -43,7 +43,7 @@ FINEST = 1e-3  # of a cost, however many people there are
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """What grids go by, of the features as a card's model sees them.
+    """The sizes by which numbers are rounded, of the features as a card's model sees them.
 
     Attributes:
         means, spreads: (d,) of all people.

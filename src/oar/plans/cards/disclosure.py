@@ -1,4 +1,4 @@
-"""What of a card is so fine that one person shows in it, for whoever has another one without this person."""
+"""Disclosure by a card: numbers so fine that one person shows in them, beside a card without this person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers that belong to features are in a model's flat parameters, and how they change with the units.
+"""The layout of a model's flat parameters: which numbers belong to which feature, and how they change with its units.
 
 A model sees e = (x − centre) / scale. The same model sees e' in other units, e = a e' + t, with other parameters, and
 nobody's score changes by more than a constant:
@@ -39,17 +39,18 @@ def is_laid_out(model: Any) -> bool:
 
 def parts(model: Any, vector: Array, dimensions: int) -> Parts:
     """Return views of θ or v of a model that is laid out."""
-    if isinstance(model, Linear):
-        table = vector.reshape(-1, dimensions + 1)
-        return Parts(table[:, :dimensions], table[:, dimensions])
-    if isinstance(model, GaussianNaiveBayes):
-        classes = vector.size // (1 + 2 * dimensions)  # log shares, then twice as many rows
-        return Parts(vector[classes:].reshape(-1, dimensions), vector[:classes])
+    match model:
+        case Linear():
+            table = vector.reshape(-1, dimensions + 1)
+            return Parts(table[:, :dimensions], table[:, dimensions])
+        case GaussianNaiveBayes():
+            classes = vector.size // (1 + 2 * dimensions)  # log shares, then twice as many rows
+            return Parts(vector[classes:].reshape(-1, dimensions), vector[:classes])
     return Parts(vector.reshape(-1, dimensions), vector[:0])
 
 
 class CardSignal(NamedTuple):
-    """What members answer: θ and v of a model, and the scaler by which it sees them."""
+    """The signal of a card: θ and v of a model, and the scaler through which it sees members."""
 
     parameters: Array
     signal: Array

@@ -40,7 +40,7 @@ def class_card(plan: ClassPlan) -> Card:
 
 
 class _Worth:
-    """What a refit says of directions: the query's loss, and whether it reaches its goal."""
+    """The outcome of a refit to directions: the query's loss, and whether it reaches its goal."""
 
     def __init__(self, problem: Problem, query_move: Array) -> None:
         assert isinstance(problem.model, NearestCentroid)

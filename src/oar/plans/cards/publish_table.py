@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit, Limits
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.round_steps import below, bound_step
 from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import spreads_of
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 TIGHT = 1e-8
 SHARES = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-FREE = Limit()
 
 
 def table_cards(plan: MemberPlan) -> Iterator[Card]:

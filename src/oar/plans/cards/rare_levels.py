@@ -1,4 +1,4 @@
-"""What only a few people have in common must not be read off a card.
+"""Levels that only a few people have, which must not be read off a card.
 
 At a refit θ of a linear model, the penalty balances what the people of a level do: n l2 θ_level = Σ (y − p) over them.
 Of a level that one person has, that is this person's label and prediction. So what a card holds of levels that fewer

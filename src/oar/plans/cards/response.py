@@ -16,7 +16,7 @@ rounding would decide which of them it is. So the best end is *settled*: climbed
     δ = project(δ + ∇/κ)         with ∇ the gradient of the whole,
 
 to SETTLED; error in δ is then no larger than that, where the value is concave. So close to the top values differ by
-less than they are rounded by, and line searches go by slopes instead ("approximate Wolfe", Hager and Zhang 2005).
+less than they are rounded by, and line searches go by gradients instead ("approximate Wolfe", Hager and Zhang 2005).
 The same card and the same person give the same move, on other machines and in other languages too.
 
 Everyone is a problem of its own; they are only computed side by side. A member alone must find the same move as among
@@ -48,13 +48,13 @@ EQUAL = 1e-9  # ends whose values differ by a smaller share are equals
 SETTLED = 1e-9  # of a budget: how far a settled move may be from its own answer
 MOST_SETTLING = 2000
 CREEPING = 1e-12  # of a budget: steps that lead nowhere
-KINK = 1e-12  # of 1/κ: a step so short says that slopes jump there
+KINK = 1e-12  # of 1/κ: a step so short says that gradients jump there
 ROUNDING = 1e-13  # of a value, and of what a full move gains: what is not told apart
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Those who answer: features (n, d), targets (n, o), usual moves (n, d), radii (n,)."""
+    """The members who respond: features (n, d), targets (n, o), usual moves (n, d), radii (n,)."""
 
     rows: Array
     targets: Array
@@ -75,9 +75,9 @@ def best_responses(score: Score, people: People, norm: Norm, pull: float) -> Arr
     """Return everyone's move (n, d)."""
 
     def value(some: People, moves: Array) -> tuple[Array, Array]:
-        scores, slopes = in_equal_blocks(score, some.rows + moves, some.targets)
+        scores, gradients = in_equal_blocks(score, some.rows + moves, some.targets)
         away = moves - some.usual
-        return scores - 0.5 * pull * np.einsum("nd,nd->n", away, away), slopes - pull * away
+        return scores - 0.5 * pull * np.einsum("nd,nd->n", away, away), gradients - pull * away
 
     stay = np.zeros_like(people.rows)
     full = norm.maximise(value(people, stay)[1], people.radii)
@@ -93,18 +93,18 @@ def in_equal_blocks(score: Score, rows: Array, targets: Array) -> tuple[Array, A
     """Return s and ∇_x s, the same to the last bit whoever else is asked about."""
     size = len(rows)
     places = np.minimum(np.arange(-(-size // BLOCK) * BLOCK), size - 1).reshape(-1, BLOCK)
-    scores, slopes = zip(*(score(rows[some], targets[some]) for some in places), strict=True)
-    return np.concatenate(scores)[:size], np.concatenate(slopes)[:size]
+    scores, gradients = zip(*(score(rows[some], targets[some]) for some in places), strict=True)
+    return np.concatenate(scores)[:size], np.concatenate(gradients)[:size]
 
 
 def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> tuple[Array, Array]:
     """Climb from some moves until the certificate closes for everyone; return moves and values."""
-    slopes = value(people, moves)[1]
-    scale = people.radii * norm.dual.length(slopes)
+    gradients = value(people, moves)[1]
+    scale = people.radii * norm.dual.length(gradients)
 
-    def far(who: Rows, moves: Array, slopes: Array) -> Mask:
-        full = people.radii[who] * norm.dual.length(slopes)
-        return full - _inner(slopes, moves) > TOLERANCE * np.maximum(scale[who], full)
+    def far(who: Rows, moves: Array, gradients: Array) -> Mask:
+        full = people.radii[who] * norm.dual.length(gradients)
+        return full - _inner(gradients, moves) > TOLERANCE * np.maximum(scale[who], full)
 
     return _climb(value, people, norm, moves, AscentSettings(far, _far, MOST_STEPS, pull))
 
@@ -112,11 +112,11 @@ def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array)
 def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
     """Climb on until moves are their own answers."""
 
-    def far(who: Rows, moves: Array, slopes: Array) -> Mask:
-        away = norm.project(moves + slopes / pull, people.radii[who]) - moves
+    def far(who: Rows, moves: Array, gradients: Array) -> Mask:
+        away = norm.project(moves + gradients / pull, people.radii[who]) - moves
         return np.abs(away).max(axis=1) > SETTLED * people.radii[who]
 
-    def near(slopes: Array, radii: Array) -> Array:
+    def near(gradients: Array, radii: Array) -> Array:
         return np.full(len(radii), 1 / pull)  # longer ones could leap to another hill
 
     return _climb(value, people, norm, moves, AscentSettings(far, near, MOST_SETTLING, pull))[0]
@@ -124,11 +124,11 @@ def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array)
 
 @dataclass(frozen=True, eq=False)
 class AscentSettings:
-    """How to climb.
+    """The settings of an ascent.
 
     Attributes:
-        far: who, of some people with their moves and slopes, is not there yet.
-        longest: the longest steps, for some people's slopes and radii.
+        far: who, of some people with their moves and gradients, is not there yet.
+        longest: the longest steps, for some people's gradients and radii.
         most: how many steps.
         pull: κ.
     """
@@ -142,21 +142,21 @@ class AscentSettings:
 def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: AscentSettings) -> tuple[Array, Array]:
     """Take projected gradient steps; return moves and values."""
     moves = moves.copy()
-    values, slopes = value(people, moves)
-    lengths, going = rules.longest(slopes, people.radii), np.flatnonzero(people.radii > 0)
-    blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(slopes))
+    values, gradients = value(people, moves)
+    lengths, going = rules.longest(gradients, people.radii), np.flatnonzero(people.radii > 0)
+    blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(gradients))
     for _ in range(rules.most):
-        going = going[rules.far(going, moves[going], slopes[going])]
+        going = going[rules.far(going, moves[going], gradients[going])]
         if not going.size:
             break
-        some, old, last = people.some(going), moves[going], slopes[going]
+        some, old, last = people.some(going), moves[going], gradients[going]
         towards = norm.project(old + lengths[going, None] * last, some.radii) - old
         # A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
         gain = np.maximum(_inner(last, towards), _inner(towards, towards) / lengths[going])
         way = LineSearchStart(old, towards, values[going], last, gain)
-        moves[going], values[going], slopes[going] = _search(value, some, way, blur[going])
+        moves[going], values[going], gradients[going] = _search(value, some, way, blur[going])
         change = moves[going] - old
-        curvature, longest = -_inner(change, slopes[going] - last), rules.longest(slopes[going], some.radii)
+        curvature, longest = -_inner(change, gradients[going] - last), rules.longest(gradients[going], some.radii)
         lengths[going] = spectral_length(_inner(change, change), curvature, longest)
         # Who cannot climb any further is at the limit of rounding, or on a kink.
         creeps = np.abs(change).max(axis=1) <= CREEPING * some.radii
@@ -166,24 +166,24 @@ def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: Ascent
 
 @dataclass(frozen=True, eq=False)
 class LineSearchStart:
-    """Where a line search begins, and where it leads: moves, ways (n, d), values, slopes, and gains to first order."""
+    """The start of a line search: moves, directions (n, d), values, gradients, and gains to first order."""
 
     moves: Array
     towards: Array
     values: Array
-    slopes: Array
+    gradients: Array
     gain: Array
 
 
 def _search(value: Value, people: People, way: LineSearchStart, blur: Array) -> tuple[Array, Array, Array]:
-    """Shorten everyone's way until its value rises enough; who finds nothing stays, with slopes 0, and is done.
+    """Shorten everyone's way until its value rises enough; who finds nothing stays, with gradients 0, and is done.
 
-    Where values are level within the blur, it is enough that the slope along the way has not turned round and become
+    Where values are level within the blur, it is enough that the gradient along the way has not turned round and become
     as steep: φ'(1) ≥ −(1 − 2 SUFFICIENT) φ'(0). Slopes are compared by their difference, in which nothing cancels.
 
-    Returns moves, values and slopes.
+    Returns moves, values and gradients.
     """
-    moves, values, slopes = way.moves.copy(), way.values.copy(), np.zeros_like(way.moves)
+    moves, values, gradients = way.moves.copy(), way.values.copy(), np.zeros_like(way.moves)
     searching, share = np.flatnonzero(way.gain > 0), 1.0
     for _ in range(MOST_HALVINGS):
         if not searching.size:
@@ -192,19 +192,19 @@ def _search(value: Value, people: People, way: LineSearchStart, blur: Array) -> 
         trial = moves[searching] + share * towards
         reached, found = value(people.some(searching), trial)
         good = reached >= values[searching] + SUFFICIENT * share * gain
-        turned = gain + _inner(found - way.slopes[searching], towards) < -(1 - 2 * SUFFICIENT) * gain
+        turned = gain + _inner(found - way.gradients[searching], towards) < -(1 - 2 * SUFFICIENT) * gain
         good |= (reached >= values[searching] - blur[searching]) & ~turned
         risen = searching[good]
-        moves[risen], values[risen], slopes[risen] = trial[good], reached[good], found[good]
+        moves[risen], values[risen], gradients[risen] = trial[good], reached[good], found[good]
         searching, share = searching[~good], 0.5 * share
-    return moves, values, slopes
+    return moves, values, gradients
 
 
 def _inner(left: Array, right: Array) -> Array:
     return np.einsum("nd,nd->n", left, right)
 
 
-def _far(slopes: Array, radii: Array) -> Array:
+def _far(gradients: Array, radii: Array) -> Array:
     """Return everyone's length of a step that leads far out of its ball."""
-    size = np.abs(slopes).max(axis=-1)
+    size = np.abs(gradients).max(axis=-1)
     return FAR * radii / np.where(size > 0, size, 1.0)

@@ -1,4 +1,4 @@
-"""What values of a column are usual, so that a member who typed something else by mistake is asked back.
+"""The usual values of a column, so that a member who typed something else by mistake is asked back.
 
 The least and the largest value of a column are somebody's own. So a range ends at values beyond which there are at
 least FEWEST people, and one in a hundred, on either side. Where few people (RARE) are FAR times the width of the middle

@@ -1,1 +1,1 @@
-"""What results say beside numbers: effort, side effects, how independent the audit was."""
+"""Explanations of results: effort, side effects, how independent the audit was."""

@@ -1,4 +1,4 @@
-"""Where an estimator would have ended, had it gone on: what its own tolerance makes of a goal loss.
+"""The minimum that an estimator stopped short of: what its own tolerance makes of a goal loss.
 
 Plans for scikit-learn's estimators are made for the exact minimum, and an estimator stops before it: lbfgs at a largest
 slope of `tol`. With a penalty λ that leaves parameters within ‖slope‖/λ of the minimum, and a goal loss that is off by

@@ -1,4 +1,4 @@
-"""What a plan asks of people: effort, member by member and column by column, in the units of budgets."""
+"""The effort that a plan asks for, member by member and column by column, in the units of budgets."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Efforts:
 
     @cached_property
     def totals(self) -> Array:
-        """What each member's whole move costs (n,), in the norm of the budget."""
+        """The cost of each member's whole move (n,), in the norm of the budget."""
         return self.plan.problem.allowance.norm.length(self.each)
 
     @cached_property
     def movers(self) -> Mask:
-        """Who moves (n,)."""
+        """The mask of those who move (n,)."""
         return np.asarray(self.moves.any(axis=1))
 
     def by_column(self) -> list[dict[str, Any]]:

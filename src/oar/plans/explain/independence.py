@@ -1,4 +1,4 @@
-"""How independent an audit was of the solver that it judges: three words, and what each means."""
+"""The independence of an audit from the solver that it judges: three words, and what each means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Independence(StrEnum):
-    """What of an audit's refit was not the solver's own code; `meaning` says it in a sentence.
+    """The part of an audit's refit that was not the solver's own code; `meaning` says it in a sentence.
 
     >>> Independence.IMPLEMENTATION.value
     'another implementation'

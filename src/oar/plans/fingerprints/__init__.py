@@ -1,1 +1,1 @@
-"""What models and functions do, as digests."""
+"""Digests of what models and functions do."""

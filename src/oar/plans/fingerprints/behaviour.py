@@ -1,4 +1,4 @@
-"""What a thing does, as a digest: settings and arrays by their values, functions by what they would compute.
+"""The behaviour of an object as a digest: settings and arrays by their values, functions by what they would compute.
 
 A function counts by its compiled code with its constants, by its defaults, by what its closure holds, and by the
 globals that it reads, functions and classes among them, and theirs in turn; never by its name or by where it is

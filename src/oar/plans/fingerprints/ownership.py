@@ -1,4 +1,4 @@
-"""Whose a thing is: the user's own, which may be changed, or an installed package's, which goes by its name."""
+"""The ownership of code: the user's own, which may be changed, or an installed package's, which goes by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one person is told: the cheapest change that gets them the goal, what it costs, and what is proved about it."""
+"""Advice for one person: the cheapest change that gets them the goal, what it costs, and what is proved about it."""
 
 from __future__ import annotations
 

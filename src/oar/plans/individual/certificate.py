@@ -43,7 +43,7 @@ class RuleAlternative:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What every change that would be accepted keeps, and what it costs.
+    """The constraints of every change that would be accepted, and its cost.
 
     Attributes:
         kind: "l1", "l2" or "l0".
@@ -171,7 +171,7 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """What every change costs at least; infinite where it is proved that there is none."""
+        """The least cost of any change; infinite where it is proved that there is none."""
         found = least(self.statement, whole_part(self.statement, self.most), self.tree)
         if found == np.inf and self.most == np.inf:
             return np.inf

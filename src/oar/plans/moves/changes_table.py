@@ -1,4 +1,4 @@
-"""Who changes what, as a table of person, column, before and after: from rows of it to moves, labels and leavers.
+"""Tables of changes (person, column, before and after), read as moves, labels and leavers.
 
 Rows are as `plan.changes()` gives them and as files of moves hold them. A label that changes is a row of the target's
 column, and who leaves has a row of the column "all data", from "given" to "withheld".
@@ -30,7 +30,7 @@ TRUTHS = {"true": 1.0, "1": 1.0, "1.0": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0}
 
 @dataclass(eq=False)
 class ChangesTable:
-    """What rows say: moves (n, d) and (d,), labels (n, k) and leavers (n,), the last two None where nothing is said."""
+    """The changes that rows state: moves (n, d) and (d,), labels (n, k) and leavers (n,), or None."""
 
     each: Array
     query_move: Array
@@ -84,8 +84,7 @@ class _Reading:
 
     def _places(self) -> NDArray[np.intp]:
         """Return whose row each is; −1 for the query."""
-        index = range(self.people.size) if self.people.index is None else self.people.index
-        known = {QUERY: -1} | {_word(name): place for place, name in enumerate(index)}
+        known = {QUERY: -1} | {_word(name): place for place, name in enumerate(self.people.row_names)}
         places = self.rows["person"].map(lambda name: known.get(_word(name)))
         unknown = np.flatnonzero(places.isna())
         if unknown.size:

@@ -1,4 +1,4 @@
-"""Everyone's moves as Parquet files, part by part: what is written is whole, and writing can go on where it ended.
+"""Moves as Parquet files, part by part: files are whole, and writing can go on where it ended.
 
 A file is written under another name and renamed when it is complete, and says in its own metadata which plan and which
 people it is for, by a digest of their data. Writing again reads everybody and skips what is there for these very

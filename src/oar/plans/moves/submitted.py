@@ -1,4 +1,4 @@
-"""What somebody else computed, as a plan that can be audited: arrays, tables, or Parquet files."""
+"""Submitted plans: moves that somebody else computed, as arrays, tables or Parquet files, to be audited."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def _known(people: Population, names: Any, argument: str) -> NDArray[np.intp]:
     """Return the positions of people by their names."""
     import pandas
 
-    index = pandas.RangeIndex(people.size) if people.index is None else people.index
+    index = people.row_names
     asked = pandas.Index(names)
     twice = asked[asked.duplicated()]
     if len(twice):

@@ -62,7 +62,7 @@ def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.boo
     import pandas
 
     people = plan.problem.people
-    names = pandas.RangeIndex(people.size) if people.index is None else people.index
+    names = people.row_names
     parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
     parts += lever_cells(plan, targets, away, names)
     query = plan.problem.first_query[None]  # where several ask nobody of them moves

@@ -1,4 +1,4 @@
-"""What tells one problem over time from another: everything that a plan for it depends on, as one short text."""
+"""The fingerprint of a problem over time: everything that a plan for it depends on, as one short text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out over time: everyone's move in every round, and who acts when."""
+"""Plans over time: everyone's move in every round, and who acts when."""
 
 from __future__ import annotations
 
@@ -107,8 +107,7 @@ class OnlinePlan:
         stream = self.problem.stream
         rows = np.flatnonzero(self.each.any(axis=1))
         rows = rows[np.argsort(stream.when[rows], kind="stable")]
-        names = np.arange(stream.people.size) if stream.people.index is None else np.asarray(stream.people.index)
-        persons = names if stream.who is None else stream.who
+        persons = np.asarray(stream.people.row_names) if stream.who is None else stream.who
         lengths = self.problem.everyone.allowance.norm.length(self.each[rows])
         return pandas.DataFrame(
             {"round": stream.when[rows], "person": persons[rows], "row": rows, "effort": lengths},

@@ -1,4 +1,4 @@
-"""How a result over time shows itself: a table of rounds in a notebook, and a picture of when the plan acts."""
+"""The display of a result over time: a table of rounds in a notebook, and a picture of when the plan acts."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class OnlineProposal:
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """What the replay says after one round, without and with the plan.
+    """The outcome of the replay after one round, without and with the plan.
 
     Attributes:
         number: the round, 0, 1, ….
@@ -90,7 +90,7 @@ class RoundOutcome:
 
 @dataclass(frozen=True)
 class OnlineAudit(ShownAsText):
-    """What a replay of all rounds on the moved data says; made by `oar.audit` alone.
+    """The outcome of a replay of all rounds on the moved data; made by `oar.audit` alone.
 
     Attributes:
         rounds: what is found after each round.
@@ -125,12 +125,12 @@ class OnlineAudit(ShownAsText):
 
     @property
     def prediction_before(self) -> Any:
-        """What the last round's model predicts without the plan."""
+        """The prediction of the last round's model without the plan."""
         return self.rounds[-1].prediction_before
 
     @property
     def prediction(self) -> Any:
-        """What the last round's model predicts."""
+        """The prediction of the last round's model."""
         return self.rounds[-1].prediction
 
     @property
@@ -206,7 +206,7 @@ class OnlineResult(AuditedProposal):
 
     @property
     def explanation(self) -> str:
-        """What happened, when the plan acts and why then, what binds and what would suffice."""
+        """An explanation: what happened, when the plan acts and why then, what binds and what would suffice."""
         if self.audit.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.audit.violations)}."
         proposal, already = self.proposal, self.status is Status.ALREADY

@@ -1,4 +1,4 @@
-"""A few numbers that sum up everyone's moves: the mean move of each group.
+"""The mean move of each group: a few numbers that sum up everyone's moves.
 
 With u_c = Σ_{i∈c} w̄_i δ_i / W_c and W_c = Σ_{i∈c} w̄_i, a change of u is spread back by moving all of a group alike,
 and a derivative with respect to u becomes (dL/dδ_i) / w̄_i = (1/W_c) dL/du_c for each i in c.
@@ -18,7 +18,7 @@ MOST_DISTINCT = 20  # more different targets than this are numbers, not classes
 
 
 class Groups:
-    """Who belongs together. `codes` (n,) are whole numbers from 0 on."""
+    """A partition of people into groups. `codes` (n,) are whole numbers from 0 on."""
 
     def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
         """Add up each group's weight."""

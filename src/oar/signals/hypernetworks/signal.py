@@ -28,7 +28,7 @@ from oar.signals.hypernetworks.response_map import fit_response_map
 
 MOST_PAIRS = 64
 RENEW = 0.1  # a foretold refit this far off, as a share of the samples' spread, asks for a new map
-SMOOTH = 0.5  # a pair that bends more than this share of what it moves has jumped to another minimum
+SMOOTH = 0.5  # a pair that curves by more than this share of what it moves has jumped to another minimum
 SHARE = 0.1  # of the distance over which the query's loss would fall to zero at its present slope
 
 
@@ -131,7 +131,7 @@ class Hypernetwork(Signal):
 
         places, refits = [summary], [here]
         for direction in _directions(random, self.pairs or min(summary.size, MOST_PAIRS), summary.size):
-            # Only a map that can bend gains from places at several distances.
+            # Only a map that can curve gains from places at several distances.
             length = radius * (random.uniform(0.3, 1.0) if self.hidden else 1.0)
             for shift in (length * direction, 0.25 * length * direction, 0.0625 * length * direction):
                 ahead, behind = refitted(shift), refitted(-shift)

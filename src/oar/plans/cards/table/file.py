@@ -1,4 +1,4 @@
-"""What version 3 of a card's JSON says of a table, and back; every reader can go by plain numbers and lists.
+"""The part of a card's JSON, from version 3 on, that is about a table: written and read; plain numbers and lists alone.
 
     {"format": "oar-card", "version": 3, "oar": "0.1.0", "norm": "2", "budget": 1.0, "goal": "yes",
      "participants": "everyone", "classes": ["no", "yes"], "outputs": 0,

@@ -52,7 +52,7 @@ OVER = 5e-10  # of a budget, and of what links compare: rounding
 
 @dataclass(frozen=True, eq=False)
 class Responders:
-    """Those who answer: coordinates (n, d), targets (n, o), budgets (n,), and how far each may go."""
+    """The members who respond: coordinates (n, d), targets (n, o), budgets (n,), and how far each may go."""
 
     rows: Array
     targets: Array
@@ -66,7 +66,7 @@ class Responders:
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """What columns offer: gains for each unit (n, c), 0 where there is none; most units (n, c); signs; levels."""
+    """The gains that columns offer: for each unit (n, c), 0 where there is none; most units (n, c); signs; levels."""
 
     gains: Array
     most: Array

@@ -36,7 +36,7 @@ from oar.models.training import Array
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """How a model sees coordinates (d,), and what members do through the scaler's averages; see above."""
+    """The scaler through which a model sees coordinates (d,), and what members do through its averages; see above."""
 
     centres: Array
     scales: Array

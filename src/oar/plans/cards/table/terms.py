@@ -1,4 +1,4 @@
-"""What a card says of a table: its columns, what may be done to each, links and rules; and a member's answer to it."""
+"""The terms of a card for a table: its columns, what may be done to each, links and rules; and a member's response."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANOTHER = "(another)"  # stands on a card for all levels that too few people hav
 
 @dataclass(frozen=True)
 class ColumnTerms:
-    """What may be done to one column, by its coordinates: an ordinal's are ranks.
+    """The limits of one column, by its coordinates: an ordinal's are ranks.
 
     Attributes:
         column: its name, kind and levels.
@@ -189,7 +189,7 @@ class TableTerms:
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """How far people may go: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
+    """The room that people have: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
 
     fall: Array
     rise: Array
@@ -224,7 +224,7 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class Answer(ShownAsText):
-    """What one member of a table does in answer to a card.
+    """The response of one member of a table to a card.
 
     Attributes:
         before, after: its values by column, as text, numbers and booleans.
@@ -242,7 +242,7 @@ class Answer(ShownAsText):
 
     @property
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """What changes: columns, with their values before and after."""
+        """The columns that change, with their values before and after."""
         return [(name, old, self.after[name]) for name, old in self.before.items() if old != self.after[name]]
 
     def __str__(self) -> str:
