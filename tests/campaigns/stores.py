@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import oar
-from oar.studies.store import leases as claims
+from oar.studies.store import leases
 from oar.studies.store.database import TABLES
 
 from .tally import Tally, parser
@@ -151,8 +151,8 @@ def versions(rng: random.Random, path: Path) -> None:
 
 def claimed(rng: random.Random, path: Path) -> None:
     """Have cells claimed by processes that live, and will never answer, or by none."""
-    own = json.loads(claims.own_claim())
-    first = own | {"pid": 1, "born": claims._born(1)}
+    own = json.loads(leases.own_lease())
+    first = own | {"pid": 1, "born": leases._born(1)}
     claim = rng.choice((first, own | {"pid": rng.choice((0, -1, 10**30, "x", None, [1]))}, [], "x", {"host": []}))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         text = "[" * 50_000 if rng.random() < 0.1 else json.dumps(claim)

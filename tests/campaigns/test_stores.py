@@ -9,7 +9,7 @@ import pytest
 from support.study_problems import problem
 
 import oar
-from oar.studies.store import leases as claims
+from oar.studies.store import leases
 from oar.studies.store.database import Store
 
 from . import stores
@@ -49,11 +49,11 @@ def test_a_view_that_never_ends_is_refused(tmp_path):
 def test_nobody_waits_for_a_process_that_has_not_the_store_open(tmp_path):
     path, other = tmp_path / "study.db", os.getppid()
     oar.study(problem(), store=path)
-    claim = json.dumps(json.loads(claims.own_claim()) | {"pid": other, "born": claims._born(other)})
+    claim = json.dumps(json.loads(leases.own_lease()) | {"pid": other, "born": leases._born(other)})
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE cells SET status = 'running', claim = ?, heartbeat = 1e18", (claim,))
     with Store(path) as store:
-        assert claims.lives(claim, 1e18)
+        assert leases.lives(claim, 1e18)
         assert store.release_dead() == 1
     with stores.within(20):
         assert oar.study(problem(), store=path).counts["done"] == 1

@@ -151,12 +151,11 @@ def test_progress_counts_cells_and_tells_what_is_known(tmp_path, monkeypatch):
 
 
 def test_other_processes_join_once_that_pays(tmp_path, monkeypatch):
-    from oar.studies.executors import executors as hands
-    from oar.studies.executors import running
+    from oar.studies.executors import executors, running
 
     started = []
 
-    class Spied(hands.LocalExecutor):
+    class Spied(executors.LocalExecutor):
         def __init__(self, work, number):
             super().__init__(work)
             started.append(number)

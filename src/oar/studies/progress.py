@@ -45,7 +45,7 @@ class Pace:
         """The number of cells left of kinds of which none is finished."""
         return sum(number for kind, number in self.left.items() if number and not self._done.get(kind))
 
-    def words(self, hands: int) -> str:
+    def words(self, workers: int) -> str:
         """Return how long the rest will take, as far as it is known.
 
         >>> pace = Pace({"softmax": 4, "mlp": 2})
@@ -60,7 +60,7 @@ class Pace:
         """
         if self.unknown and not self.work:
             return "time left not known so far"
-        left = duration(self.work / max(1, min(hands, sum(self.left.values()))))
+        left = duration(self.work / max(1, min(workers, sum(self.left.values()))))
         return f"{left} left so far, {self.unknown} cells not known" if self.unknown else f"about {left} left"
 
 

@@ -11,7 +11,7 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Problem, Query, as_model
 from oar.solvers.registry import check_known
 from oar.studies.cells import Cell, grid, listed
-from oar.studies.executors.executors import check_hands
+from oar.studies.executors.executors import check_executor
 from oar.studies.executors.running import run
 from oar.studies.fingerprints.study import ADDRESS, check_same, fingerprint, is_same
 from oar.studies.progress import told
@@ -60,7 +60,7 @@ def study(
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
     check_kind("problem", problem, Problem, "an oar.Problem(…)")
-    check_hands(workers, client)
+    check_executor(workers, client)
     check_known(solver)
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
         raise DataError(

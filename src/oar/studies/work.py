@@ -44,7 +44,7 @@ BLOCK = 200  # nearest-centroid cells that are done at once
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """Cells that are done together, by whoever claims them."""
+    """Cells that are done together, by whoever leases them."""
 
     cells: tuple[Cell, ...]
     quick: bool

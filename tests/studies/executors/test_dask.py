@@ -40,9 +40,9 @@ def test_arrays_are_aligned_on_workers_too(cluster):
     """NumPy adds up those that are not in another order, and last bits would depend on who answers."""
 
     def aligned_there():
-        from oar.studies.executors import executors as hands
+        from oar.studies.executors import executors as executor
 
-        return [work.problem.people.features.flags.aligned for work in hands._received.values()]
+        return [work.problem.people.features.flags.aligned for work in executor._received.values()]
 
     features, labels, query = blobs(60)
     asked = oar.Problem(
@@ -51,11 +51,11 @@ def test_arrays_are_aligned_on_workers_too(cluster):
     work = Work(asked, {"model": asked.model}, {"0": asked.query}, QUICK)
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=LONG)
-        hands = DaskExecutor(work, client)
+        executor = DaskExecutor(work, client)
         (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
-        assert hands.start(unit).result(LONG)[0]["loss"] > 0
+        assert executor.start(unit).result(LONG)[0]["loss"] > 0
         assert [each for held in client.run(aligned_there).values() for each in held] == [True]
-        hands.stop()
+        executor.stop()
         assert not any(client.run(aligned_there).values())  # and nothing stays
 
 
@@ -80,10 +80,10 @@ def test_a_problem_that_its_only_holder_took_along_is_sent_again(cluster):
     (unit,) = work.units([Cell("model", "0", 0.1, 1.0, None)])
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=LONG)
-        hands = DaskExecutor(work, client)
-        client.cancel([hands._work], force=True)  # what the scheduler does with data that nobody has any more
-        assert hands.start(unit).result(LONG)[0]["loss"] > 0
-        hands.stop()
+        executor = DaskExecutor(work, client)
+        client.cancel([executor._work], force=True)  # what the scheduler does with data that nobody has any more
+        assert executor.start(unit).result(LONG)[0]["loss"] > 0
+        executor.stop()
 
 
 def dies_once(path):

@@ -15,7 +15,7 @@ import oar
 from oar.people import Population
 from oar.plans.fingerprints.behaviour import people_digest
 from oar.studies.cells import Cell
-from oar.studies.store import leases as claims
+from oar.studies.store import leases
 from oar.studies.store.database import FORMAT, Store
 from oar.studies.work import Work
 
@@ -190,15 +190,15 @@ def test_a_cell_is_claimed_once(path):
     with Store(path) as one, Store(path) as other:
         assert one.take(CELLS[:3]) == CELLS[:3]
         assert other.take(CELLS) == CELLS[3:]
-        assert other.release_dead() == 0  # whoever claims them lives: it is this process
+        assert other.release_dead() == 0  # whoever leases them lives: it is this process
         other.finish(CELLS[:1], [{"error": "not mine to say"}], 0.0)
         assert other.states()[CELLS[0].key] == "running"
         one.release()
         assert other.take(CELLS) == CELLS[:3]
 
 
-def dead_claim(**changes):
-    return json.dumps(json.loads(claims.own_claim()) | changes, sort_keys=True)
+def dead_lease(**changes):
+    return json.dumps(json.loads(leases.own_lease()) | changes, sort_keys=True)
 
 
 @pytest.mark.parametrize(
@@ -208,19 +208,19 @@ def dead_claim(**changes):
         ({"born": "another boot/1"}, 0, False),  # another process has its number now
         ({"pid": 2**22 + 1, "born": None}, 0, False),
         ({"host": "elsewhere"}, 0, True),
-        ({"host": "elsewhere"}, 2 * claims.LEASE, False),
+        ({"host": "elsewhere"}, 2 * leases.LEASE, False),
         ({"host": "elsewhere"}, None, False),
         ({"born": None}, 0, True),
-        ({"born": None}, 2 * claims.LEASE, False),
+        ({"born": None}, 2 * leases.LEASE, False),
     ],
 )
-def test_claims_of_the_dead_are_given_back(path, changes, ago, alive):
+def test_leases_of_the_dead_are_given_back(path, changes, ago, alive):
     beat = None if ago is None else time.time() - ago
-    claim = dead_claim(**changes)
-    assert claims.lives(claim, beat) is alive
+    lease = dead_lease(**changes)
+    assert leases.lives(lease, beat) is alive
     made(path)
     with Store(path) as gone, Store(path) as other:
-        gone.claim = claim
+        gone.lease = lease
         gone.take(CELLS)
         gone._connection.execute("UPDATE cells SET heartbeat = ?", (beat,))
         assert other.release_dead() == (0 if alive else 4)
@@ -230,8 +230,8 @@ def test_claims_of_the_dead_are_given_back(path, changes, ago, alive):
             assert set(other.states().values()) == {"running"}
 
 
-def test_a_claim_that_cannot_be_read_is_dead():
-    assert not claims.lives("", time.time())
+def test_a_lease_that_cannot_be_read_is_dead():
+    assert not leases.lives("", time.time())
 
 
 def test_heartbeats_come_from_a_thread(path, monkeypatch):

@@ -234,7 +234,9 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
     from oar.pictures.numbers import loss, number, percent
+    from oar.pictures.rows import known_rows
     from oar.report.organiser.outcome import CUT, SEARCHED
+    from oar.report.organiser.page import as_percent
     from oar.report.plan.answer import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
@@ -246,14 +248,12 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
-    if asked["limits"] is not None:
-        rows.append(("limits", asked["limits"]))
-    if asked.get("percent"):
-        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
-    if asked["imputed"] is not None:
-        rows.append(("filled in", asked["imputed"]["told"]))
-    if asked.get("query_filled"):
-        rows.append(("filled in of who asks", ", ".join(asked["query_filled"])))
+    rows += known_rows(
+        ("limits", str, asked["limits"]),
+        ("read as percent", as_percent, asked.get("percent")),
+        ("filled in", str, (asked["imputed"] or {}).get("told")),
+        ("filled in of who asks", ", ".join, asked.get("query_filled")),
+    )
     if facts.get("held_out_left_out"):
         known = facts["held_out_left_out"]
         rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))

@@ -21,6 +21,7 @@ Every term rises with the budgets and with m, so what is ruled out once is ruled
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,9 @@ class BudgetBound:
         ways = np.broadcast_to(slope[measured.columns] / measured.costs, region.lower.shape)
         return SAFE * np.maximum(region.farthest(ways)[1], region.farthest(-ways)[1])[:-1]
 
-    @property
+    @cached_property
     def _measured(self) -> Any:
-        if self.problem.limits is None:
-            return None
-        if not hasattr(self, "_kept"):
-            self._kept = self.problem.measured(False)
-        return self._kept
+        return self.problem.measured(False) if self.problem.limits else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,23 +215,35 @@ class CentroidBound(BudgetBound):
         return False
 
 
-def bound_of(problem: Problem) -> BudgetBound | None:
-    """Return what rules out budgets and numbers of members; None where nothing is proved."""
+class NoBound(BudgetBound):
+    """The bound where nothing is proved."""
+
+    def __init__(self) -> None:
+        """Need nothing of the problem."""
+        self.able = 0
+
+    def ruled_out(self, budgets: Array, members: int) -> bool:
+        """Report that nothing is."""
+        return False
+
+
+def bound_of(problem: Problem) -> BudgetBound:
+    """Return what rules out budgets and numbers of members."""
     model = problem.model
     if not problem.plain or problem.query.probability is not None:
-        return None
+        return NoBound()
     if model.plain_means:
-        return None if problem.limits is None else CentroidBound(problem)
+        return CentroidBound(problem) if problem.limits else NoBound()
     if not isinstance(model, SoftmaxRegression | Ridge | LinearSVM) or not model.l2 > 0:
-        return None
+        return NoBound()
     if isinstance(model, SoftmaxRegression) and len(problem.people.classes) != 2:
-        return None  # several intercepts depend on each other
+        return NoBound()  # several intercepts depend on each other
     if isinstance(model, LinearSVM) and not model.penalise_intercept:
-        return None  # its best intercept need not be unique
+        return NoBound()  # its best intercept need not be unique
     try:
         return LinearBound(problem, model)
     except NumericsError:
-        return None
+        return NoBound()
 
 
 def largest(values: Array, number: int) -> float:

@@ -118,8 +118,8 @@ def _least(problem: Problem, enough: float) -> float:
     if problem.model.plain_means and problem.within_balls and problem.plain:  # for all of them
         duels = smallest_scale(reach_of(problem))[0]
         return proved_scale(problem, duels if problem.query.probability is None else enough)
-    proof, members = bound_of(problem), None if problem.best is None else problem.best.number
-    return 0.0 if proof is None else proof.least_scale(unit_budgets(problem), enough, members)
+    members = None if problem.best is None else problem.best.number
+    return bound_of(problem).least_scale(unit_budgets(problem), enough, members)
 
 
 def _how_it_ended(failed: float) -> str:

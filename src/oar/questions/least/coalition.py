@@ -100,7 +100,7 @@ def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAn
     everyone = trying.solve(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
     proof = bound_of(problem)
     if not everyone.success:
-        proved = not able or everyone.impossible or (proof is not None and proof.ruled_out(budgets, able))
+        proved = not able or everyone.impossible or proof.ruled_out(budgets, able)
         if proved:
             said = f"Impossible, and proved: not even all {able:,} eligible members reach the goal."
             return CoalitionAnswer(None, {}, people.column(nobody), Status.IMPOSSIBLE, said, None, exact=True)
@@ -108,7 +108,7 @@ def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAn
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, everyone, at_least=1)
     search = CoalitionSearch(trying, Ranking.of(problem, trying.signal, False), everyone)
     search.left_out()
-    least = 1 if proof is None else proof.least_members(budgets, search.size)
+    least = proof.least_members(budgets, search.size)
     search.fewer(least)
     return _answer(problem, search, least, able)
 

@@ -40,7 +40,7 @@ def member_page(
     outcome: str | None = None,
     note: str | None = None,
     facts: Mapping[str, Any] | None = None,
-    whom: str | None = None,
+    whom: str = "",
 ) -> str:
     """Return the page for a card's members, as HTML.
 
@@ -51,10 +51,10 @@ def member_page(
         note: a sentence near the top, such as that the plan does not reach its goal; None for none.
         facts: what `facts.facts_of` collected, from which members are told what the plan may do to them;
             None where only the card is known.
-        whom: the organiser's own words on who asks; None to say nothing of that.
+        whom: the organiser's own words on who asks; empty to say nothing of that.
     """
     style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
-    told = {"title": title, "outcome": outcome, "note": note, "about": words_for_members(card, facts, whom)}
+    told = {"title": title, "outcome": outcome, "note": note, "about": words_for_members(card, facts or {}, whom)}
     data = {"card": as_json(card), "supported": computes_in_browser(card)} | told
     parts = {
         "policy": POLICY.format(script=_hash(script), style=_hash(style)),

@@ -16,31 +16,32 @@ from oar.plans.cards.card import Card
 from oar.report.plan.answer import unable_words
 
 Facts = Mapping[str, Any]
+NOTHING: Facts = {}
 MOST_NAMES = 12
 UNKNOWN = "This page does not know. Ask whoever sent it for the report on the plan."
 VOLUNTARY = "Nothing happens to you. Taking part is voluntary, and this page tells nobody whether you do."
 ANYHOW = "The model is retrained on what others do, so your own prediction may change even if you do nothing."
 
 
-def words_for_members(card: Card, facts: Facts | None = None, whom: str | None = None) -> dict[str, list[str]]:
+def words_for_members(card: Card, facts: Facts = NOTHING, whom: str = "") -> dict[str, list[str]]:
     """Return sentences by question: "whom", "asks", "mine" and "otherwise".
 
     Args:
         card: the plan as it is published.
-        facts: what `facts_of` collected; None where only the card is known.
-        whom: the organiser's own words on who asks; None to say nothing of that.
+        facts: what `facts_of` collected; nothing where only the card is known.
+        whom: the organiser's own words on who asks; empty to say nothing of that.
     """
     return {
         "whom": _whom(card, facts, whom),
         "asks": [*_asks(card), *_two_ways(facts)],
         "mine": _mine(_of_card(facts)),
-        "otherwise": [VOLUNTARY, ANYHOW, *([] if facts is None else _otherwise(facts))],
+        "otherwise": [VOLUNTARY, ANYHOW, *_otherwise(facts)],
     }
 
 
-def _whom(card: Card, facts: Facts | None, whom: str | None) -> list[str]:
+def _whom(card: Card, facts: Facts, whom: str) -> list[str]:
     goal = card.goal.text if isinstance(card.goal, GoalText) else f"“{_label(card.goal)}”"
-    asking = 1 if facts is None else facts["asked"]["asking"]
+    asking = facts["asked"]["asking"] if facts else 1
     who = "somebody who asks" if asking == 1 else f"{asking:,} people who ask"
     said = f"For {who} for another decision: the retrained model is to predict {goal}."
     return [said, whom or "This page does not say who that is."]
@@ -68,10 +69,10 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:MOST_NAMES])}{more}"
 
 
-def _two_ways(facts: Facts | None) -> list[str]:
+def _two_ways(facts: Facts) -> list[str]:
     """Say that the page and the organiser's list are two plans, of which one is followed."""
-    found = (facts or {}).get("card")
-    if facts is None or not found or found["success"] is None:
+    found = facts.get("card") or {}
+    if found.get("success") is None:
         return []
     achieved = [_reaches(success) for success in (found["success"], facts["outcome"]["success"])]
     return [
@@ -85,13 +86,13 @@ def _reaches(success: bool) -> str:
     return f"the goal is {'reached' if success else 'missed'}"
 
 
-def _of_card(facts: Facts | None) -> Facts | None:
-    """Return what happens to people where everyone answers the card: whoever reads the page has no row of the moves."""
-    return ((facts or {}).get("card") or {}).get("collateral")
+def _of_card(facts: Facts) -> Facts:
+    """Return the side effects where everyone answers the card: whoever reads the page has no row of the moves."""
+    return (facts.get("card") or {}).get("collateral") or NOTHING
 
 
-def _mine(found: Facts | None) -> list[str]:
-    if found is None:
+def _mine(found: Facts) -> list[str]:
+    if not found:
         return [UNKNOWN]
     said: list[str] = []
     for row in found["by_outcome"] or [found["actors"]]:
@@ -117,9 +118,12 @@ def _ways(found: Facts, row: Facts) -> str:
 
 
 def _otherwise(facts: Facts) -> list[str]:
-    found, said = _of_card(facts), []
-    row = {} if found is None else found["bystanders"]
-    if found is not None and row["people"] and row["away"] is not None:
+    said: list[str] = []
+    if not facts:
+        return said
+    found = _of_card(facts)
+    row = found.get("bystanders", NOTHING)
+    if row.get("people") and row["away"] is not None:
         said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:

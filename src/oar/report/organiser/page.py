@@ -11,6 +11,7 @@ from typing import Any
 
 from oar.pictures.markup import Markup, joined, pairs, tag
 from oar.pictures.numbers import number
+from oar.pictures.rows import known_rows
 from oar.report.organiser.effects import burden, collateral, glance, moves
 from oar.report.organiser.outcome import least, outcome, power
 from oar.report.organiser.proof import certificate, repeat
@@ -37,6 +38,11 @@ OPTION = re.compile(r"(--[a-z-]+)")
 REACHED = ("achieved", "already")
 
 
+def as_percent(columns: list[str]) -> str:
+    """Return how columns of percentages were read."""
+    return f"{', '.join(columns)}: 5% is the number 5"
+
+
 def organiser_page(facts: Facts, *, title: str | None = None) -> str:
     """Return the report as HTML.
 
@@ -45,7 +51,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         title: shown above the answer; left out, the goal.
     """
     asked = facts["asked"]
-    target = "" if asked["target"] is None else f"{asked['target']} = "
+    target = f"{asked['target']} = " if asked["target"] else ""
     heading = title or f"Plan towards {target}{asked['goal_words']}"
     style = files("oar.report").joinpath("pages", "organiser.css").read_text(encoding="utf-8")
     good = facts["status"] in REACHED and not facts["caveats"]
@@ -85,27 +91,22 @@ def _policy(style: str) -> str:
 
 def _asked(asked: Facts) -> Markup:
     near = "" if asked["within"] is None else f" ± {number(asked['within'])}"
-    rows = [
+    told = [
         ("goal", f"{asked['goal_words']}{near}"),
         ("people", f"{asked['people']:,}, of whom {asked['participants']:,} take part"),
         ("columns", f"{asked['columns']:,} ({asked['features']:,} features of the model)"),
         ("model that is retrained", _model(asked)),
     ]
-    if asked["budget"] is not None:
-        rows.append(
-            ("budget of each member", f"{number(asked['budget'])} ({asked['budget_unit']}; norm {asked['norm']})")
-        )
-    if asked["limits"] is not None:
-        rows.append(("limits", asked["limits"]))
-    if asked.get("percent"):
-        rows.append(("read as percent", f"{', '.join(asked['percent'])}: 5% is the number 5"))
-    if asked["imputed"] is not None:
-        rows.append(("missing, and filled in", asked["imputed"]["told"]))
-    if asked.get("query_filled"):
-        rows.append(("filled in of who asks", ", ".join(asked["query_filled"])))
-    if asked["levers"] is not None:
-        rows.append(("what members may do", asked["levers"]))
-    return pairs(rows)
+    unit = f"({asked['budget_unit']}; norm {asked['norm']})"
+    more = known_rows(
+        ("budget of each member", lambda budget: f"{number(budget)} {unit}", asked["budget"]),
+        ("limits", str, asked["limits"]),
+        ("read as percent", as_percent, asked.get("percent")),
+        ("missing, and filled in", str, (asked["imputed"] or {}).get("told")),
+        ("filled in of who asks", ", ".join, asked.get("query_filled")),
+        ("what members may do", str, asked["levers"]),
+    )
+    return pairs([*told, *more])
 
 
 def _model(asked: Facts) -> str:

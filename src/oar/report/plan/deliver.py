@@ -187,7 +187,7 @@ def write_all(
     *,
     asked: dict[str, Any],
     sha256: str,
-    whom: str | None = None,
+    whom: str = "",
 ) -> tuple[str, list[str]]:
     """Write every file that there is something for; return the plan's id and their names, which audit.json lists.
 

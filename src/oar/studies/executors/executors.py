@@ -1,6 +1,6 @@
 """Executors of a study: this process, other processes on this machine, or a Dask cluster.
 
-Whoever it is only answers; claims and answers are written by the process that called `oar.study`. So a store needs to
+Whoever it is only answers; leases and answers are written by the process that called `oar.study`. So a store needs to
 be seen by nobody else, and what is lost with a process is what was under way.
 
 Other processes rather than threads, because solvers are mostly Python: ten softmax cells on Iris took 10.0 s one after
@@ -266,8 +266,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_hands(workers: Any, client: Any) -> None:
-    """Raise for a number of processes that cannot be, and for both kinds of hands at once."""
+def check_executor(workers: Any, client: Any) -> None:
+    """Raise for a number of processes that cannot be, and for both kinds of executors at once."""
     if workers is not None and (not is_whole(workers) or workers < 1):
         raise DataError(f"workers: must be a whole number of processes ≥ 1, or None, got {workers!r}.")
     if client is None:

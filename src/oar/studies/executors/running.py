@@ -1,4 +1,4 @@
-"""Run what is left of a study: claim, hand out, write down, until every cell is finished."""
+"""Run what is left of a study: lease, hand out, write down, until every cell is finished."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Run:
         store: Store,
         work: Work,
         cells: Sequence[Cell],
-        hands: Executor,
+        executor: Executor,
         helped: bool,
         tell: Callable[[str], None],
     ) -> None:
         """`helped`: other processes may join once that pays."""
         self.store, self.work, self.cells = store, work, list(cells)
-        self.hands, self._helped, self._tell, self._began = hands, helped, tell, time.monotonic()
+        self.executor, self._helped, self._tell, self._began = executor, helped, tell, time.monotonic()
         self._flying: dict[Future[list[Row]], tuple[WorkUnit, float]] = {}
         self._done = self._failed = self._finished = 0
         self.pace = self._paced()
@@ -77,7 +77,7 @@ class Run:
         """Go through units once; those that others have claimed meanwhile are left to them."""
         while units or self._flying:
             check_interrupted()
-            while units and len(self._flying) < self.hands.number:
+            while units and len(self._flying) < self.executor.number:
                 self._start(units.popleft())
             if self._flying:
                 done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
@@ -89,7 +89,7 @@ class Run:
         mine = replace(unit, cells=tuple(self.store.take(unit.cells)))
         if mine.cells:
             began = time.monotonic()
-            self._flying[self.hands.start(mine)] = mine, began
+            self._flying[self.executor.start(mine)] = mine, began
 
     def _finish(self, future: Future[list[Row]]) -> None:
         unit, began = self._flying.pop(future)
@@ -105,7 +105,7 @@ class Run:
         self._done += len(unit.cells)
         self._finished += 1
         self._failed += sum("error" in answer for answer in answers)
-        self._tell(f"{self._counted}; {self.pace.words(self.hands.number)}")
+        self._tell(f"{self._counted}; {self.pace.words(self.executor.number)}")
 
     @property
     def _counted(self) -> str:
@@ -119,26 +119,26 @@ class Run:
             return
         self._helped = False
         if cores() > 1:
-            self.hands = ProcessExecutor(self.work, cores())
+            self.executor = ProcessExecutor(self.work, cores())
 
 
 def run(
     store: Store, work: Work, cells: Sequence[Cell], workers: int | None, client: Any, tell: Callable[[str], None]
 ) -> None:
     """Run what is left; whatever ends it, what is finished is kept, and what is not is given back."""
-    hands: Executor
+    executor: Executor
     if client is not None:
-        hands = DaskExecutor(work, client)
+        executor = DaskExecutor(work, client)
     else:
-        hands = LocalExecutor(work) if workers in (None, 1) else ProcessExecutor(work, workers)
-    running = Run(store, work, cells, hands, workers is None and client is None, tell)
+        executor = LocalExecutor(work) if workers in (None, 1) else ProcessExecutor(work, workers)
+    running = Run(store, work, cells, executor, workers is None and client is None, tell)
     try:
         with store.beating():
             running.until_done()
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(store, cells)) from None
     finally:
-        running.hands.stop()
+        running.executor.stop()
         with suppress(StorageError):  # then whoever comes next sees that this process is dead
             store.release()
 

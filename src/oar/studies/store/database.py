@@ -1,7 +1,7 @@
 """The store: one SQLite file in WAL mode, which is whole after every kill, and which several processes may share.
 
-`cells` has a row for each cell from the start: pending, running (with who claims it), done or failed. A cell is written
-once, in one transaction, by whoever holds its claim. `meta` says which problem it is, and in which format.
+`cells` has a row for each cell from the start: pending, running (with who leases it), done or failed. A cell is written
+once, in one transaction, by whoever holds its lease. `meta` says which problem it is, and in which format.
 Nothing is pickled.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from oar.errors import StorageError
 from oar.studies.cells import AXES, Cell
 from oar.studies.rows import FACTS, Row
-from oar.studies.store.leases import BEAT, lives, own_claim
+from oar.studies.store.leases import BEAT, lives, own_lease
 from oar.studies.store.validation import LONGEST, check_cells, check_layout, check_place, in_time, read_meta
 from oar.version import __version__
 
@@ -46,7 +46,7 @@ class Store:
         """Open a study, or make a new file for one; raise for a file that is none, damaged, or of a newer format."""
         if not isinstance(path, str | os.PathLike):
             raise StorageError(f'store: must be the path of a file, such as "study.db", got {path!r}.')
-        self.path, self.claim = Path(path), own_claim()
+        self.path, self.lease = Path(path), own_lease()
         check_place(self.path, create)
         with self._told():
             self._connection = self._connected()
@@ -209,12 +209,12 @@ class Store:
                 if connection.execute(
                     "UPDATE cells SET status = 'running', claim = ?, heartbeat = ? "
                     "WHERE key = ? AND status = 'pending'",
-                    (self.claim, time.time(), cell.key),
+                    (self.lease, time.time(), cell.key),
                 ).rowcount
             ]
 
     def finish(self, cells: Sequence[Cell], answers: Sequence[Row], seconds: float) -> None:
-        """Write answers of cells that this process claims, all or none; {"error": text} where there was no answer.
+        """Write answers of cells that this process leases, all or none; {"error": text} where there was no answer.
 
         What somebody else has claimed since, as while this machine slept, is left to them.
         """
@@ -227,34 +227,34 @@ class Store:
                 connection.execute(
                     f"UPDATE cells SET status = ?, seconds = ?, claim = NULL, heartbeat = NULL, {assigned} "
                     "WHERE key = ? AND status = 'running' AND claim = ?",
-                    ("failed" if failed else "done", seconds, *values, cell.key, self.claim),
+                    ("failed" if failed else "done", seconds, *values, cell.key, self.lease),
                 )
 
     def release(self) -> None:
-        """Give back what this process claims and has not finished."""
+        """Give back what this process leases and has not finished."""
         with self._writing() as connection:
             connection.execute(
                 "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
                 "AND claim = ?",
-                (self.claim,),
+                (self.lease,),
             )
 
     def release_dead(self) -> int:
         """Give back what dead processes claimed; return how many cells that were."""
         with self._told():
-            claims = self._connection.execute(
+            leases = self._connection.execute(
                 "SELECT claim, max(heartbeat) FROM cells WHERE status = 'running' GROUP BY claim"
             ).fetchall()
-        dead = [claim for claim, beat in claims if claim != self.claim and not lives(claim or "", beat, self.path)]
+        dead = [lease for lease, beat in leases if lease != self.lease and not lives(lease or "", beat, self.path)]
         if not dead:
             return 0
         freed = 0
         with self._writing() as connection:
-            for claim in dead:
+            for lease in dead:
                 freed += connection.execute(
                     "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
                     "AND claim IS ?",
-                    (claim,),
+                    (lease,),
                 ).rowcount
         return freed
 
@@ -262,7 +262,7 @@ class Store:
         """Say that this process still lives."""
         with self._writing() as connection:
             connection.execute(
-                "UPDATE cells SET heartbeat = ? WHERE status = 'running' AND claim = ?", (time.time(), self.claim)
+                "UPDATE cells SET heartbeat = ? WHERE status = 'running' AND claim = ?", (time.time(), self.lease)
             )
 
     @contextmanager
@@ -274,7 +274,7 @@ class Store:
             while not ended.wait(BEAT):
                 try:
                     with Store(self.path) as own:
-                        own.claim = self.claim
+                        own.lease = self.lease
                         own.beat()
                 except StorageError:
                     continue  # a busy moment; whoever writes answers will say if it lasts

@@ -1,6 +1,6 @@
 """Leases: which process works on a cell, and whether it is still alive.
 
-A claim names a process: its machine, its number, and when it was born, because numbers are used again. On the same
+A lease names a process: its machine, its number, and when it was born, because numbers are used again. On the same
 machine that settles it at once, also after a `kill -9`. Of a process on another machine, or in another container,
 nothing is known but its heartbeat, and it is given up after `LEASE` seconds without one.
 """
@@ -20,20 +20,20 @@ LEASE = 120.0
 BEAT = 15.0  # seconds between heartbeats
 
 
-def own_claim() -> str:
-    """Return a claim of this process, different from every other."""
+def own_lease() -> str:
+    """Return a lease of this process, different from every other."""
     number = os.getpid()
     told = {"host": _host(), "pid": number, "born": _born(number), "token": uuid.uuid4().hex}
     return json.dumps(told, sort_keys=True)
 
 
-def lives(claim: str, heartbeat: float | None, store: Path | None = None) -> bool:
-    """Report whether whoever made a claim may still be working on it.
+def lives(lease: str, heartbeat: float | None, store: Path | None = None) -> bool:
+    """Report whether whoever holds a lease may still be working on it.
 
     A process that can be seen not to have the store open does not, whatever is written there: nobody waits for it.
     """
     try:
-        told = json.loads(claim)
+        told = json.loads(lease)
         host, number, born = told["host"], int(told["pid"]), told["born"]
         fresh = heartbeat is not None and abs(time.time() - heartbeat) < LEASE
         if host != _host():
