@@ -48,6 +48,7 @@ __all__ = [
     "PlausibleLike",
     "Policy",
     "PolicyLike",
+    "PublicData",
     "QueryFeatures",
     "Row",
     "Settings",
@@ -91,6 +92,14 @@ class Client(Protocol):
         ...
 
 
+class Beginning(Protocol):
+    """A policy that begins anew in every simulation, such as `oar.worlds.PlanOnce`."""
+
+    def begin(self) -> Callable[[CollectiveView], Deed]:
+        """Return the function of a view that it is in this one."""
+        ...
+
+
 FilePath: TypeAlias = str | os.PathLike[str]
 Label: TypeAlias = Hashable
 Frame: TypeAlias = Union["pandas.DataFrame", ForeignTable]
@@ -112,7 +121,8 @@ LimitsLike: TypeAlias = Union["Limits", Mapping[str, Union["Limit", Mapping[str,
 ActionLike: TypeAlias = Union["Perturb", "Relabel", "Withhold", Sequence[Union["Perturb", "Relabel", "Withhold"]]]
 ModelLike: TypeAlias = Union["Model[Any]", Estimator]
 BoundsLike: TypeAlias = Mapping[str, tuple[float, float]] | tuple[ArrayLike, ArrayLike] | None  # lower, upper
-Policy: TypeAlias = Callable[["CollectiveView"], "Deed"]  # what a collective does in a round
+PublicData: TypeAlias = Union[float, "Population", tuple[str, "Population"]]  # a share of the people, or others
+Policy: TypeAlias = Union[Callable[["CollectiveView"], "Deed"], "Beginning"]  # what a collective does in a round
 PolicyLike: TypeAlias = Policy | Mapping[str, Policy] | None
 SolverLike: TypeAlias = str | Settings
 SignalLike: TypeAlias = Union[str, "Signal"]

@@ -179,7 +179,7 @@ class FromBatches:
         batches: Iterable[Any],
         *,
         groups: Sequence[ArrayLike] | None = None,
-        persons: Sequence[ArrayLike] | None = None,
+        persons: bool | Sequence[ArrayLike] | None = None,
         label: Labelling | None = None,
     ) -> None:
         """Read all batches, and agree on the classes."""
