@@ -444,7 +444,7 @@ class Limits:
 
     @staticmethod
     def observed(
-        people: Population | Frame, limits: LimitsLike | None = None, *, schema: Schema | None = None
+        people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None
     ) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 

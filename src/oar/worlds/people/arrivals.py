@@ -193,7 +193,7 @@ class FromBatches:
             if persons is None:
                 who = crowd.persons + seen
             else:
-                who = crowd.persons if persons is True else np.asarray(persons[number])
+                who = crowd.persons if isinstance(persons, bool) else np.asarray(persons[number])
             crowds.append(some_of(crowd, np.arange(crowd.size), persons=crowd_of(batch, persons=who).persons))
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
