@@ -190,10 +190,10 @@ class FromBatches:
         for number, batch in enumerate(given):
             seen = sum(crowd.size for crowd in crowds)
             crowd = crowd_of(batch, None if groups is None else groups[number], argument=f"batches[{number}]")
-            if persons is None:
+            if persons is None or persons is False:
                 who = crowd.persons + seen
             else:
-                who = crowd.persons if isinstance(persons, bool) else np.asarray(persons[number])
+                who = crowd.persons if persons is True else np.asarray(persons[number])
             crowds.append(some_of(crowd, np.arange(crowd.size), persons=crowd_of(batch, persons=who).persons))
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
