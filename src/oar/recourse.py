@@ -20,10 +20,11 @@ from oar.referee import judged, judged_online
 from oar.referee.proofs import BOTH, MEMBERS, QUERY
 from oar.solvers import propose_collective, propose_individual, propose_joint
 from oar.solvers.rounds.planning import propose_online
+from oar.typing import SignalLike, SolverLike
 
 
 @with_near_names
-def individual(problem: Problem, *, solver: Any = "auto") -> Result:
+def individual(problem: Problem, *, solver: SolverLike = "auto") -> Result:
     """Return the query's own best move while the model stays as it is (equation 2 of the paper).
 
     Args:
@@ -37,19 +38,23 @@ def individual(problem: Problem, *, solver: Any = "auto") -> Result:
 
 @overload
 def collective(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: Problem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
 ) -> Result: ...
 
 
 @overload
 def collective(
-    problem: OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: OnlineProblem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
 ) -> OnlineResult: ...
 
 
 @with_near_names
 def collective(
-    problem: Problem | OnlineProblem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None
+    problem: Problem | OnlineProblem,
+    *,
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
+    progress: Progress = None,
 ) -> Result | OnlineResult:
     """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
 
@@ -82,7 +87,9 @@ def planned(
 
 
 @with_near_names
-def joint(problem: Problem, *, solver: Any = "auto", signal: Any = "auto", progress: Progress = None) -> Result:
+def joint(
+    problem: Problem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
+) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 
     Args:

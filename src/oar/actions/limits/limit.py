@@ -443,9 +443,7 @@ class Limits:
                     )
 
     @staticmethod
-    def observed(
-        people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None
-    ) -> Limits:
+    def observed(people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 
         Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or
