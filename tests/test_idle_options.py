@@ -71,7 +71,7 @@ ROOMS |= {
 }
 MADE_BY_OTHERS = {  # results, protocols, and what user code is handed
     "Centroids", "Model", "Sweep", "Memory", "Outcome", "Signal", "Step", "Prepared", "Back", "Path", "PulledBack",
-    "Rule", "Update", "Rollout", "Followed", "Happened", "OnlineAudit", "OnlinePlan", "OnlineResult", "RoundOutcome",
+    "Rule", "Update", "Followed", "Happened", "OnlineAudit", "OnlinePlan", "OnlineResult", "RoundOutcome",
     "ActorRecord", "AdviceRecord", "CollectiveView", "Crowd", "Deed", "GroupRecord",
     "Round", "Simulation", "State", "View", "Differentiable", "Score", "Training",
 }  # fmt: skip

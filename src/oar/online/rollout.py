@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, NumericsError
+from oar.errors import DataError, NumericsError, with_near_names
 from oar.goals.together import Aggregate
 from oar.online.goal_loss import Aim
 from oar.online.problem import OnlineProblem
@@ -63,6 +63,7 @@ class Back:
     sizes: Array
 
 
+@with_near_names
 class Rollout:
     """Runs a problem's rule over its stream.
 
