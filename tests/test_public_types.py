@@ -36,10 +36,6 @@ REASONS = {
         propose_collective.solver propose_collective.signal propose_individual.solver propose_joint.solver
         propose_joint.signal
     """,
-    "x": """
-        Query.features Query.goal Problem.action individual.solver collective.solver collective.signal
-        joint.solver joint.signal
-    """,
 }
 ALLOWED = {name: reason for reason, names in REASONS.items() for name in names.split()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from oar.goals.wishes import KINDS, Aggregate, mean
 from oar.models import Differentiable, Scaled, TestTimeBatchNorm
 from oar.people import Population
 from oar.people.tables.scales import drowning
+from oar.typing import ActionLike, Goal, ModelLike, QueryFeatures
 
 
 @with_near_names
@@ -59,6 +60,19 @@ class Query:
     probability: float | None = None
     several: str = "mean"
     share: float | None = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            features: QueryFeatures,
+            goal: Goal,
+            budget: float | None = None,
+            within: float | None = None,
+            probability: float | None = None,
+            several: str = "mean",
+            share: float | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Check the query's own budget, how near is near enough, and how many are enough."""
@@ -94,6 +108,12 @@ class Problem:
     query: Query
     action: Any
     keep: Keep | None = None
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self, people: Population, model: ModelLike, query: Query, action: ActionLike, keep: Keep | None = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""

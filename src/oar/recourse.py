@@ -20,12 +20,13 @@ from oar.referee import judged, judged_online
 from oar.referee.proofs import BOTH, MEMBERS, QUERY
 from oar.solvers import EffortLevel, Task, default_effort, propose_collective, propose_individual, propose_joint
 from oar.solvers.registry import propose
+from oar.typing import SignalLike, SolverLike
 
 Effort = str | EffortLevel | None
 
 
 @with_near_names
-def individual(problem: Problem, *, solver: Any = "auto", effort: Effort = None) -> Result:
+def individual(problem: Problem, *, solver: SolverLike = "auto", effort: Effort = None) -> Result:
     """Return the query's own best move while the model stays as it is (equation 2 of the paper).
 
     Args:
@@ -42,7 +43,12 @@ def individual(problem: Problem, *, solver: Any = "auto", effort: Effort = None)
 
 @overload
 def collective(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", effort: Effort = None, progress: Progress = None
+    problem: Problem,
+    *,
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
+    effort: Effort = None,
+    progress: Progress = None,
 ) -> Result: ...
 
 
@@ -50,8 +56,8 @@ def collective(
 def collective(
     problem: OnlineProblem,
     *,
-    solver: Any = "auto",
-    signal: Any = "auto",
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
     effort: Effort = None,
     progress: Progress = None,
 ) -> OnlineResult: ...
@@ -61,8 +67,8 @@ def collective(
 def collective(
     problem: Problem | OnlineProblem,
     *,
-    solver: Any = "auto",
-    signal: Any = "auto",
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
     effort: Effort = None,
     progress: Progress = None,
 ) -> Result | OnlineResult:
@@ -102,7 +108,12 @@ def planned(
 
 @with_near_names
 def joint(
-    problem: Problem, *, solver: Any = "auto", signal: Any = "auto", effort: Effort = None, progress: Progress = None
+    problem: Problem,
+    *,
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
+    effort: Effort = None,
+    progress: Progress = None,
 ) -> Result:
     """Return moves of members and query together; each may use its whole budget.
 

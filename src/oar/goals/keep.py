@@ -13,7 +13,7 @@ from oar.errors import DataError, OptionError, with_near_names
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
 from oar.people.groups import grouped
-from oar.typing import Groups, PeopleLike
+from oar.typing import Frame, Groups, PeopleLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -54,7 +54,7 @@ class Keep:
             changed: float | None = None,
             worse: float | None = None,
             groups: Groups | None = None,
-            held_out: PeopleLike | None = None,
+            held_out: PeopleLike | Frame | None = None,
             lost: float | None = None,
         ) -> None: ...
 

@@ -261,7 +261,7 @@ def cheapest(
     people: Population,
     model: ModelLike,
     query: Query | Sequence[Query],
-    limits: LimitsLike | None = None,
+    limits: LimitsLike = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:

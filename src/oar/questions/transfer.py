@@ -29,7 +29,7 @@ from oar.recourse import audited
 from oar.solvers import propose_collective
 from oar.solvers.black_box.settings import Surrogate
 from oar.solvers.black_box.surrogate.surrogates import public_people
-from oar.typing import PeopleLike
+from oar.typing import ModelLike, PublicData
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,9 +124,9 @@ class Transfer(ShownAsText):
 @with_near_names
 def transfer(
     problem: Problem,
-    families: Sequence[str] | None = None,
+    families: ModelLike | Sequence[ModelLike] | Mapping[str, ModelLike | Sequence[ModelLike]] | None = None,
     numbers: int | Sequence[int] = (1, 2, 4),
-    public: float | PeopleLike | Sequence[float] | Mapping[str, PeopleLike] = (0.1, 0.3, 1.0),
+    public: PublicData | Sequence[PublicData] = (0.1, 0.3, 1.0),
     seeds: int | Sequence[int] = (0,),
     progress: Progress = None,
 ) -> Transfer:

@@ -6,7 +6,7 @@ Nothing here does anything at run time: what an argument must be is checked wher
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, Union
 
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from oar.actions.participation import Best
     from oar.actions.sets.norms import Norm
     from oar.defences.base import Defence
+    from oar.estimators import BlackBox
     from oar.goals import AnyBut, Between, Members
     from oar.models import Model
     from oar.people import Population
@@ -48,6 +49,7 @@ __all__ = [
     "PlausibleLike",
     "Policy",
     "PolicyLike",
+    "PublicData",
     "QueryFeatures",
     "Row",
     "Settings",
@@ -91,6 +93,14 @@ class Client(Protocol):
         ...
 
 
+class Beginning(Protocol):
+    """A policy that begins anew in every simulation, such as `oar.worlds.PlanOnce`."""
+
+    def begin(self) -> Callable[[CollectiveView], Deed]:
+        """Return the function of a view that it is in this one."""
+        ...
+
+
 FilePath: TypeAlias = str | os.PathLike[str]
 Label: TypeAlias = Hashable
 Frame: TypeAlias = Union["pandas.DataFrame", ForeignTable]
@@ -100,8 +110,8 @@ Labels: TypeAlias = Union[ArrayLike, "pandas.Series[Any]", Sequence[Hashable]]  
 Weights: TypeAlias = Union[ArrayLike, "pandas.Series[Any]"]  # (n,)
 Groups: TypeAlias = Union[str, Sequence[str], ArrayLike, "pandas.Series[Any]"]  # a column, several, or one for each
 PeopleLike: TypeAlias = Union["Population", tuple[Features, Labels]]
-QueryFeatures: TypeAlias = Union[Features, Row, "Members"]
-Goal: TypeAlias = Union[Label, ArrayLike, Sequence[Label], "AnyBut", "Between"]
+QueryFeatures: TypeAlias = Union[Features, Row, Sequence[Row], "Members"]
+Goal: TypeAlias = Union[Label, ArrayLike, Set[Label], Sequence[Label], "AnyBut", "Between"]
 Budget: TypeAlias = Union[float, ArrayLike, "pandas.Series[Any]"]  # ε for all, or one for each
 NormLike: TypeAlias = Union[float, str, "Norm"]  # 1, 2 or ∞
 Participants: TypeAlias = Union[
@@ -110,9 +120,10 @@ Participants: TypeAlias = Union[
 PlausibleLike: TypeAlias = Union[float, "Plausible", None]
 LimitsLike: TypeAlias = Union["Limits", Mapping[str, Union["Limit", Mapping[str, object]]], FilePath, None]
 ActionLike: TypeAlias = Union["Perturb", "Relabel", "Withhold", Sequence[Union["Perturb", "Relabel", "Withhold"]]]
-ModelLike: TypeAlias = Union["Model[Any]", Estimator]
+ModelLike: TypeAlias = Union["Model[Any]", "BlackBox", Estimator]
 BoundsLike: TypeAlias = Mapping[str, tuple[float, float]] | tuple[ArrayLike, ArrayLike] | None  # lower, upper
-Policy: TypeAlias = Callable[["CollectiveView"], "Deed"]  # what a collective does in a round
+PublicData: TypeAlias = Union[float, "Population", tuple[str, "Population"]]  # a share of the people, or others
+Policy: TypeAlias = Union[Callable[["CollectiveView"], "Deed"], "Beginning"]  # what a collective does in a round
 PolicyLike: TypeAlias = Policy | Mapping[str, Policy] | None
 SolverLike: TypeAlias = str | Settings
 SignalLike: TypeAlias = Union[str, "Signal"]

@@ -42,7 +42,7 @@ from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import counted, lined_up, nearest, shown
-from oar.typing import Label, LimitsLike, PlausibleLike
+from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
@@ -83,8 +83,8 @@ class Limit:
         def __init__(
             self,
             immutable: bool = False,
-            lower: float | str | None = None,
-            upper: float | str | None = None,
+            lower: float | np.number | str | None = None,
+            upper: float | np.number | str | None = None,
             direction: str | None = None,
             step: float | None = None,
             levels: Sequence[Label] | None = None,
@@ -447,7 +447,7 @@ class Limits:
                     )
 
     @staticmethod
-    def observed(people: Population, limits: LimitsLike | None = None, *, schema: Schema | None = None) -> Limits:
+    def observed(people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None) -> Limits:
         """Return limits read off the data: nobody is sent where nobody is.
 
         Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or

@@ -26,7 +26,7 @@ from oar.problem import Problem
 from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
 from oar.questions.row_names import row_names
 from oar.retraining.side_effects import score
-from oar.typing import Groups, PeopleLike
+from oar.typing import Frame, Groups, PeopleLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -202,7 +202,7 @@ def _rows(name: str, changes: PredictionChanges, score: str) -> list[tuple[str, 
 
 
 @with_near_names
-def collateral(result: Result, held_out: PeopleLike | None = None, groups: Groups | None = None) -> Collateral:
+def collateral(result: Result, held_out: PeopleLike | Frame | None = None, groups: Groups | None = None) -> Collateral:
     """Return what a result's plan does to the predictions of others, and to how good the model is.
 
     Args:

@@ -24,7 +24,7 @@ from oar.questions.leverages.leverage import Leverage, check_felt, leverage, wor
 from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
-from oar.typing import DefenceLike, PeopleLike
+from oar.typing import DefenceLike, Frame, PeopleLike
 
 Array = NDArray[np.float64]
 UNDEFENDED = as_defence(None)
@@ -101,7 +101,7 @@ class Worth(ShownAsText):
 def worth(
     problem: Problem,
     defence: DefenceLike,
-    held_out: PeopleLike | None = None,
+    held_out: PeopleLike | Frame | None = None,
     plan: Plan | None = None,
     folds: int | None = None,
     seed: int = 0,

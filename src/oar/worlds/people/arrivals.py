@@ -179,7 +179,7 @@ class FromBatches:
         batches: Iterable[Any],
         *,
         groups: Sequence[ArrayLike] | None = None,
-        persons: Sequence[ArrayLike] | None = None,
+        persons: bool | Sequence[ArrayLike] | None = None,
         label: Labelling | None = None,
     ) -> None:
         """Read all batches, and agree on the classes."""
@@ -190,7 +190,7 @@ class FromBatches:
         for number, batch in enumerate(given):
             seen = sum(crowd.size for crowd in crowds)
             crowd = crowd_of(batch, None if groups is None else groups[number], argument=f"batches[{number}]")
-            if persons is None:
+            if persons is None or persons is False:
                 who = crowd.persons + seen
             else:
                 who = crowd.persons if persons is True else np.asarray(persons[number])
