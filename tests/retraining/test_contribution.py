@@ -45,7 +45,7 @@ def test_parts_that_are_as_they_were_stay_so():
     assert moved.only_moves
     assert moved.if_only(np.zeros(4, dtype=bool), BEFORE).only_moves
     assert moved.with_moves(None).parts == (None, None, None)
-    whole = moved.filled(BEFORE)
+    whole = Contribution(*moved.over(BEFORE))
     assert whole.targets is BEFORE.targets
     assert whole.beyond(BEFORE).parts == (moved.moves, None, None)
 

@@ -189,7 +189,7 @@ def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[n
     """Return what is given where those who are gone have made room for copies of others, as those were before."""
     if not gone.any():
         return given
-    moves, targets, weights = (part.copy() for part in given.filled(refits.before).parts)
+    moves, targets, weights = (part.copy() for part in given.over(refits.before))
     others, before = donors[gone], refits.before.parts
     moves[gone] = refits.features[others] - refits.features[gone]
     targets[gone], weights[gone] = before[1][others], before[2][others]

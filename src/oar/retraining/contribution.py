@@ -60,15 +60,21 @@ class Contribution:
             return self
         return replace(self, moves=np.where(self.weights[:, None] > 0, self.moves, 0.0))
 
-    def filled(self, before: Contribution) -> Self:
-        """Return the same, with whatever is as it was taken from `before`."""
-        missing = {part: getattr(before, part) for part, own in zip(PARTS, self.parts, strict=True) if own is None}
-        return replace(self, **missing)
+    def over(self, before: Contribution) -> tuple[Any, Any, Any]:
+        """Return moves, targets and weights, with whatever is as it was taken from `before`."""
+        moves, targets, weights = (
+            old if own is None else own for own, old in zip(self.parts, before.parts, strict=True)
+        )
+        return moves, targets, weights
 
     def beyond(self, before: Contribution) -> Self:
         """Return the same, with None for whatever is the very array of `before`."""
-        same = {part: None for part, own in zip(PARTS, self.parts, strict=True) if own is getattr(before, part)}
-        return replace(self, **same)
+        same = {
+            part: None
+            for part, own, old in zip(PARTS, self.parts, before.parts, strict=True)
+            if own is old and own is not None
+        }
+        return replace(self, **same) if same else self
 
     def acts(self, before: Contribution) -> Mask:
         """Return who (n,) hands in something else than `before`, of which targets and weights are arrays."""

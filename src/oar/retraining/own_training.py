@@ -136,7 +136,7 @@ class OwnTraining(Retraining):
         """Return the training with what is handed in, made from another one, whose Hessian may still do."""
         if contribution.only_moves:
             return self.training
-        _, targets, weights = contribution.filled(self.before).parts
+        _, targets, weights = contribution.over(self.before)
         return training.contributing(self._rows(targets), weights / weights.sum())
 
     def _rows(self, targets: Array) -> Array:

@@ -74,9 +74,11 @@ class Retraining(ABC):
 
     def trainable(self, contribution: Contribution, least: float = 0.0) -> bool:
         """Report whether somebody is left to train on, and of every class more than the share `least` of weights."""
-        _, targets, weights = contribution.filled(self.before).parts
-        total, by_class = weights.sum(), not self.problem.regresses and self.problem.model.labels_matter
-        return bool(total > 0 and (not by_class or (weights @ targets > least * total).all()))
+        _, targets, weights = contribution.over(self.before)
+        total = weights.sum()
+        if self.problem.regresses or not self.problem.model.labels_matter:
+            return bool(total > 0)
+        return bool(total > 0 and (weights @ targets > least * total).all())
 
     def points(self, contribution: Contribution, query_move: Array | None = None) -> Array:
         """Return where those who ask stand (q, d) after a contribution, which moves members who ask, too."""

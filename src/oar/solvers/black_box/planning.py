@@ -143,7 +143,7 @@ def _by_search(
 def _plan(problem: Problem, candidate: Candidate) -> Plan:
     own = np.zeros(problem.people.dimensions) if candidate.query_move is None else candidate.query_move
     before = Contribution.of(problem.people, problem.regresses)
-    moves, targets, weights = candidate.filled(before).parts
+    moves, targets, weights = candidate.over(before)
     if problem.levers is None:
         return MemberPlan(problem, own, moves)
     return LeverPlan(problem, own, moves, targets=targets, away=(weights == 0) & (before.parts[2] > 0))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -53,12 +53,12 @@ def applied(changes: Changes, start: Contribution) -> Contribution:
         else:
             targets[person] = 0.0
             targets[person, what] = 1.0
-    return replace(start, targets=targets, weights=weights)
+    return Contribution(start.moves, targets, weights)
 
 
 def changes_of(contribution: Contribution, start: Contribution) -> Changes:
     """Return the flips and leavers by which a contribution differs from `start`."""
-    _, targets, weights = contribution.filled(start).parts
+    _, targets, weights = contribution.over(start)
     flipped = np.flatnonzero((targets != start.targets).any(axis=1))
     found = {int(one): int(targets[one].argmax()) for one in flipped}
     return found | {int(one): LEAVE for one in np.flatnonzero((weights == 0) & (start.parts[2] > 0))}
