@@ -107,7 +107,7 @@ def test_participants_stay_or_move_as_they_are_told():
     found = oar.collective(problem(some), effort="quick")
     assert not np.asarray(found.plan.moves())[CODES == 1].any()
     assert found.audit.movers <= 10
-    with pytest.raises(oar.OptionError, match=r"oar.Best is for oar.Perturb"):
+    with pytest.raises(oar.errors.OptionError, match=r"oar.Best is for oar.Perturb"):
         replace(RISE, participants=oar.Best(3))
 
 
@@ -130,7 +130,7 @@ def test_a_lying_projection_is_caught_by_the_audit():
 
     found = oar.collective(problem(Lies(RISE.most)), effort="quick")
     assert found.audit.violations
-    assert found.status is oar.Status.REFUSED
+    assert found.status is oar.results.Status.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_lying_projection_is_caught_by_the_audit():
     ],
 )
 def test_what_supposes_balls_refuses_with_the_reason(ask, said):
-    with pytest.raises(oar.OptionError, match=said):
+    with pytest.raises(oar.errors.OptionError, match=said):
         ask(problem(RISE))
 
 
@@ -154,21 +154,21 @@ def test_other_people_models_and_actions_refuse_with_the_reason():
     from sklearn.tree import DecisionTreeClassifier
 
     table = oar.Population.from_frame(pd.DataFrame(FEATURES, columns=["a", "b"]).assign(y=CODES), target="y")
-    with pytest.raises(oar.OptionError, match="is for plain features in memory, got a table"):
+    with pytest.raises(oar.errors.OptionError, match="is for plain features in memory, got a table"):
         oar.Problem(table, MODELS[0], oar.Query({"a": 0.2, "b": 0.3}, 0), RISE)
     box = problem(RISE, oar.BlackBox(DecisionTreeClassifier(max_depth=2)))
-    with pytest.raises(oar.OptionError, match="does not know an action of one's own"):
+    with pytest.raises(oar.errors.OptionError, match="does not know an action of one's own"):
         oar.collective(box)
-    with pytest.raises(oar.DataError, match="which goes alone; got an object of type Rise"):
+    with pytest.raises(oar.errors.DataError, match="which goes alone; got an object of type Rise"):
         problem([RISE, oar.Withhold(most=1)])
-    with pytest.raises(oar.DataError, match="must have a name"):
+    with pytest.raises(oar.errors.DataError, match="must have a name"):
         problem(type("Nameless", (Rise,), {"name": ""})(RISE.most))
 
 
 def test_wrong_shapes_and_numbers_of_an_own_action_are_told():
     for wrong in (lambda self, moves, who: moves[:, :1], lambda self, moves, who: moves * np.nan):
         broken = type("Broken", (Rise,), {"project": wrong})(RISE.most)
-        with pytest.raises(oar.DataError, match="project of 'rise' must return finite numbers of shape"):
+        with pytest.raises(oar.errors.DataError, match="project of 'rise' must return finite numbers of shape"):
             oar.collective(problem(broken), effort="quick")
 
 
@@ -180,9 +180,9 @@ def test_scaled_enables_questions_about_budgets():
     assert answer.value == pytest.approx(same.value, rel=0.1)
     smaller = problem(BALL).with_action(budget=0.5 * BALL.radii)
     np.testing.assert_allclose(smaller.action.radii, 0.5 * BALL.radii)
-    with pytest.raises(oar.OptionError, match="one share of everybody's"):
+    with pytest.raises(oar.errors.OptionError, match="one share of everybody's"):
         problem(BALL).with_action(budget=BALL.radii**2)
-    with pytest.raises(oar.OptionError, match=r"norm: is a setting of oar.Perturb"):
+    with pytest.raises(oar.errors.OptionError, match=r"norm: is a setting of oar.Perturb"):
         problem(BALL).with_action(norm=1)
 
 

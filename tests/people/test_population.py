@@ -314,7 +314,7 @@ def test_only_people_of_a_table_have_its_encoding():
     frame = pd.DataFrame({"a": [0.0, 1.0], "t": ["no", "yes"]})
     people = oar.Population.from_frame(frame, target="t")
     assert people.table is people.encoding
-    with pytest.raises(oar.DataError, match="must come as a table"):
+    with pytest.raises(oar.errors.DataError, match="must come as a table"):
         _ = oar.Population([[0.0], [1.0]], ["no", "yes"]).table
 
 

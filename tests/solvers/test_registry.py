@@ -93,7 +93,9 @@ def test_what_a_registered_solver_does_not_know_is_refused_by_what_it_serves():
     assert oar.collective(problem(oar.NearestCentroid()), solver="shy").proposal.solver == "shy"
     two = problem(asks=((0.3, 0.5), (0.1, 0.2)))
     for asked, said in ((two, "goals of several"), (problem(keep=oar.Keep(changed=0.1)), "side effects")):
-        with pytest.raises(oar.OptionError, match=f"'shy' does not apply here, because it does not know .*{said}"):
+        with pytest.raises(
+            oar.errors.OptionError, match=f"'shy' does not apply here, because it does not know .*{said}"
+        ):
             oar.collective(asked, solver="shy")
 
 
@@ -102,7 +104,7 @@ def test_studies_and_questions_know_it(tmp_path):
     study = oar.study(problem(), budgets=[0.1, 0.3], store=tmp_path / "s.db", solver="shy", workers=1, progress=False)
     assert set(study.table()["solver"]) == {"shy"}
     assert oar.minimal_budget(problem(), solver="shy", tolerance=0.3).result.proposal.solver == "shy"
-    with pytest.raises(oar.OptionError, match="must be one of 'auto'.*'shy'"):
+    with pytest.raises(oar.errors.OptionError, match="must be one of 'auto'.*'shy'"):
         check_known("shyy")
 
 
@@ -132,9 +134,9 @@ def test_what_a_solver_returns_must_be_moves():
 
     register(Wrong)
     try:
-        with pytest.raises(oar.DataError, match=r"'wrong' must propose moves of shape \(24, 2\), got \(3, 2\)"):
+        with pytest.raises(oar.errors.DataError, match=r"'wrong' must propose moves of shape \(24, 2\), got \(3, 2\)"):
             oar.collective(problem(), solver="wrong")
-        with pytest.raises(oar.OptionError, match="signal: solver 'wrong' takes none"):
+        with pytest.raises(oar.errors.OptionError, match="signal: solver 'wrong' takes none"):
             oar.collective(problem(), solver="wrong", signal="implicit")
     finally:
         unregister("wrong")
@@ -153,27 +155,31 @@ def test_what_a_solver_returns_must_be_moves():
 )
 def test_what_cannot_be_asked_is_not_registered(attributes, said):
     before = registered()
-    with pytest.raises(oar.OARError, match=said):
+    with pytest.raises(oar.errors.OARError, match=said):
         register(type("Mine", (Towards,), attributes))
     assert registered() == before
 
 
 def test_only_solvers_are_registered_and_only_own_ones_taken_out():
-    with pytest.raises(oar.DataError, match=r"must be an oar.solvers.Solver, got an object of type dict"):
+    with pytest.raises(oar.errors.DataError, match=r"must be an oar.solvers.Solver, got an object of type dict"):
         register({})
-    with pytest.raises(oar.OptionError, match="name: must be one of"):
+    with pytest.raises(oar.errors.OptionError, match="name: must be one of"):
         unregister("exact")
 
 
 def test_a_named_solver_that_refuses_says_why_and_what_applies():
     applies = "use one of 'auto', 'projected-gradient', 'frank-wolfe', 'one-shot'"
-    with pytest.raises(oar.OptionError, match=f"does not apply here, because it is for nearest centroid; {applies}"):
+    with pytest.raises(
+        oar.errors.OptionError, match=f"does not apply here, because it is for nearest centroid; {applies}"
+    ):
         oar.collective(problem(), solver="paper")
-    with pytest.raises(oar.OptionError, match="'exact' does not apply here, because it does not know limits on side"):
+    with pytest.raises(
+        oar.errors.OptionError, match="'exact' does not apply here, because it does not know limits on side"
+    ):
         oar.collective(problem(oar.NearestCentroid(), keep=oar.Keep(changed=0.1)), solver="exact")
-    with pytest.raises(oar.OptionError, match="solver: must be 'auto', .*oar.solvers.FrankWolfe.*; got Exact"):
+    with pytest.raises(oar.errors.OptionError, match="solver: must be 'auto', .*oar.solvers.FrankWolfe.*; got Exact"):
         oar.collective(problem(), solver=oar.solvers.Exact())
-    with pytest.raises(oar.OptionError, match="Did you mean 'frank-wolfe'"):
+    with pytest.raises(oar.errors.OptionError, match="Did you mean 'frank-wolfe'"):
         oar.collective(problem(), solver="frank-wolf")
 
 

@@ -54,7 +54,9 @@ def test_effort_is_set_for_a_block_and_no_longer():
             assert current_effort() is EFFORTS["quick"]
         assert as_solver("auto", DirectSearch(), (DirectSearch,)).refits == 20
     assert current_effort().name == "normal"
-    with pytest.raises(oar.OptionError, match="effort: must be one of 'quick', 'normal', 'thorough', got 'quik'"):
+    with pytest.raises(
+        oar.errors.OptionError, match="effort: must be one of 'quick', 'normal', 'thorough', got 'quik'"
+    ):
         oar.collective(problem(oar.NearestCentroid()), effort="quik")
     assert current_effort().name == "normal"
 

@@ -112,5 +112,7 @@ def test_what_is_broken_is_found(action, failed, said):
 
 def test_only_actions_are_checked():
     for wrong in (Box, oar.Perturb(1.0)):
-        with pytest.raises(oar.OptionError, match="must be an object of a class derived from oar.actions.Action"):
+        with pytest.raises(
+            oar.errors.OptionError, match="must be an object of a class derived from oar.actions.Action"
+        ):
             check_action(wrong)

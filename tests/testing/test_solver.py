@@ -92,7 +92,7 @@ def test_a_time_limit_that_is_not_looked_at_is_found(monkeypatch):
 
 
 def test_only_solvers_are_checked():
-    with pytest.raises(oar.OptionError, match=r"must be .*derived from oar.solvers.Solver"):
+    with pytest.raises(oar.errors.OptionError, match=r"must be .*derived from oar.solvers.Solver"):
         check_solver(Clock())
 
 

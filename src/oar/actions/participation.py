@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions.groups import check_group, group_mask
 from oar.actions.quota import brief
+from oar.checks import is_whole
 from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
 from oar.people.tables.arrays import check_index, is_series
@@ -40,7 +41,7 @@ class Best:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""
-        if not isinstance(self.number, int | np.integer) or isinstance(self.number, bool) or self.number < 1:
+        if not is_whole(self.number) or self.number < 1:
             raise DataError(
                 f"Best: must be a whole number of members ≥ 1, got {self.number!r}; for a share of them use "
                 "participants=share."
@@ -121,7 +122,7 @@ def check_participants(participants: Any, seed: int | None, action: str = "Pertu
     if is_share(participants):
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")
-        if seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
+        if seed is not None and (not is_whole(seed) or seed < 0):
             raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
     elif seed is not None:
         raise OptionError("seed: is only used to draw a random share of participants; leave it out.")

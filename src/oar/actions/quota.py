@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import is_number, is_whole
 from oar.errors import DataError, OptionError
 
 ROUNDING = 1e-9  # a share of 0.29 of 100 people is 29 of them, whatever 0.29 * 100 says
@@ -24,15 +25,14 @@ def check_one_of(action: str, **limits: Any) -> None:
 
 def check_most(most: Any) -> int:
     """Return a number of people; raise unless it is a whole number ≥ 0."""
-    if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 0:
+    if not is_whole(most) or most < 0:
         raise DataError(f"most: must be a whole number ≥ 0, got {most!r}; for a share of people use share=...")
     return int(most)
 
 
 def check_share(share: Any) -> float:
     """Return a share of people; raise unless it is a number between 0 and 1."""
-    number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
-    if not number or not 0.0 <= share <= 1.0:
+    if not is_number(share) or not 0.0 <= share <= 1.0:
         raise DataError(f"share: must be a number between 0 and 1, got {share!r}; for a number of people use most=...")
     return float(share)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import check_participants, participation_mask
 from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
+from oar.checks import is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.people import Population
 from oar.typing import Label, Participants
@@ -115,7 +116,6 @@ class RelabelLimits:
 
 
 def _check_soft(soft: Any) -> float:
-    number = isinstance(soft, int | float | np.number) and not isinstance(soft, bool)
-    if not number or not 0.0 <= soft <= LARGEST_SOFT:
+    if not is_number(soft) or not 0.0 <= soft <= LARGEST_SOFT:
         raise DataError(f"soft: must be a finite number ≥ 0, got {soft!r}; it is how far each soft label may move.")
     return float(soft)

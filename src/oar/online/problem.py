@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oar.checks import is_flag
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Scaled
 from oar.online.actions import everyones_action
@@ -209,7 +210,7 @@ class OnlineProblem:
 
 def _as_shared(shared: Any, size: int) -> Any:
     """Return True, False, or what each row's person may do in all rounds together, (n,)."""
-    if isinstance(shared, bool | np.bool_):
+    if is_flag(shared):
         return bool(shared)
     try:
         given = np.array(shared, dtype=np.float64)

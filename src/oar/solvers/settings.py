@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from oar.checks import is_number, is_whole
 from oar.errors import DataError, OptionError, choose, with_near_names
 
 Settings = TypeVar("Settings")
@@ -204,16 +205,12 @@ def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
         value = getattr(settings, name)
         if value is None and name in ("restarts", "max_steps"):
             continue
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+        if not is_whole(value) or value < 0:
             raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-    if settings.tolerance is not None and not (_is_number(settings.tolerance) and 0 <= settings.tolerance < np.inf):
+    if settings.tolerance is not None and not (is_number(settings.tolerance) and 0 <= settings.tolerance < np.inf):
         raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
-    if not _is_number(settings.time_limit) or not settings.time_limit >= 0:
+    if not is_number(settings.time_limit) or not settings.time_limit >= 0:
         raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:

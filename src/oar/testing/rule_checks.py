@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import is_whole
 from oar.errors import OARError
 from oar.models import NearestCentroid
 from oar.online import Rollout, centroid_weights
@@ -32,7 +33,7 @@ def interface(case: RuleCase) -> str:
     if not isinstance(getattr(case.rule, "name", None), str):
         raise Fault("it has no name.", "Give it a name: a short text for reports.")
     reads = getattr(case.rule, "reads", "nothing")
-    whole = isinstance(reads, int | np.integer) and not isinstance(reads, bool) and reads >= 1
+    whole = is_whole(reads) and reads >= 1
     if reads is not None and not whole:
         raise Fault(
             f"reads is {reads!r}.", "Say how many of the newest batches it reads, at least 1; None means all so far."

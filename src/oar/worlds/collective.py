@@ -14,6 +14,7 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
+from oar.checks import is_number
 from oar.errors import DataError, OptionError, with_near_names
 from oar.problem import Query
 from oar.typing import ActionLike, Label
@@ -244,4 +245,4 @@ def check_share(value: Any, argument: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return is_number(value) and bool(np.isfinite(value))

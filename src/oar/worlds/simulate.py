@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import is_whole
 from oar.errors import DataError, OptionError, with_near_names
 from oar.interrupts import check_interrupted
 from oar.people import Population
@@ -51,7 +52,7 @@ def simulate(
     """
     if not isinstance(world, World):
         raise DataError(f"world: must be an oar.worlds.World(…), got an object of type {type(world).__name__}.")
-    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
+    if not is_whole(rounds) or rounds < 1:
         raise DataError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
     if not isinstance(critical_masses, bool):
         raise DataError(f"critical_masses: must be True or False, got {critical_masses!r}.")

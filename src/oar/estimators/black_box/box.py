@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import is_number, is_whole
 from oar.errors import DataError, EstimatorError, OptionError, choose, with_near_names
 from oar.estimators.black_box.calls import Calls
 from oar.estimators.black_box.seeding import seed_names, takes
@@ -119,10 +120,10 @@ class BlackBox(Capabilities):
         for argument, flag in (("regresses", regresses), ("randomised", randomised)):
             if flag is not None:
                 check_flag(argument, flag)
-        if isinstance(refits, bool) or not isinstance(refits, int | np.integer) or refits < 2:
+        if not is_whole(refits) or refits < 2:
             raise DataError(f"refits: must be a whole number of at least 2, got {refits!r}.")
         for argument, share in (("at_least", at_least), ("confidence", confidence)):
-            if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
+            if not is_number(share) or not 0 < share < 1:
                 raise DataError(f"{argument}: must be a number between 0 and 1, got {share!r}.")
         check_seed(seed)
         self.regresses = self._predicts_values() if regresses is None else bool(regresses)

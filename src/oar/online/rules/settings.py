@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from oar.checks import is_number, is_whole
 from oar.errors import DataError, OptionError
 from oar.models import NearestCentroid
 from oar.models.centroid.robust_centroids import RobustCentroids
@@ -22,21 +21,19 @@ def check_positive(argument: str, value: Any) -> None:
     Traceback (most recent call last):
     oar.errors.OptionError: rate: must be a number above 0, got 0.
     """
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
+    if not (is_number(value) and math.isfinite(value) and value > 0):
         raise DataError(f"{argument}: must be a number above 0, got {value!r}.")
 
 
 def check_share(argument: str, value: Any) -> None:
     """Refuse anything but a number above 0 and at most 1."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and 0 < value <= 1):
+    if not (is_number(value) and 0 < value <= 1):
         raise DataError(f"{argument}: must be a number above 0 and at most 1, got {value!r}.")
 
 
 def check_count(argument: str, value: Any) -> None:
     """Refuse anything but a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+    if not is_whole(value) or value < 1:
         raise DataError(f"{argument}: must be a whole number of at least 1, got {value!r}.")
 
 

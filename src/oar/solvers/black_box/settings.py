@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oar.checks import is_number
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.models import Differentiable
 from oar.models.settings import check_flag, check_seed
@@ -70,7 +71,7 @@ class Surrogate:
                 )
             object.__setattr__(self, "models", models)
         share = 1.0 if self.public is None or isinstance(self.public, Population) else self.public
-        if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share <= 1:
+        if not is_number(share) or not 0 < share <= 1:
             raise DataError(
                 f"public: must be a share of the people above 0 and at most 1, or an oar.Population, got {share!r}."
             )
@@ -132,7 +133,7 @@ class DirectSearch:
         if self.policy == "signal" and self.start == "nothing":
             raise OptionError("start: signals are those of surrogates, so policy='signal' cannot start from 'nothing'.")
         limit = self.time_limit
-        if isinstance(limit, bool) or not isinstance(limit, int | float | np.number) or not limit >= 0:
+        if not is_number(limit) or not limit >= 0:
             raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {limit!r}.")
         check_seed(self.seed)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
+from oar.checks import is_number
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.signals import base as settings
@@ -21,7 +22,7 @@ from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
 
 def check_share(argument: str, value: Any) -> float:
     """Return a share of people; raise unless it is a number between 0 and 1."""
-    if not _is_number(value) or not 0.0 <= value <= 1.0:
+    if not is_number(value) or not 0.0 <= value <= 1.0:
         raise DataError(f"{argument}: must be a number between 0 and 1, got {value!r}.")
     return float(value)
 
@@ -34,7 +35,7 @@ def check_count(argument: str, value: Any, least: int = 0) -> int:
 
 def check_size(argument: str, value: Any, positive: bool = False) -> float:
     """Return a finite number ≥ 0, or above 0."""
-    if not _is_number(value) or not 0.0 <= value < np.inf or (positive and value == 0):
+    if not is_number(value) or not 0.0 <= value < np.inf or (positive and value == 0):
         raise DataError(f"{argument}: must be a finite number {'>' if positive else '≥'} 0, got {value!r}.")
     return float(value)
 
@@ -161,10 +162,6 @@ def refuse_values(model: Any) -> None:
     """Raise where the operator predicts values: these actors know classes."""
     if getattr(model, "regresses", False):
         raise OptionError(f"model: must predict classes for this actor, got {model.name!r}, which predicts values.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 Mask = NDArray[np.bool_]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from oar.checks import is_whole
 from oar.errors import DataError, OptionError, choose, with_near_names
 from oar.people.labels import LabelCoding, label_array
 from oar.typing import PeopleLike
@@ -233,7 +234,7 @@ def _ended(number: int, held: str) -> DataError:
 
 
 def _count(value: Any, argument: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if not is_whole(value) or value < 1:
         raise DataError(f"{argument}: must be a whole number ≥ 1, got {value!r}.")
     return int(value)
 

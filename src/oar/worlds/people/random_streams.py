@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import is_whole
 from oar.errors import DataError
 
 LARGEST_SEED = 2**63
@@ -29,6 +30,6 @@ def _digest(name: str) -> int:
 
 def check_seed(seed: Any) -> int:
     """Return a seed; raise unless it is a whole number ≥ 0."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < LARGEST_SEED:
+    if not is_whole(seed) or not 0 <= seed < LARGEST_SEED:
         raise DataError(f"seed: must be a whole number ≥ 0 (and below 2⁶³), got {seed!r}.")
     return int(seed)
