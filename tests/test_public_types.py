@@ -23,7 +23,7 @@ REASONS = {
     """,
     "looked at whatever it is, and refused by a message of its own": """
         Limit.missing Limit.of.value Plausible.of.value as_signal.signal crowd_of.people
-        PerformativelyStable.model
+        PerformativelyStable.model check_action.action check_solver.solver
     """,
     "users' own labels, or a DataFrame, in something that they do not make": """
         RoundOutcome.prediction_before RoundOutcome.prediction BudgetAnswer.binding CoalitionAnswer.members
@@ -34,7 +34,7 @@ REASONS = {
     """,
     "called by the verbs, which have checked it": """
         propose_collective.solver propose_collective.signal propose_individual.solver propose_joint.solver
-        propose_joint.signal
+        propose_joint.signal Task.problem Task.solver Task.signal
     """,
 }
 ALLOWED = {name: reason for reason, names in REASONS.items() for name in names.split()}

@@ -108,7 +108,7 @@ def test_what_has_no_power_curve_is_refused():
     for options in ({"shares": (0.5, 1.5)}, {"shares": ()}, {"budgets": (-1,)}, {"budgets": 3}):
         with pytest.raises(oar.errors.DataError, match=next(iter(options))):
             oar.questions.power(result, **options)
-    with pytest.raises(oar.errors.OptionError, match="seed: must be a whole number of at least 0, got -1"):
+    with pytest.raises(oar.errors.DataError, match="seed: must be a whole number of at least 0, got -1"):
         oar.questions.power(result, seed=-1)
     with pytest.raises(oar.errors.DataError, match="members move"):
         oar.questions.power(oar.individual(as_centroids(two_groups())))

@@ -17,6 +17,7 @@ from oar.people import Population
 from oar.testing.checks import Fault
 from oar.testing.report import Report
 from oar.testing.running import checked
+from oar.typing import Features
 
 Array = NDArray[np.float64]
 PEOPLE, POINTS = 12, 400  # people who are asked about, and random points for each
@@ -25,7 +26,7 @@ CLOSE = 1e-7  # of the reach: by how much a random point may be nearer, or farth
 
 
 def check_action(
-    action: Any, features: Any = None, *, dimensions: int = 3, seed: int = 0, raises: bool = True
+    action: Any, features: Features | None = None, *, dimensions: int = 3, seed: int = 0, raises: bool = True
 ) -> Report:
     """Check an action of your own against random points, and say what it lacks.
 

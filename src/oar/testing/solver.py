@@ -29,7 +29,7 @@ CLAIMED = 1e-6  # of the loss: by how much a claim may differ from the audit's r
 SECONDS, PATIENCE = 0.2, 20.0  # a time limit, and how long a solver may take that has one
 
 
-def check_solver(solver: Any, problem: Any = None, *, seed: int = 0, raises: bool = True) -> Report:
+def check_solver(solver: Any, problem: Problem | None = None, *, seed: int = 0, raises: bool = True) -> Report:
     """Check a solver of your own on a small problem, and say what it lacks. It need not be registered.
 
     Args:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import oar
 from oar.errors import Status
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
+from oar.referee import judged
 from oar.solvers import propose_collective
 from oar.solvers.batch_norm.planning import solve
 from oar.solvers.batch_norm.unit_extremes import NormalisedUnit, highest, lowest
@@ -153,9 +154,10 @@ def test_a_loop_that_ends_badly_is_replaced_by_the_best_plan_against_one_rival()
     stay = oar.solvers.ProjectedGradient(max_steps=0, restarts=0)
     found = solve(problem, "auto", "auto", lambda _: propose_collective(problem, stay))
     assert found.solver == "extremes"
-    assert found.bound <= brute_force(problem) + 1e-9
+    told = judged(found, problem, "members")
+    assert told.bound <= brute_force(problem) + 1e-9
     assert found.claimed_loss < propose_collective(problem, stay).claimed_loss
-    assert found.exact == (found.claimed_loss <= found.bound * (1 + 1e-8))
+    assert found.exact == (found.claimed_loss <= told.bound * (1 + 1e-6))
 
 
 def test_one_unit_is_exact_in_every_ball():

@@ -479,7 +479,7 @@ def test_weights_count_in_the_spread():
 
 def test_the_documentation_runs_and_says_what_is_so():
     text = page("tables")
-    section = text[text.index("## The cheapest way for one person") :]
+    section = text[text.index("## The cheapest change for one person") :]
     section = section[: section.find("\n## ", 5)] if "\n## " in section[5:] else section
     names = run(section)
     assert names["advice"].success

@@ -19,7 +19,7 @@ def check_positive(argument: str, value: Any) -> None:
 
     >>> check_positive("rate", 0)
     Traceback (most recent call last):
-    oar.errors.OptionError: rate: must be a number above 0, got 0.
+    oar.errors.DataError: rate: must be a number above 0, got 0.
     """
     if not (is_number(value) and math.isfinite(value) and value > 0):
         raise DataError(f"{argument}: must be a number above 0, got {value!r}.")

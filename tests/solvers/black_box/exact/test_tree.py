@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import oar
+from oar import referee
 from oar.estimators.tree_boxes import last_to_the_left
 from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers import shortest_move
@@ -81,9 +82,10 @@ def test_no_combination_of_thresholds_is_better(norm, seed, budget, depth):
     assert result.loss == pytest.approx(found.claimed_loss)
     best = min(zip(~reached[near], losses[near], strict=True))
     assert (not result.success, result.loss) <= (best[0], best[1] + 1e-9)
-    assert found.bound <= losses[near].min() + 1e-9
-    assert found.exact == (result.loss <= found.bound + 1e-9)
-    assert found.impossible == (not result.success)
+    assert not found.exact or result.loss <= losses[near].min() + 1e-9
+    told = referee.judged(found, problem, "query")
+    assert told.bound <= losses[near].min() + 1e-9
+    assert not (told.impossible and reached[near].any())
     move = shortest_move(problem)
     assert (move is None) == (not reached.any())
     if move is not None:
