@@ -45,7 +45,7 @@ from oar.signals import (
 )
 from oar.solvers.descent.descent import DescentSettings, descend
 from oar.solvers.descent.single_refit import SingleRefit
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 
 Array = NDArray[np.float64]
 TIGHT = 1e-10

@@ -128,13 +128,13 @@ def of_text() -> list[Figure]:
 def of_walks() -> list[Figure]:
     """Return the files that a call walks through, and how long the import takes beside NumPy's."""
     ceilings = {
-        "centroid": (29, 16),
-        "softmax": (46, 28),
-        "table": (55, 34),
-        "parquet": (46, 30),
-        "pipeline": (59, 36),
-        "black box": (71, 36),
-        "rounds": (50, 30),
+        "centroid": (26, 16),
+        "softmax": (38, 28),
+        "table": (45, 34),
+        "parquet": (45, 30),
+        "pipeline": (48, 36),
+        "black box": (59, 36),
+        "rounds": (46, 30),
     }
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "walk.py"

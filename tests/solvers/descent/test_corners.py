@@ -12,7 +12,7 @@ from oar.solvers.descent.corners import across, one_by_one
 from oar.solvers.descent.descent import DescentSettings
 from oar.solvers.descent.multistart import Search, Start
 from oar.solvers.descent.single_refit import SingleRefit
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 
 
 def few_people(model, seed, norm, budget=0.8):

@@ -12,7 +12,7 @@ from oar.solvers.centroids.spectral import BatchedObjective, minimise
 from oar.solvers.descent.descent import DescentSettings, descend
 from oar.solvers.descent.nonmonotone import wandering_search
 from oar.solvers.descent.single_refit import SingleRefit
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 
 
 def svm_problem(seed, norm):

@@ -251,7 +251,7 @@ def test_the_open_ball_has_the_right_slope_and_keeps_limits(norm):
     from oar.signals import Implicit
     from oar.solvers.descent.open_ball import open_ball_search
     from oar.solvers.descent.single_refit import SingleRefit
-    from oar.solvers.feasible.balls import FeasibleBalls
+    from oar.solvers.feasible.sets import FeasibleBalls
 
     problem = small_problem(4, norm, budget=np.linspace(0.0, 1.0, 24))
     training = problem.model.training(problem.people)
@@ -283,7 +283,7 @@ def test_line_searches_only_ever_lower_the_loss_of_true_refits(search):
     from oar.signals import Implicit
     from oar.solvers.descent.descent import DescentSettings, descend
     from oar.solvers.descent.single_refit import SingleRefit
-    from oar.solvers.feasible.balls import FeasibleBalls
+    from oar.solvers.feasible.sets import FeasibleBalls
 
     problem = iris_problem(1.0)
     people = problem.people

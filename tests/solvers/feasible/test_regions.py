@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
-from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.regions import FeasibleRegions
+from oar.solvers.feasible.sets import FeasibleBalls
 
 NORMS = [1.0, 2.0, np.inf]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from oar.actions.sets.norms import Norm
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 
 NORMS = [Norm(1.0), Norm(2.0), Norm(np.inf)]

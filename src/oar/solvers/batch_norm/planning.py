@@ -33,7 +33,7 @@ from oar.models.batch_norm.halves import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.settings import Exact
 
 Array = NDArray[np.float64]

@@ -26,7 +26,7 @@ from oar.problem import Problem
 from oar.solvers import FEW, ProjectedGradient, propose_collective
 from oar.solvers.centroids.spectral import BatchedObjective, Minimum, Rows, minimise
 from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 
 Array = NDArray[np.float64]
 LANES = 12

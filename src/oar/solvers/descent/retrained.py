@@ -45,8 +45,8 @@ from oar.solvers.descent.single_refit import SingleRefit, signalled
 from oar.solvers.descent.starts import other_starts
 from oar.solvers.discrete.exchanges import made_whole
 from oar.solvers.discrete.integer_moves import Lattice
-from oar.solvers.feasible.balls import FeasibleBalls
 from oar.solvers.feasible.regions import FeasibleRegions
+from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]

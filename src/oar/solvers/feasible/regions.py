@@ -1,6 +1,6 @@
 """Everyone's region while all move together, and the certificate that it gives.
 
-The same questions as `balls` answers for plain balls, in coordinates of cost. The Frank–Wolfe gap is bounded
+The same questions as plain balls (`sets`) answer, in coordinates of cost. The Frank–Wolfe gap is bounded
 from above by what no response exceeds (`Region.farthest`), which is close to the gap itself.
 """
 

@@ -17,8 +17,7 @@ from oar.models.training import Fit
 from oar.online import Back, OnlineProblem, Rollout
 from oar.progress import OnStep
 from oar.solvers.descent.descent import DescentEnd, DescentSettings, LossPoint, descend
-from oar.solvers.feasible.balls import FeasibleBalls
-from oar.solvers.feasible.sets import FeasibleSet
+from oar.solvers.feasible.sets import FeasibleBalls, FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.own_move import best_own_move
 from oar.solvers.rounds.timing import leverage

@@ -39,7 +39,7 @@ from oar.solvers.black_box.surrogate.surrogates import (
 from oar.solvers.black_box.trials import Candidate, Trials
 from oar.solvers.descent.descent import DescentSettings, descend
 from oar.solvers.descent.single_refit import SingleRefit
-from oar.solvers.feasible.balls import FeasibleBalls
+from oar.solvers.feasible.sets import FeasibleBalls
 
 Array = NDArray[np.float64]
 STEPS, FEWER_STEPS = 12, 8  # of a quick plan, with one minimum of training, and where every refit starts from scratch

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oar.actions.sets.norms import Norm
-from oar.solvers.feasible.balls import BLOCK, FeasibleBalls
+from oar.solvers.feasible.sets import BLOCK, FeasibleBalls
 
 
 @pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])
