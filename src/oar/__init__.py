@@ -153,7 +153,7 @@ def __getattr__(name: str) -> Any:
     if home := _home(name, _MOVED):
         warnings.warn(f"oar.{name} is {home}.{name} now; use that name.", DeprecationWarning, stacklevel=2)
         return getattr(import_module(home), name)
-    if name.startswith("_") or find_spec(f"oar.{name}") is None:
+    if name.startswith("_") or not name.isidentifier() or find_spec(f"oar.{name}") is None:
         raise AttributeError(f"module 'oar' has no attribute {name!r}")
     return import_module(f"oar.{name}")
 

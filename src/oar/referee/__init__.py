@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from oar.errors import OptionError, with_near_names
 from oar.estimators.black_box.box import BlackBox
 from oar.plans import Audit, Plan, Proposal, Result
-from oar.plans.moves.submitted import given_plan, too_many
+from oar.plans.moves.submitted import given_plan
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit, OnlineProposal, OnlineResult
 from oar.problem import Problem
@@ -25,7 +25,7 @@ from oar.referee.black_box import by_its_own_training, together
 from oar.referee.centroids import UnmovedCentroids, by_class_averages
 from oar.referee.limits.side_effects import broken_by
 from oar.referee.parts.audit import in_parts
-from oar.referee.proofs import prove, prove_online
+from oar.referee.proofs import MEMBERS, QUERY, prove, prove_online
 from oar.referee.rounds.audit import audit_online
 from oar.referee.trained import by_training
 from oar.referee.verdicts import AuditSummary, Retrial
@@ -82,8 +82,7 @@ def audit(
     given = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
     if isinstance(plan, Problem):
         made = given_plan(plan, **given)
-        (found, _), many = _audited(made), too_many(plan, made)
-        return found if many is None else replace(found, violations=(*found.violations, many), success=False)
+        return _held_to(plan, _audited(made)[0], None, made)
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}: a plan says itself who does what; give its problem to audit other moves.")
@@ -104,9 +103,25 @@ def judged(proposal: Proposal, problem: Problem | None = None, who: str | None =
         who: who may move: "members", "query" or "both"; None where that is not known, and nothing is proved.
     """
     (found, evidence), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
+    found = _held_to(asked, found, who, proposal.plan)
     proof = prove(asked, who, proposal, found, evidence)
     small = evidence if isinstance(evidence, UnmovedCentroids) else None  # others may hold everybody's data
     return Result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
+
+
+def _held_to(asked: Problem, found: Audit, who: str | None, plan: Plan) -> Audit:
+    """Return an audit held to what was asked: who may move, and how many of those who are still to be chosen."""
+    broken = []
+    if asked.best is not None and found.movers > asked.best.number:
+        broken.append(f"{found.movers} members move, limit {asked.best.number}")
+    if who == MEMBERS and plan.query_move.any():
+        broken.append("the query moves, and only members may")
+    if who == QUERY and found.movers + found.relabelled + found.leavers:
+        broken.append("members act, and only the query may")
+    if not broken:
+        return found
+    each = tuple(replace(one, success=False) for one in found.queries)
+    return replace(found, violations=(*found.violations, *broken), success=False, queries=each)
 
 
 def judged_online(proposal: OnlineProposal) -> OnlineResult:
@@ -126,7 +141,7 @@ def _audited(plan: Plan) -> tuple[Audit, Any]:
             broken += [one for one in broken_by(plan, old.predict, new.predict) if one not in broken]
     each = [AuditSummary(problem, *heard).reported(not broken) for heard in zip(olds, news, strict=True)]
     found = Audit(
-        **(each[0] if len(each) == 1 else together(problem, olds, news, each)),
+        **(each[0] if len(each) == 1 else together(problem, olds, news, each, not broken)),
         movers=trial.measured.movers,
         effort=trial.measured.effort,
         violations=tuple(broken),

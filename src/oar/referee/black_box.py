@@ -57,7 +57,7 @@ def by_its_own_training(plan: Plan) -> Retrial:
 
 
 def together(
-    problem: Problem, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]]
+    problem: Problem, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]], kept: bool
 ) -> dict[str, Any]:
     """Put many refits together: means of numbers, most frequent predictions, and rates."""
     box = problem.model
@@ -66,7 +66,7 @@ def together(
         name: Rate(sum(one[name] for one in each), len(each), box.confidence) for name in ("success_before", "success")
     }
     old, new = ([_mean(list(one)) for one in zip(*heard, strict=True)] for heard in (olds, news))
-    told = AuditSummary(problem, old, new).reported(True)
+    told = AuditSummary(problem, old, new).reported(kept)
     told |= {name: float(np.mean([one[name] for one in each])) for name in ("loss_before", "loss")}
     told |= {name: rate.interval[0] >= box.at_least for name, rate in rates.items()}
     return told | {"rate_before": rates["success_before"], "rate": rates["success"]}

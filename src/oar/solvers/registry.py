@@ -210,6 +210,11 @@ def registered() -> tuple[Solver, ...]:
     return (*_own, *_ours)
 
 
+def registered_by_users() -> tuple[Solver, ...]:
+    """Return the solvers that users have registered."""
+    return tuple(_own)
+
+
 def names() -> list[str]:
     """Return every name that `solver=` knows."""
     return list(dict.fromkeys(one.name for one in (*_ours, *_own) if not one.wraps))
@@ -253,9 +258,11 @@ def check_solver_parts(made: Any) -> None:
         raise DataError(f"name: of a solver must be a string that is not empty and not 'auto', got {made.name!r}.")
     if not made.verbs or set(made.verbs) - set(VERBS):
         raise DataError(f"verbs: of a solver must be some of {', '.join(map(repr, VERBS))}, got {made.verbs!r}.")
-    for needs in (made.requires, made.serves):
-        for need in needs:
-            choose("serves", need, NEEDS)
+    for part in ("requires", "serves"):
+        for need in getattr(made, part):
+            choose(part, need, NEEDS)
+        if not isinstance(getattr(made, part), frozenset | set):
+            raise DataError(f"{part}: of solver {made.name!r} must be a set of names, got {getattr(made, part)!r}.")
     if type(made).propose is Solver.propose:
         raise DataError(f"propose: must be a method of solver {made.name!r}, got none; it returns the members' moves.")
 
@@ -319,8 +326,15 @@ def _proposed(solver: Solver, task: Task) -> Any:
     if solver in _own and not solver.signals and task.signal != "auto":
         raise OptionError(f"signal: solver {solver.name!r} takes none; leave it out, got {task.signal!r}.")
     found = solver.propose(task, settings_of(solver, task))
-    if solver in _own and not isinstance(found, Proposal | OnlineProposal):
-        return proposal_of(solver.name, task.problem, found)
+    if solver not in _own:
+        return found
+    if not isinstance(found, Proposal | OnlineProposal):
+        found = proposal_of(solver.name, task.problem, found)
+    if found.plan.problem is not task.problem:
+        raise DataError(
+            f"solver: {solver.name!r} must propose a plan for the problem that it was asked, task.problem, got one for "
+            f"{found.plan.problem!r}."
+        )
     return found
 
 

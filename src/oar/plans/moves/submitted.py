@@ -69,14 +69,6 @@ def plan_from(problem: Problem, changes: Any) -> Plan:
     return given_plan(problem, changes)
 
 
-def too_many(problem: Problem, plan: Plan) -> str | None:
-    """Say that more members move than are to be chosen; None where they are not."""
-    if problem.best is None or not isinstance(plan, MemberPlan):
-        return None
-    movers = int(np.count_nonzero(plan.each.any(axis=1)))
-    return f"{movers} members move, limit {problem.best.number}" if movers > problem.best.number else None
-
-
 def _settled(problem: Problem, each: Array) -> Problem:
     """Return the problem in which those who move are the chosen ones, where some are to be chosen."""
     if problem.best is None:

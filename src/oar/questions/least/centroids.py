@@ -47,11 +47,11 @@ def exact_budget(problem: Problem) -> BudgetAnswer:
             value, Status.IMPOSSIBLE, classes[blocker or 0], f"Impossible {said}", None, at_least=value, exact=True
         )
     if reach.lead(np.zeros_like(reach.unit)) > 0:
-        result = collective(scaled(problem, 0.0))
+        result = collective(scaled(problem, 0.0), solver="exact")
         return BudgetAnswer(
             0.0, result.status, None, "No move is needed: the query has the goal already.", result, exact=True
         )
-    result = collective(scaled(problem, _just_above(reach, value)))
+    result = collective(scaled(problem, _just_above(reach, value)), solver="exact")
     binding = None if blocker is None else classes[blocker]
     least = proved_scale(problem, value, result.evidence)
     explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
@@ -66,7 +66,7 @@ def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
     It looks at less and less, until what is open is behind it: rounding, or how far a search ended above the least; 0
     where nothing is proved. `still` is the referee's evidence where some result has it already.
     """
-    still = collective(scaled(problem, 0.0)).evidence if still is None else still
+    still = collective(scaled(problem, 0.0), solver="exact").evidence if still is None else still
     if never(problem, still):
         return np.inf
     if value == np.inf:
@@ -113,7 +113,7 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     members = np.zeros(people.size, dtype=bool)
     if totals.min() == np.inf:
         short = max(0.0, -float(reach.lead(reach.radii)))
-        everyone = collective(problem)
+        everyone = collective(problem, solver="exact")
         proved = everyone.impossible
         explanation = (
             f"{'Impossible' if proved else 'Not found'}: even with all {sum(map(len, ranked)):,} eligible members "
@@ -128,7 +128,7 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     best = int(margin(reached, reach.goal).argmax())
     for code, count in enumerate(counts[best]):
         members[ranked[code][:count]] = True
-    result = collective(problem.with_action(participants=members, seed=None))
+    result = collective(problem.with_action(participants=members, seed=None), solver="exact")
     by_class = {label: int(count) for label, count in zip(people.classes, counts[best], strict=True)}
     size = int(members.sum())
     listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
@@ -163,7 +163,7 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     scale, _ = smallest_scale(reach)
     goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
     if share is None:
-        everyone = collective(problem)
+        everyone = collective(problem, solver="exact")
         proved = everyone.bound >= alone.loss
         explanation = (
             f"{'Impossible' if proved else 'Not found'}: with all eligible members the collective's best loss is "
@@ -172,7 +172,7 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
         )
         status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
         return ShareAnswer(None, at_most, goal_share, status, explanation, alone, shown, exact=proved)
-    result = collective(problem.with_action(participants=_first_members(problem, share), seed=None))
+    result = collective(problem.with_action(participants=_first_members(problem, share), seed=None), solver="exact")
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
         return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)

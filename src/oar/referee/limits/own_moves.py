@@ -33,3 +33,9 @@ class OwnMoveCheck(MoveCheck):
         )
         self._sums += MoveSums(first=told, offenders=int(np.count_nonzero(beyond)))
         return trainable(moves, beyond) if told else moves
+
+    def check_query(self, move: Array) -> Array:
+        """Report any move of the query: the sets of an action of one's own are members'."""
+        if move.any():
+            self._query = ("the query moves, and the action is for members alone",)
+        return trainable(move[None])[0]

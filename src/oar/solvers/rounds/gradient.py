@@ -99,7 +99,8 @@ def search(
     assert settings.tolerance is not None
     kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
     deadline = time.monotonic() + settings.time_limit
-    descent = DescentSettings(kind, settings.max_steps, settings.tolerance, deadline)
+    line_search = getattr(settings, "line_search", "armijo")
+    descent = DescentSettings(kind, settings.max_steps, settings.tolerance, deadline, line_search)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
     best = descend(objective, limits, stay, descent, on_step, unmoved)

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from oar.actions import Perturb
+from oar.actions import Action, Perturb
 from oar.actions.participation import Best, participation_mask
 from oar.errors import StorageError
 from oar.goals.keep import SideEffectLimits
 from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
+from oar.solvers.registry import registered_by_users
 from oar.studies.cells import Defaults
 from oar.studies.fingerprints.probes import probed, same
 
@@ -45,7 +46,7 @@ def fingerprint(
         "kind": KIND,
         "people": _part(problem.people, repr(problem.people)),
         "action": _part(_acting(problem, own), repr(problem.action)),
-        "solver": _part(solver, repr(solver)),
+        "solver": _part(_solving(solver), repr(solver)),
         "models": {name: _model(model, problem) for name, model in models.items()},
         "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
     }
@@ -152,8 +153,16 @@ def _acting(problem: Problem, own: Defaults) -> Any:
             settings |= {"norm": action.norm.p, "budget": None if problem.allowance.single else action.budget}
         if own.participation is None:  # whoever it names, by mask, column or function, they are these
             settings["participants"] = _who(problem, action)
-        parts.append((type(action).__name__, settings))
+        # Of an action of one's own its code is part of what members may do.
+        kind: Any = (type(action).__name__, type(action)) if isinstance(action, Action) else type(action).__name__
+        parts.append((kind, settings))
     return parts, None if problem.kept is None else _keeping(problem.kept)
+
+
+def _solving(solver: Any) -> Any:
+    """Return what solves: of solvers that users have registered, which are asked first, their code, too."""
+    own = [type(one) for one in registered_by_users() if one.takes(solver)]
+    return (solver, own) if own else solver
 
 
 def _keeping(kept: SideEffectLimits) -> Any:
